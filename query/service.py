@@ -16,7 +16,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from helix.errors import HelixError, StoreError
 from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot.ledger.access_events import Appender, Event, make_event
+from helix.snapshot.ledger.access_events import AccessEvent, EventAppender, make_event
 from helix.snapshot.reader.snapshot import Snapshot
 from query.auth import OWNER, Caller
 from query.hooks.context import answer_hook, build_context
@@ -58,7 +58,7 @@ class QueryService:
         self.on_failure = on_failure
         self._memory: Memory | None = None
         self._error: tuple[str, str] | None = None  # text and remedy; an exception would keep its frames alive
-        self._events = Appender(root)
+        self._events = EventAppender(root)
         self._unwritten = ""  # the last error of an event that could not be written
         self._is_started = False
         self._first_look = threading.Event()
@@ -230,9 +230,9 @@ class QueryService:
         """Return the store's state; without the scope `admin`, only the part that the caller sees."""
         snap = self.memory.snapshot
         if "admin" in caller.scopes:
-            from helix.snapshot.status import status  # imports DuckDB, which would delay an agent's first answer
+            from helix.snapshot.status import read_status  # imports DuckDB, which would delay an agent's first answer
 
-            return {**status(self.root), "serving": snap.generation, "trouble": self.trouble}
+            return {**read_status(self.root), "serving": snap.generation, "trouble": self.trouble}
         choices = self.memory.choices(**self._access(None, caller))
         return {
             "generation": snap.generation,
@@ -253,7 +253,7 @@ class QueryService:
         """Return the caller's view of the generation."""
         return self.memory.snapshot.seen_by(**self._access(request, caller))
 
-    def _record(self, event: Event) -> None:
+    def _record(self, event: AccessEvent) -> None:
         """Append an event. On a read-only copy of a store, warn once instead."""
         try:
             self._events.append([event])

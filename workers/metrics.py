@@ -16,7 +16,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from helix.errors import HelixError, UsageError
-from helix.snapshot.status import status
+from helix.snapshot.status import read_status
 from workers.dispatch import BROKER_ERRORS, count_messages
 from workers.queues import ALL_QUEUES
 
@@ -59,7 +59,7 @@ class _StoreCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges of the store and the broker."""
         try:
-            state = status(self.root)
+            state = read_status(self.root)
         except HelixError:
             yield GaugeMetricFamily("helix_store_usable", "Whether the store can be read", 0)
             return

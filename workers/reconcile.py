@@ -16,8 +16,7 @@ from celery import Celery
 from helix.errors import EncoderError, HelixError
 from helix.settings import Settings
 from helix.snapshot import paths
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import attempts, inbox
 from pipelines.ingest.lineage import read_encoder_fingerprint
 from pipelines.ingest.orders import list_orders
 from pipelines.ingest.part import pipeline_fingerprint
@@ -74,7 +73,7 @@ def _take_turn(root: Path, pause: float) -> Iterator[bool]:
         except BlockingIOError:
             is_mine = False
         except OSError as error:
-            raise paths.unwritable(root, error) from None
+            raise paths.make_write_error(root, error) from None
         yield is_mine
 
 
@@ -91,13 +90,13 @@ def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -
         Any of BROKER_ERRORS: the broker cannot be reached.
         StoreError: the store is damaged.
     """
-    pending = ledger.pending(root)
+    pending = inbox.list_pending(root)
     with_part = _list_with_part(root, settings)
-    records = tries.records(root)
+    records = attempts.list_records(root)
 
     def is_due(name: str, path: Path) -> bool:
         record = records.get(name)
-        is_free = record is None or not (record.waits() or tries.is_running(root, name))
+        is_free = record is None or not (record.is_waiting() or attempts.is_running(root, name))
         return is_free and not _is_young(path, grace)
 
     unsent = [name for name in pending if name not in with_part and is_due(name, root / "inbox" / name)]
@@ -133,4 +132,4 @@ def _is_young(path: Path, seconds: float) -> bool:
 
     An empty file was never written.
     """
-    return 0 <= paths.age(path) < seconds and path.stat().st_size > 0
+    return 0 <= paths.measure_age(path) < seconds and path.stat().st_size > 0

@@ -25,8 +25,7 @@ from helix.enrich.doc2query import Generator
 from helix.errors import EncoderError, HelixError, InputRefused
 from helix.settings import Settings, load
 from helix.snapshot.digests import FINGERPRINT, ORDER, check_name
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import attempts, inbox
 from pipelines.ingest import orders
 from pipelines.ingest.commit import commit as run_commit
 from pipelines.ingest.enrich import FAULTS, try_enrich
@@ -106,10 +105,10 @@ def _load_encoder(root: Path, lineage: str | None) -> tuple[Encoder, TokenCounte
 def accept(order: str) -> None:
     """Accept the files of an order, and queue their documents."""
     settings, root = _read_place()
-    with tries.claim(root, check_name(order, ORDER)) as claimed:
+    with attempts.claim_document(root, check_name(order, ORDER)) as claimed:
         if claimed is None:
             return
-        if why := claimed.record.over():
+        if why := claimed.record.explain_end():
             orders.fail(root, order, why)
             claimed.clear()
             log.error("order given up: %s", why, extra={"order": order})
@@ -138,7 +137,7 @@ def enrich(document: str) -> str | None:
     about = {"document": check_name(document)}
     if not replication.receive(root, settings, document):
         return "nothing"
-    if not ledger.is_pending(root, document):
+    if not inbox.is_pending(root, document):
         log.info("finished already", extra=about)
         return "nothing"
     try:
@@ -148,10 +147,10 @@ def enrich(document: str) -> str | None:
             replication.hand_in(root, settings, document, fingerprint)  # the share may have lost it
             request_task(app, "helix.commit")
             return "nothing"
-        attempt = try_enrich(root, document, encoder, counter, settings, tries.STRIKES)
+        attempt = try_enrich(root, document, encoder, counter, settings, attempts.MAX_FAILURES)
     except SoftTimeLimitExceeded:
         reason = f"it takes longer than HELIX_TASK_TIME_LIMIT ({settings.task_time_limit} s) allows"
-        dead = tries.strike(root, document, reason, settings.retry_wait)
+        dead = attempts.record_failure(root, document, reason, settings.retry_wait)
         log.error("out of time", extra={**about, "dead": dead})
         replication.hand_in(root, settings, document, "")
         return "dead" if dead else "failed"
@@ -251,7 +250,7 @@ def _open_document_encoder() -> DocumentEncoder | None:
 def maintain() -> None:
     """Merge, index and collect garbage, on a queue of its own, so that no commit waits for a merge."""
     settings, root = _read_place()
-    if ledger.current(root)[0] is None:
+    if inbox.load_current(root)[0] is None:
         return
     tidy(root, settings)
     orders.sweep(root)
@@ -263,7 +262,7 @@ def maintain() -> None:
 def touch() -> None:
     """Apply feedback."""
     settings, root = _read_place()
-    if ledger.current(root)[0] is None:
+    if inbox.load_current(root)[0] is None:
         return
     done = run_touch(root, settings)
     if done.events:
@@ -323,16 +322,16 @@ def reindex(document: str, encoder: str) -> str | None:
     settings, root = _read_place()
     about = {"document": check_name(document)}
     folder = root / "encoders" / check_name(encoder, FINGERPRINT)
-    if not folder.is_dir() or not ledger.is_done(root, document):
+    if not folder.is_dir() or not inbox.is_done(root, document):
         log.warning("there is nothing to reindex", extra=about)
         return "nothing"
-    with tries.claim(root, f"{document}-{pipeline_fingerprint(encoder, settings)}") as claimed:
-        if claimed is None or claimed.record.over():  # `helix reindex` sees the record, and ends
+    with attempts.claim_document(root, f"{document}-{pipeline_fingerprint(encoder, settings)}") as claimed:
+        if claimed is None or claimed.record.explain_end():  # `helix reindex` sees the record, and ends
             return "nothing"
         try:
             make_part(root, document, folder, encoder, settings)
         except FAULTS as error:
-            tries.struck(root, document, claimed, _locate(error), 0.0, float("inf"))
+            attempts.add_failure(root, document, claimed, _locate(error), 0.0, float("inf"))
             log.error("failed, and tried again", extra=about)
             return "failed"
         claimed.clear()

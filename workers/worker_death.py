@@ -20,13 +20,13 @@ from celery import signals
 
 from helix.errors import HelixError
 from helix.settings import load
-from helix.snapshot.digests import TRY
-from helix.snapshot.ledger import attempts as tries
+from helix.snapshot.digests import ATTEMPT
+from helix.snapshot.ledger import attempts
 from workers import metrics
 
 log = logging.getLogger("helix.workers")
 
-_MAX_ATTEMPTS: Final = {"helix.enrich": float(tries.STRIKES), "helix.accept": float("inf")}
+_MAX_ATTEMPTS: Final = {"helix.enrich": float(attempts.MAX_FAILURES), "helix.accept": float("inf")}
 """Failed attempts after which a task's document is dead. An order ends itself."""
 
 _LOOKS: Final = 20
@@ -47,7 +47,7 @@ def _on_failure(sender: Any = None, exception: Any = None, args: Any = (), **_: 
 def _record_death(task: str, arguments: Any, exception: BaseException) -> None:
     name = task.removeprefix("helix.")
     metrics.LOST.labels(name).inc()
-    document = next((str(argument) for argument in arguments if TRY.fullmatch(str(argument))), "")
+    document = next((str(argument) for argument in arguments if ATTEMPT.fullmatch(str(argument))), "")
     log.error("lost", extra={"task": name, "why": str(exception)[:200], **({"document": document} if document else {})})
     if task not in _MAX_ATTEMPTS or not document:
         return
@@ -60,10 +60,12 @@ def _record_death(task: str, arguments: Any, exception: BaseException) -> None:
         settings = load()
         try:
             for _ in range(_LOOKS):
-                if not tries.is_running(Path(settings.store), document):
+                if not attempts.is_running(Path(settings.store), document):
                     break
                 time.sleep(_PAUSE)
-            dead = tries.strike(Path(settings.store), document, reason, settings.retry_wait, _MAX_ATTEMPTS[task])
+            dead = attempts.record_failure(
+                Path(settings.store), document, reason, settings.retry_wait, _MAX_ATTEMPTS[task]
+            )
             if dead:
                 log.error("given up", extra={"document": document})
         except (HelixError, OSError) as error:

@@ -15,7 +15,7 @@ from helix.errors import HelixError, UsageError
 from helix.util.sanitise import printable, printable_json
 
 if TYPE_CHECKING:
-    from helix.snapshot.sql import Answer
+    from helix.snapshot.sql import SqlAnswer
 
 SHORT = 60
 """Characters of a cell on a terminal, without --full."""
@@ -48,7 +48,7 @@ def sql(argv: Sequence[str]) -> int:
     from threading import TIMEOUT_MAX
 
     from helix.settings import load
-    from helix.snapshot.sql import ask
+    from helix.snapshot.sql import run_statement
 
     settings = load()
     seconds = settings.sql_timeout if options.timeout is None else options.timeout
@@ -60,7 +60,7 @@ def sql(argv: Sequence[str]) -> int:
     try:
         limit = None if options.json or not options.limit else options.limit
         most = None if limit is None else limit + 1
-        with ask(resolve_store(options, settings), options.query, most, seconds, _exit_with) as answer:
+        with run_statement(resolve_store(options, settings), options.query, most, seconds, _exit_with) as answer:
             _write_json(answer) if options.json else _print_rows(answer, limit, options.full)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -74,7 +74,7 @@ def _exit_with(error: HelixError) -> None:
     os._exit(error.exit_status)
 
 
-def _write_json(answer: Answer) -> None:
+def _write_json(answer: SqlAnswer) -> None:
     """Write a JSON list, one row a line, as the rows arrive."""
     separator = "[\n"
     for row in answer.rows:
@@ -85,7 +85,7 @@ def _write_json(answer: Answer) -> None:
     sys.stdout.flush()
 
 
-def _print_rows(answer: Answer, limit: int | None, full: bool) -> None:
+def _print_rows(answer: SqlAnswer, limit: int | None, full: bool) -> None:
     """Print a table on a terminal, else tab-separated lines with complete cells."""
     rows = list(islice(answer.rows, limit))
     has_more = next(answer.rows, None) is not None

@@ -29,10 +29,9 @@ def status(argv: Sequence[str]) -> int:
     if options.watch:
         return _watch_status(root, options.json)
     from helix.snapshot.ledger.inbox import ROLLED_BACK
-    from helix.snapshot.status import breakdown
-    from helix.snapshot.status import status as read_status
+    from helix.snapshot.status import count_by_field, read_status
 
-    state = {**read_status(root), "breakdown": breakdown(root)}
+    state = {**read_status(root), "breakdown": count_by_field(root)}
     if options.json:
         print_json(state)
         return 0
@@ -111,7 +110,7 @@ def _watch_status(root: Path, as_json: bool) -> int:
 
     import orjson
 
-    from helix.snapshot.status import status as read_status
+    from helix.snapshot.status import read_status
 
     if as_json or not terminal.is_drawn():
         while True:
@@ -149,7 +148,7 @@ def verify(argv: Sequence[str]) -> int:
         "verify", verify.__doc__ or "", "  helix verify --store memory\n  helix verify --json > report.json"
     )
     options = new.parse_args(argv)
-    from helix.snapshot.verify import verify as verify_store
+    from helix.snapshot.verify import verify_store
 
     report = verify_store(resolve_store(options))
     if options.json:

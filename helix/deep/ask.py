@@ -161,7 +161,7 @@ def fetch_replies(
     except HelixError as error:
         raise Unanswered(str(error)) from None
     with suppress(StoreError):  # a read-only store: the same is asked again
-        if manifests.current_name(context.root) == context.snapshot.name:  # else the key will not occur again
+        if manifests.read_current(context.root) == context.snapshot.name:  # else the key will not occur again
             jobs.write_replies(context.root, key, replies, began)
     return replies
 

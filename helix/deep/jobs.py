@@ -162,7 +162,7 @@ def digest(*parts: object) -> str:
 def read_replies(root: Path, key: str) -> Replies | None:
     """Return cached replies; None if there are none."""
     path = _path(root, key, "kept")
-    fields = _read(path) if paths.age(path) < REPLIES_TTL else None
+    fields = _read(path) if paths.measure_age(path) < REPLIES_TTL else None
     return replies_of({**fields, "cached": True, "calls": 0}) if fields else None
 
 
@@ -180,7 +180,7 @@ def sweep(root: Path) -> None:
     """Remove expired jobs, outcomes and replies."""
     replies: list[tuple[float, Path]] = []
     for path in (root / FOLDER).glob("*.*"):
-        age = paths.age(path)
+        age = paths.measure_age(path)
         if path.suffix == ".kept":
             replies.append((age, path))
         elif age > JOB_TTL and _NAME.fullmatch(path.stem):
@@ -285,7 +285,7 @@ def _open_lock(root: Path, name: str) -> Iterator[int]:
         folder.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise paths.unwritable(root, error) from None
+        raise paths.make_write_error(root, error) from None
     try:
         yield handle
     finally:
@@ -304,7 +304,7 @@ def _write(path: Path, fields: Mapping[str, Any]) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         paths.write_file(path, orjson.dumps(fields))
     except OSError as error:
-        raise paths.unwritable(path.parent.parent, error) from None
+        raise paths.make_write_error(path.parent.parent, error) from None
 
 
 def _read(path: Path) -> dict[str, Any] | None:

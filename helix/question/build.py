@@ -17,7 +17,7 @@ from helix.errors import UsageError
 from helix.question.time_ranges import parse_time, spoken_days, utc
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.stages.rerank import check_top
 from helix.text.entities import find_entities
 from helix.text.gazetteer import AMBIGUOUS_GIVEN_NAMES, COMMON_WORDS, KIN
@@ -129,14 +129,14 @@ def hash_mentions(text: str, entities: Sequence[str], now: datetime) -> np.ndarr
     names |= {value.lower() for value in entities} | {entity.key for entity in found if entity.kind in _NAME_KINDS}
     pairs = {(entity.kind, entity.key) for entity in found if entity.kind not in _NAME_KINDS}
     pairs |= {("relationship", f"{KIN[kin]} of {owner}") for owner, kin in neighbours if kin in KIN}
-    hashes = {int(digest(*pair), 16) for pair in pairs}.union(*map(_hash_name, names))
+    hashes = {int(hash_parts(*pair), 16) for pair in pairs}.union(*map(_hash_name, names))
     return np.array(sorted(hashes), np.uint64)
 
 
 @lru_cache(maxsize=1 << 12)
 def _hash_name(name: str) -> tuple[int, ...]:
     """Hash a name under every kind of name."""
-    return tuple(int(digest(kind, name), 16) for kind in _NAME_KINDS)
+    return tuple(int(hash_parts(kind, name), 16) for kind in _NAME_KINDS)
 
 
 def _find_sessions(name: str | None, snap: Snapshot) -> tuple[int, ...]:

@@ -21,9 +21,9 @@ from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import sort_rows
 from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr
 from helix.recipes.common import begin, bundle, is_among, items_of
-from helix.snapshot.checked_arrays import damaged
+from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import NO_TIME, digest
+from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.snapshot.segment.open import read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.lexical import lexical_score, search_lexical
@@ -227,7 +227,7 @@ def _speaker_entities(rows: npt.NDArray[Any], snap: Snapshot) -> U64:
     code = snap.columns.speaker[rows]
     known, at = np.unique(code, return_inverse=True)
     names = [" ".join(snap.speakers[one].split()).lower() if one >= 0 else "" for one in known.tolist()]
-    return np.array([int(digest("person", name), 16) if name else 0 for name in names], np.uint64)[at]
+    return np.array([int(hash_parts("person", name), 16) if name else 0 for name in names], np.uint64)[at]
 
 
 @lru_cache(maxsize=256)
@@ -237,7 +237,7 @@ def _read_evergreen(root: Path, segment: str) -> U64:
     try:
         table = read_table(path, ["kind", "hash"])
     except FileNotFoundError:
-        raise damaged(path, "the file is missing") from None
+        raise make_damage_error(path, "the file is missing") from None
     kinds = pc.is_in(table["kind"], pa.array(sorted(EVERGREEN)))
     return np.unique(table["hash"].filter(kinds).to_numpy())
 

@@ -31,7 +31,7 @@ from helix.recipes.cems_formulas import (
 )
 from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expand, find_preferences, write_hypothetical
 from helix.recipes.common import begin, bundle, items_of
-from helix.snapshot.checked_arrays import damaged
+from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.open import read_table
 from helix.stages.constants import keys, one_of
@@ -279,7 +279,7 @@ def _read_pinned(root: Path, segment: str) -> I64:
     try:
         column = read_table(path, ["pinned"])["pinned"]
     except FileNotFoundError:
-        raise damaged(path, "the file is missing") from None
+        raise make_damage_error(path, "the file is missing") from None
     return np.flatnonzero(column.to_numpy())
 
 

@@ -38,7 +38,7 @@ from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query, Sp
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
-    from helix.snapshot.index.sparse import ImpactField
+    from helix.snapshot.index.sparse import SparseField
 
 PROFILE = HelixProfile
 
@@ -209,11 +209,11 @@ def _lexical(query: Query, field: Field, k: int, k1: float, b: float, name: str,
     return search_lexical(query, field, plan, k, k1, b, name)
 
 
-def _sparse(weights: Sparse, field: ImpactField, k: int, plan: Plan) -> Leg:
+def _sparse(weights: Sparse, field: SparseField, k: int, plan: Plan) -> Leg:
     return search_sparse(weights, field, plan, k)
 
 
-def _sparse_score(weights: Sparse, field: ImpactField, row: int) -> float:
+def _sparse_score(weights: Sparse, field: SparseField, row: int) -> float:
     return float(field.scores(np.array([row]), weights)[0])
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.types import F32, I64, U32, U64, Bool
 
 INTENTS: Final = ("why", "when", "who", "how", "what")
@@ -104,7 +104,7 @@ def activation_noise(text: str, keys: U64, sigma: float) -> F32:
         text: of the question.
         keys: uint64[n], item keys.
     """
-    seed = np.uint64(int(digest("activation noise", text), 16))
+    seed = np.uint64(int(hash_parts("activation noise", text), 16))
     mixed = (keys.astype(np.uint64) ^ seed) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

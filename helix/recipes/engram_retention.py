@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from helix.snapshot.checked_arrays import damaged
+from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.manifest import Index, Manifest
-from helix.snapshot.npz import Kind, read_npz
+from helix.snapshot.npz import NpzKind, read_npz
 from helix.types import F32, TYPES, U32
 
 KIND: Final = "retention"
@@ -42,7 +42,7 @@ class Perceptron(NamedTuple):
     decay: F32  # float32[3]: rate, half-life in days, floor
 
 
-_KINDS: Final[dict[str, Kind]] = {
+_KINDS: Final[dict[str, NpzKind]] = {
     name: (np.float32, {"hidden": 2, "output_bias": 0}.get(name, 1)) for name in Perceptron._fields
 }
 
@@ -108,5 +108,5 @@ def open_model(root: Path, manifest: Manifest | None) -> Perceptron | None:
 def _read(path: Path) -> Perceptron:
     model = Perceptron(**read_npz(path, _KINDS))
     if model.hidden.shape != (len(FEATURES), len(model.output)):
-        raise damaged(path, f"its first layer is {model.hidden.shape}")
+        raise make_damage_error(path, f"its first layer is {model.hidden.shape}")
     return model

@@ -18,7 +18,7 @@ from helix.sdk.answer_cache import AnswerCache
 from helix.sdk.recaller import Recaller
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
-from helix.snapshot.ledger.access_events import Appender, make_event
+from helix.snapshot.ledger.access_events import EventAppender, make_event
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.trace import Trace
 from helix.stages.trace import why_not as explain_absence
@@ -86,10 +86,10 @@ class Memory(Recaller):
         self.settings = settings or _settings.load()
         self.root = Path(store)
         self._is_fixed = snapshot is not None
-        name = None if snapshot is None else manifests.name_of(self.root, snapshot)
+        name = None if snapshot is None else manifests.find_generation(self.root, snapshot)
         self._snapshot = Snapshot.open(self.root, name, threads=self.settings.threads)
         self._refreshing = threading.Lock()
-        self._events = Appender(self.root)
+        self._events = EventAppender(self.root)
         self._models = Rerankers(self.settings)
         self._answers = AnswerCache(self.settings.answers)
         self._recall_deep = deep
@@ -278,7 +278,7 @@ class Memory(Recaller):
 
     def stale(self) -> bool:
         """Return whether a newer generation is published; never for a fixed one."""
-        return not self._is_fixed and manifests.current_name(self.root) != self._snapshot.name
+        return not self._is_fixed and manifests.read_current(self.root) != self._snapshot.name
 
     def refresh(self) -> bool:
         """Open and warm the newest generation, then swap; return whether there was one.

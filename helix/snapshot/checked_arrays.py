@@ -22,7 +22,7 @@ Axis = int | str
 """The length of an axis: a number, the name of a size ("n"), or one more than a named size ("n + 1")."""
 
 
-class Kind(NamedTuple):
+class ArrayKind(NamedTuple):
     """The dtype and shape of an array file. Arrays that name the same size have to agree on it."""
 
     dtype: Any
@@ -41,19 +41,19 @@ _ALIGNED: Final = 64
 """Bytes: NumPy begins the data of an array at a multiple of it."""
 
 
-MEND: Final = (
+REMEDY: Final = (
     "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation with "
     "'helix rollback'; 'helix verify' names everything that is damaged"
 )
 """The remedy where a file is damaged."""
 
 
-def damaged(path: Path, why: str) -> StoreError:
+def make_damage_error(path: Path, why: str) -> StoreError:
     """The error for a file that is not what the manifest says."""
-    return StoreError(f"{path} is damaged: {why}", MEND)
+    return StoreError(f"{path} is damaged: {why}", REMEDY)
 
 
-def map_npy(path: Path, kind: Kind, sizes: dict[str, int] | None = None) -> npt.NDArray[Any]:
+def map_npy(path: Path, kind: ArrayKind, sizes: dict[str, int] | None = None) -> npt.NDArray[Any]:
     """Map a .npy file, read-only.
 
     numpy's own memmap keeps a file descriptor an array; Arrow's map outlives its file, and a store has thousands.
@@ -70,22 +70,24 @@ def map_npy(path: Path, kind: Kind, sizes: dict[str, int] | None = None) -> npt.
     found = _HEADER.match(head)
     start = 10 + int.from_bytes(head[8:10], "little")
     if not found or found.end() != start or start % _ALIGNED:
-        raise damaged(path, "it does not begin as an array does")
+        raise make_damage_error(path, "it does not begin as an array does")
     dtype = np.dtype(kind.dtype)
     if found[1].decode() != dtype.str:
-        raise damaged(path, f"it holds {found[1].decode()}, not {dtype.str}")
+        raise make_damage_error(path, f"it holds {found[1].decode()}, not {dtype.str}")
     shape = tuple(int(each) for each in found[2].split(b",") if each.strip())
-    fit(path, shape, kind.shape, {} if sizes is None else sizes)
+    check_shape(path, shape, kind.shape, {} if sizes is None else sizes)
     count = math.prod(shape)
     if start + count * dtype.itemsize != buffer.size:
-        raise damaged(path, f"it has {buffer.size} bytes, but {start + count * dtype.itemsize} belong to {list(shape)}")
+        raise make_damage_error(
+            path, f"it has {buffer.size} bytes, but {start + count * dtype.itemsize} belong to {list(shape)}"
+        )
     array = np.frombuffer(buffer, dtype, count, start) if count else np.empty(0, dtype)
     return array.reshape(shape)
 
 
-def map_all(
+def map_arrays(
     folder: Path,
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, ArrayKind],
     offsets: Mapping[str, str],
     sizes: dict[str, int] | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
@@ -105,7 +107,9 @@ def map_all(
         if name in found and through in found:
             ends, size = found[name], len(found[through])
             if ends[0] != 0 or ends[-1] != size or (ends[1:] < ends[:-1]).any():
-                raise damaged(folder / f"{name}.npy", f"it does not run through the {size} entries of {through}")
+                raise make_damage_error(
+                    folder / f"{name}.npy", f"it does not run through the {size} entries of {through}"
+                )
     for name, array in found.items():
         below = kinds[name].below
         if below is not None:
@@ -120,23 +124,23 @@ def check_below(path: Path, places: npt.NDArray[Any], most: int) -> None:
         StoreError: one is none.
     """
     if places.size and places.max() >= most:
-        raise damaged(path, f"it holds {places.max()}, which is none of {most}")
+        raise make_damage_error(path, f"it holds {places.max()}, which is none of {most}")
 
 
-def fit(path: Path, shape: Sequence[int], wanted: Sequence[Axis], sizes: dict[str, int]) -> None:
+def check_shape(path: Path, shape: Sequence[int], wanted: Sequence[Axis], sizes: dict[str, int]) -> None:
     """Check a shape against the one that is wanted, and add the sizes it is the first to name.
 
     Raises:
         StoreError: they differ.
     """
     if len(shape) != len(wanted):
-        raise damaged(path, f"it has {len(shape)} dimensions, not {len(wanted)}")
+        raise make_damage_error(path, f"it has {len(shape)} dimensions, not {len(wanted)}")
     expected = [
         axis if isinstance(axis, int) else _size(axis, length, sizes)
         for length, axis in zip(shape, wanted, strict=True)
     ]
     if list(shape) != expected:
-        raise damaged(path, f"its shape is {list(shape)}, not {expected}")
+        raise make_damage_error(path, f"its shape is {list(shape)}, not {expected}")
 
 
 def _size(axis: str, length: int, sizes: dict[str, int]) -> int:
@@ -163,7 +167,7 @@ def map_ipc(path: Path, schema: pa.Schema, *, optional: Sequence[str] = (), full
         for batch in batches:
             batch.validate(full=full)
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise damaged(path, str(error)) from None
+        raise make_damage_error(path, str(error)) from None
     return batches or [pa.RecordBatch.from_pylist([], schema=pa.schema([reader.schema.field(name) for name in names]))]
 
 
@@ -171,12 +175,12 @@ def _known_names(path: Path, found: pa.Schema, wanted: pa.Schema, optional: Sequ
     """Check the columns that are read, and return their names in the file's order; others are left alone."""
     types: Mapping[str, pa.DataType] = {field.name: field.type for field in found}
     if len(types) != len(found):
-        raise damaged(path, "it names a column twice")
+        raise make_damage_error(path, "it names a column twice")
     for field in wanted:
         if field.name not in types and field.name not in optional:
-            raise damaged(path, f"it has no column {field.name!r}")
+            raise make_damage_error(path, f"it has no column {field.name!r}")
         if types.get(field.name, field.type) != field.type:
-            raise damaged(path, f"its column {field.name!r} holds {types[field.name]}, not {field.type}")
+            raise make_damage_error(path, f"its column {field.name!r} holds {types[field.name]}, not {field.type}")
     return [name for name in found.names if name in wanted.names]
 
 
@@ -187,11 +191,11 @@ def map_file(path: Path) -> pa.Buffer:
         StoreError: the file is missing, or no regular file.
     """
     if not path.is_file():
-        raise damaged(path, "it is no regular file" if path.exists() else "the file is missing")
+        raise make_damage_error(path, "it is no regular file" if path.exists() else "the file is missing")
     try:
         with pa.memory_map(str(path)) as file:
             return file.read_buffer()
     except FileNotFoundError:
-        raise damaged(path, "the file is missing") from None
+        raise make_damage_error(path, "the file is missing") from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise damaged(path, str(error)) from None
+        raise make_damage_error(path, str(error)) from None

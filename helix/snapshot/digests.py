@@ -20,7 +20,7 @@ ORDER: Final = re.compile(r"[0-9a-f]{32}")
 FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
 """Of an encoder, or of a pipeline."""
 
-TRY: Final = re.compile(r"[0-9a-f]{64}(-[0-9a-f]{16})?|[0-9a-f]{32}")
+ATTEMPT: Final = re.compile(r"[0-9a-f]{64}(-[0-9a-f]{16})?|[0-9a-f]{32}")
 """What is tried: a document, one for the lineage that a reindex builds, or an order."""
 
 

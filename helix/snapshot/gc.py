@@ -14,12 +14,12 @@ from helix.errors import HelixError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.pins import pinned
+from helix.snapshot.pins import list_pinned
 from helix.util.failpoints import failpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class GarbageReport:
     """What was removed, by path within the store; bytes of it; generations that stay and how many are pinned."""
 
     removed: tuple[str, ...]
@@ -28,7 +28,7 @@ class Collected:
     pinned: int
 
 
-def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
+def collect_garbage(root: Path, keep: int, grace: float, wait: float) -> GarbageReport:
     """Delete all but the newest `keep` generations, then every file no generation left names.
 
     What is current, being built (NEXT) or held open by a reader stays whatever its age, and nothing younger than
@@ -43,18 +43,18 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
     Raises:
         StoreError: another writer is at work, or a pointer or a manifest that may have to be kept is damaged.
     """
-    with _reindex_lock(root, wait), writer.lock(root, wait):  # the order `swap` takes them in
-        held = pinned(root)
-        newest = manifests.current_name(root)
+    with _reindex_lock(root, wait), writer.acquire_lock(root, wait):  # the order `swap` takes them in
+        held = list_pinned(root)
+        newest = manifests.read_current(root)
         if newest is None:
-            return Collected((), 0, 0, len(held))
-        current = {name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))}
+            return GarbageReport((), 0, 0, len(held))
+        current = {name for pointer in writer.LOCKS if (name := manifests.read_current(root, pointer))}
         before = time.time() - grace
         kept: list[Path] = []
         gone: list[Path] = []
         load = cache(partial(manifests.load, root))  # a log that is being written makes hundreds of them an hour
         chain = set(_newest(root, keep)) | _just_replaced(root, before, load) | _later(root, newest, load)
-        for path in manifests.paths_of(root):
+        for path in manifests.list_manifests(root):
             stays = path.name in held | current | chain or path.stat().st_mtime > before
             (kept if stays else gone).append(path)
         named = _named([load(path.name) for path in kept])
@@ -68,12 +68,12 @@ def collect(root: Path, keep: int, grace: float, wait: float) -> Collected:
             removed.append(f"manifests/{path.name}")
         failpoint("gc.manifests")
         # A reader pins and then loads. One that could still load it has pinned it by now, and keeps its files.
-        named |= _named(_whole(doomed, pinned(root)))
-        for path in unnamed(root, named, before):
+        named |= _named(_whole(doomed, list_pinned(root)))
+        for path in list_unnamed(root, named, before):
             size += sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
-            paths.remove(path)
+            paths.remove_path(path)
             removed.append(str(path.relative_to(root)))
-        return Collected(tuple(removed), size, len(kept), len(held))
+        return GarbageReport(tuple(removed), size, len(kept), len(held))
 
 
 @contextlib.contextmanager
@@ -81,7 +81,7 @@ def _reindex_lock(root: Path, wait: float) -> Iterator[None]:
     """The lock of NEXT. Where the disk is too full to make its file, no reindex can run, and `gc` is what is needed."""
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(writer.lock(root, wait, "NEXT"))
+            stack.enter_context(writer.acquire_lock(root, wait, "NEXT"))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -90,7 +90,7 @@ def _reindex_lock(root: Path, wait: float) -> Iterator[None]:
 
 def _newest(root: Path, keep: int) -> list[str]:
     """The newest generations, following `parent` from CURRENT: an abandoned or foreign manifest is not among them."""
-    name = manifests.current_name(root)
+    name = manifests.read_current(root)
     found: list[str] = []
     while name and len(found) < max(1, keep) and (root / "manifests" / name).exists():
         found.append(name)
@@ -108,8 +108,8 @@ def _later(root: Path, current: str, load: Callable[[str], Manifest]) -> set[str
         StoreError: a manifest with a later number is damaged, so nobody can tell what it was made from.
     """
     first, found = load(current).generation, {current}
-    for path in manifests.paths_of(root):  # by number: a parent comes before what was made from it
-        if manifests.number(path) > first and load(path.name).parent in found:
+    for path in manifests.list_manifests(root):  # by number: a parent comes before what was made from it
+        if manifests.parse_generation(path) > first and load(path.name).parent in found:
             found.add(path.name)
     return found
 
@@ -134,7 +134,7 @@ def _named(kept: list[Manifest]) -> set[str]:
     return {"/".join(file.path.split("/", 2)[:2]) for manifest in kept for file in manifest.files()}
 
 
-def unnamed(root: Path, named: set[str], before: float) -> list[Path]:
+def list_unnamed(root: Path, named: set[str], before: float) -> list[Path]:
     """Entries older than `before` that nobody names."""
     return [
         path

@@ -116,12 +116,12 @@ class Manifest:
         return files
 
 
-def new_id() -> str:
+def make_id() -> str:
     """A name no other segment, index or file of the store has."""
     return f"{time.strftime('%Y%m%d%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
 
 
-def describe(root: Path, path: Path, rows: int = 0) -> File:
+def describe_file(root: Path, path: Path, rows: int = 0) -> File:
     """A file of the store as a manifest names it."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -130,7 +130,7 @@ def describe(root: Path, path: Path, rows: int = 0) -> File:
 
 def describe_tree(root: Path, folder: Path) -> tuple[File, ...]:
     """Every file below a folder, by name."""
-    return tuple(describe(root, path) for path in sorted(folder.rglob("*")) if path.is_file())
+    return tuple(describe_file(root, path) for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def dump(manifest: Manifest) -> tuple[str, bytes]:
@@ -154,7 +154,7 @@ def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
         raise error
     try:
         raw = orjson.loads(data)
-        bounds.check(raw)
+        bounds.check_manifest(raw)
         return Manifest(
             **{
                 **raw,
@@ -223,7 +223,7 @@ _POINTER_BYTES = 256
 _MANIFEST_BYTES = 64 << 20
 
 
-def current_name(root: Path, pointer: str = "CURRENT") -> str | None:
+def read_current(root: Path, pointer: str = "CURRENT") -> str | None:
     """Return what CURRENT (or NEXT) names; None where nothing has been published yet.
 
     A pointer that is missing, empty, cut or unreadable while there are manifests is damage, never an empty store.
@@ -246,7 +246,7 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
     try:
         data = paths.read_regular(path, _POINTER_BYTES)
     except FileNotFoundError:
-        if pointer == "CURRENT" and paths_of(root):
+        if pointer == "CURRENT" and list_manifests(root):
             raise StoreError(f"{path} is missing, but there are manifests", _remedy(root, pointer)) from None
         if (root / "inbox").is_dir():
             return None
@@ -258,7 +258,7 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
     except OSError as error:
         raise StoreError(f"{path} is damaged: {error.strerror or error}", _remedy(root, pointer)) from None
     name = data.decode("ascii", "replace").strip()
-    if name == NOTHING or not (name or paths_of(root)):
+    if name == NOTHING or not (name or list_manifests(root)):
         return None
     if not _NAME.fullmatch(name):
         what = f"it says {name[:40]!r}" if name else "it is empty"
@@ -266,18 +266,18 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
     return name
 
 
-def paths_of(root: Path) -> list[Path]:
+def list_manifests(root: Path) -> list[Path]:
     """Return the files of all manifests, the oldest first."""
     return sorted((root / "manifests").glob("[0-9]*.json"))
 
 
-def number(path: Path) -> int:
+def parse_generation(path: Path) -> int:
     """Return the number of the generation that a manifest's name says; 0 where it says none."""
     return int(path.name[:8]) if path.name[:8].isdecimal() else 0
 
 
 def _remedy(root: Path, pointer: str = "CURRENT") -> str:
-    if not paths_of(root):
+    if not list_manifests(root):
         return "restore the store from a backup, or from another copy with 'helix pull'"
     if pointer != "CURRENT":
         return f"remove {root / pointer}: a reindex that was under way starts over"
@@ -304,14 +304,14 @@ def load(root: Path, name: str, *, write: bool = False) -> Manifest:
     return parse(name, data, write=write)
 
 
-def whole(root: Path) -> list[tuple[str, Manifest]]:
+def load_readable(root: Path) -> list[tuple[str, Manifest]]:
     """Read every manifest that can be read, newest first, whether a pointer leads to it or not.
 
     Raises:
         NewerStore: one was written by a newer Helix: what that one published must not be lost.
     """
     found: list[tuple[str, Manifest]] = []
-    for path in paths_of(root):
+    for path in list_manifests(root):
         try:
             found.append((path.name, load(root, path.name)))
         except NewerStore:
@@ -321,12 +321,12 @@ def whole(root: Path) -> list[tuple[str, Manifest]]:
     return sorted(found, key=lambda entry: (entry[1].generation, entry[1].token), reverse=True)
 
 
-def generations(root: Path) -> list[tuple[str, Manifest]]:
+def list_generations(root: Path) -> list[tuple[str, Manifest]]:
     """Generations that are still there, newest first: name and manifest, along the parents of CURRENT."""
-    return chain(root, current_name(root))
+    return list_ancestors(root, read_current(root))
 
 
-def chain(root: Path, name: str | None) -> list[tuple[str, Manifest]]:
+def list_ancestors(root: Path, name: str | None) -> list[tuple[str, Manifest]]:
     """A generation and those before it that are still there, newest first.
 
     Raises:
@@ -345,13 +345,13 @@ def chain(root: Path, name: str | None) -> list[tuple[str, Manifest]]:
     return found
 
 
-def name_of(root: Path, generation: int) -> str:
+def find_generation(root: Path, generation: int) -> str:
     """The name of a generation that is still there.
 
     Raises:
         UsageError: it is not.
     """
-    there = {manifest.generation: name for name, manifest in generations(root)}
+    there = {manifest.generation: name for name, manifest in list_generations(root)}
     if generation not in there:
         known = ", ".join(map(str, sorted(there))) or "none"
         raise UsageError(f"no generation {generation} of {root} is kept", f"there are: {known}")

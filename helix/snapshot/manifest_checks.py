@@ -39,7 +39,7 @@ class OutOfBounds(ValueError):
     """A field of a manifest holds what it may not."""
 
 
-def check(raw: Any) -> None:
+def check_manifest(raw: Any) -> None:
     """Check every field of a manifest, as JSON gave it.
 
     Raises:
@@ -48,57 +48,57 @@ def check(raw: Any) -> None:
     """
     if not isinstance(raw, dict):
         raise OutOfBounds("it is no JSON object")
-    _number("generation", raw["generation"], least=1)
+    _check_number("generation", raw["generation"], least=1)
     if raw["parent"] is not None:
-        _text("parent", raw["parent"], _NAME)
-    _time("created", raw["created"])
-    _number("token", raw["token"])
+        _check_text("parent", raw["parent"], _NAME)
+    _check_time("created", raw["created"])
+    _check_number("token", raw["token"])
     for name in ("reader_flags", "writer_flags"):
-        for flag in _list(name, raw[name], 100):
-            _text(name, flag, _NAME)
-    _lineage(raw["lineage"])
-    rows = _segments(raw["segments"])
-    _deletes(raw["deletes"], rows)
-    _indexes(raw["indexes"], rows)
+        for flag in _check_list(name, raw[name], 100):
+            _check_text(name, flag, _NAME)
+    _check_lineage(raw["lineage"])
+    rows = _check_segments(raw["segments"])
+    _check_deletes(raw["deletes"], rows)
+    _check_indexes(raw["indexes"], rows)
     for name, folder in (("documents", "documents"), ("encoder", "encoders")):
-        for file in _list(name, raw[name], FILES):
-            _file(name, file, f"{folder}/")
+        for file in _check_list(name, raw[name], FILES):
+            _check_file(name, file, f"{folder}/")
     for name in ("forgotten", "access"):
         if raw[name] is not None:
-            _file(name, raw[name], f"{name}/")
-    counts = _object("counts", raw["counts"])
+            _check_file(name, raw[name], f"{name}/")
+    counts = _check_object("counts", raw["counts"])
     for name in ("items", "sessions", "documents"):
-        _number(f"counts.{name}", counts[name])
+        _check_number(f"counts.{name}", counts[name])
     for name in ("coverage", "watermarks"):
-        for key, value in _object(name, raw.get(name) or {}).items():
+        for key, value in _check_object(name, raw.get(name) or {}).items():
             if len(key) > 200:
                 raise OutOfBounds(f"{name} has a key of {len(key)} characters")
-            for within, number in _object(f"{name}.{key[:40]}", value).items():
+            for within, number in _check_object(f"{name}.{key[:40]}", value).items():
                 if name == "watermarks" or within in _COUNTED:
-                    _number(f"{name}.{key[:40]}.{within[:80]}", number)
+                    _check_number(f"{name}.{key[:40]}.{within[:80]}", number)
 
 
-def _lineage(raw: Any) -> None:
-    lineage = _object("lineage", raw)
-    _text("lineage.encoder", lineage["encoder"], _NAME)
-    _text("lineage.pipeline", lineage["pipeline"], _NAME)
-    _number("lineage.dim", lineage["dim"], least=1, most=DIM)
+def _check_lineage(raw: Any) -> None:
+    lineage = _check_object("lineage", raw)
+    _check_text("lineage.encoder", lineage["encoder"], _NAME)
+    _check_text("lineage.pipeline", lineage["pipeline"], _NAME)
+    _check_number("lineage.dim", lineage["dim"], least=1, most=DIM)
     if not isinstance(lineage["name"], str) or len(lineage["name"]) > 1_000:
         raise OutOfBounds("lineage.name is no short text")
-    _text("lineage.vectors", lineage.get("vectors", "int8"), _VECTORS)
+    _check_text("lineage.vectors", lineage.get("vectors", "int8"), _VECTORS)
 
 
-def _segments(raw: Any) -> dict[str, int]:
+def _check_segments(raw: Any) -> dict[str, int]:
     """Check the segments; rows by id."""
     rows: dict[str, int] = {}
-    for segment in _list("segments", raw, SEGMENTS):
-        identity = _text("segments.id", _object("segments", segment)["id"], _NAME)
+    for segment in _check_list("segments", raw, SEGMENTS):
+        identity = _check_text("segments.id", _check_object("segments", segment)["id"], _NAME)
         if identity in rows:
             raise OutOfBounds(f"the segment {identity} is named twice")
-        rows[identity] = _number(f"rows of segment {identity}", segment["rows"], most=ROWS)
-        files = _list(f"files of segment {identity}", segment["files"], 1_000)
+        rows[identity] = _check_number(f"rows of segment {identity}", segment["rows"], most=ROWS)
+        files = _check_list(f"files of segment {identity}", segment["files"], 1_000)
         for file in files:
-            _file(f"files of segment {identity}", file, f"segments/{identity}/")
+            _check_file(f"files of segment {identity}", file, f"segments/{identity}/")
         if not any(file["path"].endswith("/columns.arrow") for file in files):
             raise OutOfBounds(f"files of segment {identity} do not name its columns")
     if sum(rows.values()) > ROWS:
@@ -106,33 +106,33 @@ def _segments(raw: Any) -> dict[str, int]:
     return rows
 
 
-def _deletes(raw: Any, rows: Mapping[str, int]) -> None:
+def _check_deletes(raw: Any, rows: Mapping[str, int]) -> None:
     seen: set[str] = set()
-    for entry in _list("deletes", raw, SEGMENTS):
-        segment = _object("deletes", entry)["segment"]
+    for entry in _check_list("deletes", raw, SEGMENTS):
+        segment = _check_object("deletes", entry)["segment"]
         if segment not in rows or segment in seen:
             raise OutOfBounds(f"deletes name the segment {str(segment)[:80]!r}, which is none of them or named twice")
         seen.add(segment)
-        _number(f"deleted rows of segment {segment}", entry["rows"], most=rows[segment])
-        _file("deletes.file", entry["file"], "deletes/")
+        _check_number(f"deleted rows of segment {segment}", entry["rows"], most=rows[segment])
+        _check_file("deletes.file", entry["file"], "deletes/")
 
 
-def _indexes(raw: Any, rows: Mapping[str, int]) -> None:
-    for index in _list("indexes", raw, INDEXES):
-        identity = _text("indexes.id", _object("indexes", index)["id"], _NAME)
-        kind = _text(f"kind of index {identity}", index["kind"], _NAME)
-        covers = _list(f"covers of index {identity}", index["covers"], SEGMENTS)
+def _check_indexes(raw: Any, rows: Mapping[str, int]) -> None:
+    for index in _check_list("indexes", raw, INDEXES):
+        identity = _check_text("indexes.id", _check_object("indexes", index)["id"], _NAME)
+        kind = _check_text(f"kind of index {identity}", index["kind"], _NAME)
+        covers = _check_list(f"covers of index {identity}", index["covers"], SEGMENTS)
         if unknown := [segment for segment in covers if segment not in rows]:
             raise OutOfBounds(f"the index {identity} covers {str(unknown[0])[:80]!r}, which is no segment")
         if kind in _ONE_SEGMENT and len(covers) != 1:
             raise OutOfBounds(f"the index {identity} of kind {kind} covers {len(covers)} segments instead of one")
-        _object(f"params of index {identity}", index.get("params", {}))
-        for file in _list(f"files of index {identity}", index["files"], 1_000):
-            _file(f"files of index {identity}", file, f"indexes/{identity}/")
+        _check_object(f"params of index {identity}", index.get("params", {}))
+        for file in _check_list(f"files of index {identity}", index["files"], 1_000):
+            _check_file(f"files of index {identity}", file, f"indexes/{identity}/")
 
 
-def _file(name: str, raw: Any, within: str) -> None:
-    file = _object(name, raw)
+def _check_file(name: str, raw: Any, within: str) -> None:
+    file = _check_object(name, raw)
     path = file["path"]
     if not (isinstance(path, str) and path.startswith(within) and _PATH.fullmatch(path)):
         raise OutOfBounds(f"{name} name {str(path)[:80]!r}, which is no path within {within}")
@@ -140,36 +140,36 @@ def _file(name: str, raw: Any, within: str) -> None:
         raise OutOfBounds(f"{path} has {str(file['bytes'])[:40]!r} for its size")
     if not (isinstance(file["sha256"], str) and _SHA256.fullmatch(file["sha256"])):
         raise OutOfBounds(f"{path} has no SHA-256")
-    _number(f"rows of {path}", file.get("rows", 0))
+    _check_number(f"rows of {path}", file.get("rows", 0))
 
 
-def _text(name: str, value: Any, shape: re.Pattern[str]) -> str:
+def _check_text(name: str, value: Any, shape: re.Pattern[str]) -> str:
     if not (isinstance(value, str) and shape.fullmatch(value)):
         raise OutOfBounds(f"{name} is {str(value)[:80]!r}")
     return value
 
 
-def _number(name: str, value: Any, *, least: int = 0, most: int = _NUMBER) -> int:
+def _check_number(name: str, value: Any, *, least: int = 0, most: int = _NUMBER) -> int:
     if type(value) is not int or not least <= value <= most:  # bool is an int, too
         raise OutOfBounds(f"{name} is {str(value)[:40]!r}, not a number from {least} to {most}")
     return value
 
 
-def _time(name: str, value: Any) -> None:
+def _check_time(name: str, value: Any) -> None:
     try:
         datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise OutOfBounds(f"{name} is {str(value)[:40]!r}, no time in ISO 8601") from None
 
 
-def _list(name: str, value: Any, most: int) -> list[Any]:
+def _check_list(name: str, value: Any, most: int) -> list[Any]:
     if not isinstance(value, list) or len(value) > most:
         size = f"{len(value)} entries" if isinstance(value, list) else repr(value)[:40]
         raise OutOfBounds(f"{name} holds {size}, where a list of at most {most} belongs")
     return value
 
 
-def _object(name: str, value: Any) -> dict[str, Any]:
+def _check_object(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise OutOfBounds(f"{name} is {str(value)[:40]!r}, no JSON object")
     return value

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.snapshot.checked_arrays import damaged
+from helix.snapshot.checked_arrays import make_damage_error
 
-Kind = tuple[type[np.generic], int]
+NpzKind = tuple[type[np.generic], int]
 """A dtype and a number of dimensions."""
 
 _FAULTS: Final = (
@@ -24,7 +24,7 @@ _FAULTS: Final = (
 )
 
 
-def read_npz(path: Path, kinds: Mapping[str, Kind]) -> dict[str, npt.NDArray[Any]]:
+def read_npz(path: Path, kinds: Mapping[str, NpzKind]) -> dict[str, npt.NDArray[Any]]:
     """Read the named arrays of a file that `numpy.savez` wrote.
 
     Args:
@@ -38,12 +38,12 @@ def read_npz(path: Path, kinds: Mapping[str, Kind]) -> dict[str, npt.NDArray[Any
         with zipfile.ZipFile(path) as archive:
             return {name: _read(archive, f"{name}.npy", kind, size) for name, kind in kinds.items()}
     except FileNotFoundError:
-        raise damaged(path, "the file is missing") from None
+        raise make_damage_error(path, "the file is missing") from None
     except _FAULTS as error:
-        raise damaged(path, str(error)) from None
+        raise make_damage_error(path, str(error)) from None
 
 
-def _read(archive: zipfile.ZipFile, name: str, kind: Kind, size: int) -> npt.NDArray[Any]:
+def _read(archive: zipfile.ZipFile, name: str, kind: NpzKind, size: int) -> npt.NDArray[Any]:
     member = archive.getinfo(name)
     if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:  # what is not compressed cannot swell
         raise ValueError(f"{name} is compressed, or larger than the file")

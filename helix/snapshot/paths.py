@@ -39,7 +39,7 @@ TEMPORARY = ".tmp-"
 STALE = 60.0  # seconds: a single file is written in far less, so an older unfinished one has lost its writer
 
 
-def create(root: Path) -> None:
+def create_folders(root: Path) -> None:
     """Make the store's folders where they are missing.
 
     Raises:
@@ -53,10 +53,10 @@ def create(root: Path) -> None:
         probe.touch(mode=0o600)
         probe.unlink()
     except OSError as error:
-        raise unwritable(root, error) from None
+        raise make_write_error(root, error) from None
 
 
-def unwritable(root: Path, error: OSError) -> StoreError:
+def make_write_error(root: Path, error: OSError) -> StoreError:
     """The error for a store that refuses to be written."""
     return StoreError(
         f"cannot write the store {root}: {error.strerror or error}",
@@ -115,7 +115,7 @@ _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def name_path_in_errors(path: Path) -> Iterator[None]:
     """Let no refusal of the disk out that does not say where: libraries leave that away."""
     try:
         yield
@@ -136,7 +136,7 @@ def write_file(path: Path, data: bytes, mode: int = _OWN, *, settle: bool = True
         settle: else the folder is left to whoever writes many files into it; until it is synced, the name may be lost.
     """
     temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(6)}"
-    with told(path):
+    with name_path_in_errors(path):
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWN)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -154,12 +154,12 @@ def write_file(path: Path, data: bytes, mode: int = _OWN, *, settle: bool = True
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
+def build_folder(target: Path) -> Iterator[Path]:
     """A folder that appears whole at `target`, or not at all. Where `target` exists already, it stays as it is."""
     temporary = target.parent / f"{TEMPORARY}{secrets.token_hex(6)}"
     temporary.mkdir(mode=0o700)
     try:
-        with told(target):
+        with name_path_in_errors(target):
             yield temporary
             sync_tree(temporary)
             try:
@@ -173,7 +173,7 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def building(root: Path) -> Iterator[Path]:
+def open_workplace(root: Path) -> Iterator[Path]:
     """A folder in `building/` that is this process's as long as it lives; what is left in it at the end goes.
 
     What killed builders have left goes first: a merge can be as large as the store, and the disk may not hold two.
@@ -188,7 +188,7 @@ def building(root: Path) -> Iterator[Path]:
         fcntl.flock(handle, fcntl.LOCK_EX)
         (hidden / "files").mkdir(mode=0o700)
         hidden.rename(base)  # seen by others only once it is locked
-        with told(base):
+        with name_path_in_errors(base):
             yield base / "files"
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
@@ -197,7 +197,7 @@ def building(root: Path) -> Iterator[Path]:
             os.close(handle)
 
 
-def move_in(folder: Path, target: Path) -> None:
+def move_into_place(folder: Path, target: Path) -> None:
     """Put a built folder into its place, whole and durable."""
     sync_tree(folder)
     folder.rename(target)
@@ -219,30 +219,30 @@ def is_held(path: Path) -> bool:
         os.close(handle)
 
 
-def builders(root: Path) -> list[Path]:
+def list_builders(root: Path) -> list[Path]:
     """The folders in `building/` whose builders live."""
     return [path for path in sorted((root / "building").glob("[0-9a-f]*")) if is_held(path / "lock")]
 
 
-def sweep(root: Path) -> None:
+def remove_leftovers(root: Path) -> None:
     """Remove what dead processes left unfinished.
 
     Folders that others may be writing to this very moment are left alone.
     """
     for folder in (root, *(root / name for name in FOLDERS if name not in ("inbox", "parts", "events", "pins"))):
         for path in folder.glob(f"{TEMPORARY}*"):
-            if age(path) > STALE:
-                remove(path)
+            if measure_age(path) > STALE:
+                remove_path(path)
     _sweep_builders(root)
 
 
 def _sweep_builders(root: Path) -> None:
     for path in (root / "building").glob("[0-9a-f]*"):
         if not is_held(path / "lock"):
-            remove(path)
+            remove_path(path)
 
 
-def age(path: Path) -> float:
+def measure_age(path: Path) -> float:
     """Seconds since a file or folder was last written; 0 where another process has removed it meanwhile."""
     try:
         return time.time() - path.lstat().st_mtime
@@ -250,7 +250,7 @@ def age(path: Path) -> float:
         return 0.0
 
 
-def remove(path: Path) -> None:
+def remove_path(path: Path) -> None:
     """Remove a file or a folder; one that is gone already is fine."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)

@@ -15,7 +15,7 @@ import orjson
 from helix.snapshot.paths import STALE, TEMPORARY, is_held
 
 
-def pin(root: Path, manifest: str) -> tuple[Path, int] | None:
+def pin_generation(root: Path, manifest: str) -> tuple[Path, int] | None:
     """Claim a generation: the pin and the descriptor that holds it; None where the store cannot be written.
 
     Such a reader (a read-only volume) relies on the grace period of `gc`, and on having every file mapped already.
@@ -37,7 +37,7 @@ def pin(root: Path, manifest: str) -> tuple[Path, int] | None:
     return path, handle
 
 
-def release(path: Path, handle: int) -> None:
+def release_pin(path: Path, handle: int) -> None:
     """Give a claim up. A fork of this process may hold it too: it goes with the last of them."""
     os.close(handle)
     with contextlib.suppress(OSError):
@@ -45,7 +45,7 @@ def release(path: Path, handle: int) -> None:
             path.unlink(missing_ok=True)
 
 
-def pinned(root: Path) -> set[str]:
+def list_pinned(root: Path) -> set[str]:
     """Manifests that living readers have open; the pins of dead ones are removed."""
     names: set[str] = set()
     for path in (root / "pins").glob("*"):

@@ -26,18 +26,18 @@ import pyarrow.fs as pafs
 
 from helix.errors import StoreError, UsageError
 from helix.snapshot import manifest as manifests
-from helix.snapshot.checked_arrays import damaged
+from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.index.doc2query import KIND
-from helix.snapshot.index.fact_columns import FactColumns, invalid_since, join
+from helix.snapshot.index.fact_columns import FactColumns, find_ends, join_facts
 from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
-from helix.snapshot.pins import pin, release
+from helix.snapshot.pins import pin_generation, release_pin
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME
-from helix.snapshot.segment.open import check_files, deleted_rows, open_segment, read_table
+from helix.snapshot.segment.open import check_files, map_deleted_rows, open_segment, read_table
 from helix.text.entities import EVERGREEN
 from helix.util.sanitise import printable
 
 
-def connect() -> duckdb.DuckDBPyConnection:
+def connect_duckdb() -> duckdb.DuckDBPyConnection:
     """A DuckDB with bounded memory that fetches no extension from anywhere."""
     return duckdb.connect(
         config={
@@ -56,7 +56,7 @@ SELECT ''::VARCHAR AS id, '' AS content, 0 AS t_ingested, '' AS source, '' AS se
 """
 
 
-def register_published(
+def register_live_items(
     db: duckdb.DuckDBPyConnection, root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]
 ) -> None:
     """The view `published`: every live item, with the segment and the row it stands in; t_ingested in microseconds."""
@@ -66,7 +66,7 @@ def register_published(
     files = [str(root / "segments" / segment.id / "items.parquet") for segment in segments]
     db.register("files", pa.table({"file": files, "segment": [segment.id for segment in segments]}))
     sizes = {segment.id: segment.rows for segment in segments}
-    rows = [deleted_rows(root, entry, sizes[entry.segment]) for entry in deletes]
+    rows = [map_deleted_rows(root, entry, sizes[entry.segment]) for entry in deletes]
     gone = pa.table(
         {
             "segment": pa.array(
@@ -116,7 +116,7 @@ BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SqlAnswer:
     """What a statement gave. Column names are distinct; values are those JSON knows."""
 
     columns: tuple[str, ...]
@@ -124,13 +124,13 @@ class Answer:
 
 
 @contextmanager
-def ask(
+def run_statement(
     root: Path,
     statement: str,
     limit: int | None = None,
     seconds: float = 0.0,
     stuck: Callable[[UsageError], object] | None = None,
-) -> Iterator[Answer]:
+) -> Iterator[SqlAnswer]:
     """Answer one SELECT or EXPLAIN over the current generation, which stays claimed until the block ends.
 
     The views `items`, `facts`, `entities`, `edges`, `sessions` and `clusters` hold live rows only. Nothing else can be
@@ -149,7 +149,7 @@ def ask(
         UsageError: not one SELECT or EXPLAIN, DuckDB refuses it, or its time is over; while the rows are read, too.
         StoreError: no store at `root`, or it is damaged or newer.
     """
-    with _claimed(root) as manifest, connect() as db:
+    with _claimed(root) as manifest, connect_duckdb() as db:
         _check(db, statement)
         _register(db, root, manifest, statement.lower())
         _leash(db)
@@ -158,19 +158,19 @@ def ask(
             # A relation is lazy: the limit is part of the plan, so an ORDER BY keeps the best rows only.
             found = db.sql(statement)
             reader = (found if limit is None else found.limit(limit)).to_arrow_reader(BATCH)
-        yield Answer(_distinct(reader.schema.names), _rows(reader, clock))
+        yield SqlAnswer(_distinct(reader.schema.names), _rows(reader, clock))
 
 
 @contextmanager
 def _claimed(root: Path) -> Iterator[Manifest | None]:
     """The current generation, which `gc` leaves alone meanwhile."""
-    name = manifests.current_name(root)
-    held = pin(root, name) if name else None
+    name = manifests.read_current(root)
+    held = pin_generation(root, name) if name else None
     try:
         yield manifests.load(root, name) if name else None
     finally:
         if held:
-            release(*held)
+            release_pin(*held)
 
 
 # ---------------------------------------------------------------- how long it may take
@@ -324,13 +324,13 @@ def _facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) 
             continue
         alive = np.ones(segment.rows, bool)
         if segment.id in gone:
-            alive[deleted_rows(root, gone[segment.id], segment.rows)] = False
+            alive[map_deleted_rows(root, gone[segment.id], segment.rows)] = False
         tables.append(read_table(root / "segments" / segment.id / "facts.parquet").filter(pa.array(alive[row])))
-        columns.append(join([opened], np.zeros(1, np.int64), alive))
+        columns.append(join_facts([opened], np.zeros(1, np.int64), alive))
     if not tables:
         return _no_facts()
     numbers = FactColumns(*map(np.concatenate, zip(*columns, strict=True)))
-    since = invalid_since(numbers)
+    since = find_ends(numbers)
     ends = pa.array(since, mask=since == NO_TIME).cast(FACTS.field("t_valid").type)
     return pa.concat_tables(tables).cast(FACTS).append_column("t_invalid", ends)
 
@@ -389,9 +389,9 @@ def _ids(root: Path, deletes: Deletes) -> pa.Array:
     path = root / "segments" / deletes.segment / "items.parquet"
     try:
         ids = read_table(path, columns=["id"])["id"].combine_chunks()
-        return ids.take(pa.array(deleted_rows(root, deletes, len(ids))))
+        return ids.take(pa.array(map_deleted_rows(root, deletes, len(ids))))
     except (pa.ArrowException, OSError) as error:
-        raise damaged(path, str(error)) from None
+        raise make_damage_error(path, str(error)) from None
 
 
 def _views(stored: str, dirty: Sequence[int], expanded: bool) -> list[str]:
@@ -507,11 +507,11 @@ def _values(name: str, column: pa.Array) -> list[Any]:
     if any(test(column.type) for test in (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean)):
         return list(values)  # most of what is asked for: as it is
     if pa.types.is_float32(column.type):  # 0.3, not 0.30000001192092896
-        return [None if value is None else plain(float(str(np.float32(value)))) for value in values]
-    return [plain(value) for value in values]
+        return [None if value is None else convert_value(float(str(np.float32(value)))) for value in values]
+    return [convert_value(value) for value in values]
 
 
-def plain(value: Any) -> Any:
+def convert_value(value: Any) -> Any:
     """A value as JSON knows it: times in ISO 8601 UTC, bytes in hex, numbers that are none as null."""
     match value:
         case None | bool() | int() | str():
@@ -530,8 +530,8 @@ def plain(value: Any) -> Any:
         case pa.MonthDayNano():
             return f"P{value.months}M{value.days}DT{Decimal(value.nanoseconds) / 10**9:f}S"
         case dict():
-            return {str(plain(key)): plain(entry) for key, entry in value.items()}
+            return {str(convert_value(key)): convert_value(entry) for key, entry in value.items()}
         case list() | tuple():
-            return [plain(entry) for entry in value]
+            return [convert_value(entry) for entry in value]
         case _:
             return str(value)

@@ -13,25 +13,24 @@ import orjson
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.sql import connect, register_published
+from helix.snapshot.sql import connect_duckdb, register_live_items
 
 WINDOW: Final = 300.0
 """Seconds over which throughput is told."""
 
 
-def status(root: Path) -> dict[str, Any]:
+def read_status(root: Path) -> dict[str, Any]:
     """Cheap: the manifest and the ledger, no item is read.
 
     Raises:
         StoreError: no store at `root`, or it is damaged or newer.
     """
-    name, manifest = ledger.current(root)
-    dead = ledger.dead(root)
-    accepted = ledger.accepted(root)
-    pending = ledger.pending(root)
+    name, manifest = inbox.load_current(root)
+    dead = inbox.list_dead(root)
+    accepted = inbox.list_accepted(root)
+    pending = inbox.list_pending(root)
     return {
         "store": str(root),
         "generation": manifest.generation if manifest else 0,
@@ -53,7 +52,7 @@ def status(root: Path) -> dict[str, Any]:
         "generations": len(list((root / "manifests").glob("[0-9]*.json"))),
         "reindex": _reindex(root),
         "lag": _lag(root, pending),
-        "throughput": throughput(root),
+        "throughput": measure_throughput(root),
         "orders": _orders(root),
         "purges": len(list((root / "purges").glob("[0-9]*.json"))),
     }
@@ -69,7 +68,7 @@ def _backlog(manifest: Manifest | None) -> dict[str, int]:
 
 def _reindex(root: Path) -> dict[str, Any] | None:
     """How far the lineage that is being built has come; None where there is none."""
-    name = manifests.current_name(root, "NEXT")
+    name = manifests.read_current(root, "NEXT")
     if name is None:
         return None
     built = manifests.load(root, name)
@@ -78,7 +77,7 @@ def _reindex(root: Path) -> dict[str, Any] | None:
 
 def _tries(root: Path) -> dict[str, Any]:
     """What is being worked on, and what failed and is tried again."""
-    known = {name: record for name, record in tries.records(root).items() if len(name) == _DIGITS}
+    known = {name: record for name, record in attempts.list_records(root).items() if len(name) == _DIGITS}
     running = {name: record.running for name, record in known.items() if paths.is_held(root / "tries" / name)}
     failed = {
         name: {"tries": record.failed + record.vanished, "error": record.error, "next": _utc(record.after)}
@@ -105,15 +104,15 @@ def _utc(seconds: float) -> str | None:
 
 def _lag(root: Path, pending: Sequence[str]) -> float:
     """Seconds since the oldest document that waits was accepted; 0 where none does."""
-    return round(paths.age(root / "inbox" / pending[0]), 1) if pending else 0.0
+    return round(paths.measure_age(root / "inbox" / pending[0]), 1) if pending else 0.0
 
 
-def throughput(root: Path) -> dict[str, float]:
+def measure_throughput(root: Path) -> dict[str, float]:
     """Documents and items a minute, from the generations of the last minutes: a merge adds none, a deletion takes.
 
     Generations of another lineage, which a reindex builds or has replaced, say nothing of what came in.
     """
-    _, last = ledger.current(root)
+    _, last = inbox.load_current(root)
     now = time.time()
     try:
         recent = sorted((path.stat().st_mtime, path.name) for path in (root / "manifests").glob("[0-9]*.json"))
@@ -133,13 +132,13 @@ def throughput(root: Path) -> dict[str, float]:
     return {"documents": 0.0, "items": 0.0, "seconds": 0.0}
 
 
-def breakdown(root: Path) -> dict[str, dict[str, int]]:
+def count_by_field(root: Path) -> dict[str, dict[str, int]]:
     """Live items by type, project and source: one pass of SQL over the Parquet files."""
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     if manifest is None:
         return {"type": {}, "project": {}, "source": {}}
-    with connect() as db:
-        register_published(db, root, manifest.segments, manifest.deletes)
+    with connect_duckdb() as db:
+        register_live_items(db, root, manifest.segments, manifest.deletes)
         return {
             column: dict(
                 db.execute(f"SELECT {column}, count(*) FROM published GROUP BY 1 ORDER BY 2 DESC, 1").fetchall()

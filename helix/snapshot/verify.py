@@ -9,7 +9,7 @@ from pathlib import Path
 
 from helix.errors import Damaged, HelixError, StoreError
 from helix.snapshot import manifest as manifests
-from helix.snapshot.checked_arrays import MEND
+from helix.snapshot.checked_arrays import REMEDY
 from helix.snapshot.ledger import cursors
 from helix.snapshot.manifest import File
 from helix.snapshot.paths import OWNED, TEMPORARY
@@ -17,7 +17,7 @@ from helix.util.hashing import hash_file
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerifyReport:
     """What was looked at, what is wrong (one line each, naming the file), and what nobody names."""
 
     files: int
@@ -27,7 +27,7 @@ class Report:
     orphans: tuple[str, ...]
 
 
-def verify(root: Path) -> Report:
+def verify_store(root: Path) -> VerifyReport:
     """Check CURRENT and NEXT, every manifest and all files they name, and every accepted document.
 
     Raises:
@@ -38,12 +38,12 @@ def verify(root: Path) -> Report:
     names: list[str] = []
     for pointer in ("CURRENT", "NEXT"):
         try:
-            manifests.current_name(root, pointer)
+            manifests.read_current(root, pointer)
         except StoreError as error:
             if not (root / "manifests").is_dir():
                 raise
             problems.append(str(error))
-    for path in manifests.paths_of(root):
+    for path in manifests.list_manifests(root):
         names.append(path.name)
         try:
             files = manifests.load(root, path.name).files()
@@ -54,20 +54,20 @@ def verify(root: Path) -> Report:
     total = 0
     for file in seen.values():
         total += file.bytes
-        if problem := check(root, file):
+        if problem := find_damage(root, file):
             problems.append(problem)
     envelopes = [path for path in sorted((root / "inbox").glob("*")) if not path.name.startswith(TEMPORARY)]
     for path in envelopes:
         total += path.stat().st_size
-        if not envelope_is_whole(path):
+        if not is_whole_envelope(path):
             problems.append(f"inbox/{path.name} is damaged: its bytes do not match its digest")
-    sources = cursors.files(root)
+    sources = cursors.list_files(root)
     total += sum(path.stat().st_size for path in sources)
     problems += [
         f"sources/{path.name} is damaged: its bytes do not match its digest; remove it, and its source is read again"
-        for path in cursors.damaged(root)
+        for path in cursors.list_damaged(root)
     ]
-    return Report(
+    return VerifyReport(
         len(seen) + len(envelopes) + len(sources) + len(names), total, len(names), tuple(problems), _orphans(root, seen)
     )
 
@@ -81,19 +81,19 @@ def require_whole(root: Path, files: Iterable[File]) -> None:
         Damaged: one is not what the manifest says; it is named.
     """
     for file in files:
-        if problem := check(root, file):
+        if problem := find_damage(root, file):
             raise Damaged(
                 f"{root}: {problem}",
-                f"nothing was made from it; {MEND}",
+                f"nothing was made from it; {REMEDY}",
             )
 
 
 def is_whole(root: Path, files: Iterable[File]) -> bool:
     """Return whether every file is what the manifest says."""
-    return not any(check(root, file) for file in files)
+    return not any(find_damage(root, file) for file in files)
 
 
-def check(root: Path, file: File) -> str | None:
+def find_damage(root: Path, file: File) -> str | None:
     """What is wrong with one file; None if nothing."""
     path = root / file.path
     if not path.is_file():
@@ -107,7 +107,7 @@ def check(root: Path, file: File) -> str | None:
     return None
 
 
-def envelope_is_whole(path: Path) -> bool:
+def is_whole_envelope(path: Path) -> bool:
     """The first line of an envelope is the SHA-256 of the rest."""
     with path.open("rb") as file:
         claimed = file.readline(66)

@@ -23,17 +23,14 @@ import pyarrow.parquet as pq
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
-from helix.snapshot.manifest import Deletes, File, Index, Manifest, describe, describe_tree, new_id
+from helix.snapshot.manifest import Deletes, File, Index, Manifest, describe_file, describe_tree, make_id
 from helix.util.failpoints import failpoint
-
-__all__ = ["LOCKS", "Lock", "adopt_encoder", "begin", "describe", "following", "lock", "new_id", "point", "publish"]
-__all__ += ["write_array", "write_deletes", "write_documents", "write_index"]
 
 LOCKS = {"CURRENT": "writer.lock", "NEXT": "reindex.lock"}
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class WriterLock:
     """The right to publish, while `token` stands in the lock file."""
 
     root: Path
@@ -58,7 +55,7 @@ def _holder(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = False) -> Iterator[Lock]:
+def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = False) -> Iterator[WriterLock]:
     """Be the one writer of a pointer. The kernel frees the lock when its holder dies.
 
     Args:
@@ -74,7 +71,7 @@ def lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = Fals
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise paths.unwritable(root, error) from None
+        raise paths.make_write_error(root, error) from None
     try:
         deadline = time.monotonic() + wait
         while True:
@@ -83,7 +80,7 @@ def lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = Fals
                 break
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
-                    raise paths.unwritable(root, error) from None
+                    raise paths.make_write_error(root, error) from None
                 if time.monotonic() >= deadline:
                     holder = _holder(path)
                     raise StoreError(
@@ -95,20 +92,20 @@ def lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = Fals
         data = orjson.dumps({"token": token, "pid": os.getpid(), "host": socket.gethostname()})
         os.pwrite(handle, data.ljust(256), 0)
         os.fsync(handle)
-        paths.sweep(root)
-        yield Lock(root, token, pointer)
+        paths.remove_leftovers(root)
+        yield WriterLock(root, token, pointer)
     finally:
         os.close(handle)
 
 
 def _published_token(root: Path, pointer: str, mend: bool) -> int:
     try:
-        name = manifests.current_name(root, pointer)
+        name = manifests.read_current(root, pointer)
         return manifests.load(root, name, write=True).token if name else 0
     except StoreError:
         if not mend:
             raise
-        return max((manifest.token for _, manifest in manifests.whole(root)), default=0)
+        return max((manifest.token for _, manifest in manifests.load_readable(root)), default=0)
 
 
 # ---------------------------------------------------------------- other files of a generation
@@ -121,25 +118,25 @@ def write_deletes(root: Path, segment: str, rows: npt.NDArray[np.uint32]) -> Del
 
 def write_array(root: Path, kind: str, array: npt.NDArray[Any]) -> File:
     """One array as a file of the folder `kind`."""
-    path = root / kind / f"{new_id()}.npy"
+    path = root / kind / f"{make_id()}.npy"
     paths.write_file(path, _npy(array))
-    return describe(root, path, len(array))
+    return describe_file(root, path, len(array))
 
 
 def write_documents(root: Path, table: pa.Table) -> File:
     """The documents one commit took in."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    path = root / "documents" / f"{new_id()}.parquet"
+    path = root / "documents" / f"{make_id()}.parquet"
     paths.write_file(path, sink.getvalue().to_pybytes())
-    return describe(root, path, table.num_rows)
+    return describe_file(root, path, table.num_rows)
 
 
 def write_index(root: Path, kind: str, files: Mapping[str, bytes], params: Mapping[str, Any]) -> Index:
     """An index made of whole files."""
-    identity = new_id()
+    identity = make_id()
     target = root / "indexes" / identity
-    with paths.new_folder(target) as folder:
+    with paths.build_folder(target) as folder:
         for name, data in files.items():
             path = folder / kind / name
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -147,11 +144,11 @@ def write_index(root: Path, kind: str, files: Mapping[str, bytes], params: Mappi
     return Index(identity, kind, (), describe_tree(root, target), params)
 
 
-def adopt_encoder(root: Path, folder: Path, fingerprint: str) -> tuple[File, ...]:
+def copy_encoder(root: Path, folder: Path, fingerprint: str) -> tuple[File, ...]:
     """Copy an exported encoder into the store, so that a query node needs nothing else."""
     target = root / "encoders" / fingerprint
     if not target.is_dir():
-        with paths.new_folder(target) as new:
+        with paths.build_folder(target) as new:
             for name in ("encoder.json", "model.onnx", "tokenizer.json"):
                 (new / name).write_bytes((folder / name).read_bytes())
     return describe_tree(root, target)
@@ -165,7 +162,7 @@ def _npy(array: npt.NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def following(held: Lock, name: str | None, manifest: Manifest, **changes: Any) -> Manifest:
+def build_next(held: WriterLock, name: str | None, manifest: Manifest, **changes: Any) -> Manifest:
     """The generation after `manifest`, which is called `name`, with some fields changed."""
     return replace(
         manifest,
@@ -177,7 +174,7 @@ def following(held: Lock, name: str | None, manifest: Manifest, **changes: Any) 
     )
 
 
-def publish(held: Lock, manifest: Manifest) -> str:
+def publish_generation(held: WriterLock, manifest: Manifest) -> str:
     """Make a manifest the current generation; returns its file name.
 
     Raises:
@@ -186,28 +183,28 @@ def publish(held: Lock, manifest: Manifest) -> str:
     root = held.root
     name, data = manifests.dump(manifest)
     if manifest.parent is None and held.pointer == "CURRENT":
-        begin(root)
+        mark_empty(root)
     paths.write_file(root / "manifests" / name, data)
     failpoint("commit.manifest")
     held.check()
-    found = manifests.current_name(root, held.pointer)
+    found = manifests.read_current(root, held.pointer)
     if found != manifest.parent:
         raise StoreError(
             f"{held.pointer} of {root} was {manifest.parent} when this commit began and is {found} now",
             "nothing was published; run the command again",
         )
     failpoint("commit.checked")
-    point(root, name, held.pointer)
+    write_pointer(root, name, held.pointer)
     failpoint("commit.current")
     return name
 
 
-def begin(root: Path) -> None:
+def mark_empty(root: Path) -> None:
     """Note that nothing is current yet, before the first manifest is written: a missing CURRENT is a lost one."""
     if not (root / "CURRENT").exists():
-        point(root, manifests.NOTHING)
+        write_pointer(root, manifests.NOTHING)
 
 
-def point(root: Path, name: str, pointer: str = "CURRENT") -> None:
+def write_pointer(root: Path, name: str, pointer: str = "CURRENT") -> None:
     """Replace a pointer, durably."""
     paths.write_file(root / pointer, f"{name}\n".encode())

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.ranking.topk import select_top
-from helix.snapshot.index.graph import Seen
+from helix.snapshot.index.graph import FilteredGraph
 from helix.types import F32, I64, Candidates, Plan, Query
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def walk(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Gr
     return _extend(pool, rows, capped, snap, profile.extra), "push" if state else "bfs"
 
 
-def view_graph(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants) -> tuple[Seen, I64]:
+def view_graph(
+    pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: GraphConstants
+) -> tuple[FilteredGraph, I64]:
     """Return the graph as the question sees it, and the entities the question names, ascending.
 
     A hub among them leads to items of the pool only.
@@ -74,7 +76,7 @@ def view_graph(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profi
     row, hub = _find_naming(pool.row, asked[is_hub], snap)
     hubs = (known[named][is_hub][hub], row, np.log1p(snap.live / df[named][is_hub][hub]))
     weights = profile.edges
-    seen = Seen(snap.graph.nodes, plan.allowed, asked, hubs, profile.entity_df, profile.session_size, weights)
+    seen = FilteredGraph(snap.graph.nodes, plan.allowed, asked, hubs, profile.entity_df, profile.session_size, weights)
     return seen, np.sort(known[named])
 
 
@@ -102,7 +104,7 @@ def seed(pool: Candidates, asked: I64, seeds: int) -> Nodes:
 # ---------------------------------------------------------------- forward push
 
 
-def push(start: Nodes, seen: Seen, profile: GraphConstants) -> PushState | None:
+def push(start: Nodes, seen: FilteredGraph, profile: GraphConstants) -> PushState | None:
     """Push forward, one hop a round.
 
     Each node whose residual exceeds epsilon · degree keeps `restart` of it and passes the rest over its edges; a node
@@ -130,7 +132,7 @@ def push(start: Nodes, seen: Seen, profile: GraphConstants) -> PushState | None:
     return state
 
 
-def _push_round(state: PushState, start: Nodes, ready: I64, seen: Seen, alpha: float) -> PushState:
+def _push_round(state: PushState, start: Nodes, ready: I64, seen: FilteredGraph, alpha: float) -> PushState:
     """Push all ready nodes, by position, at once, from the residuals before the round."""
     nodes, held = state.nodes, state.nodes.residual[ready]
     source, target, weight = seen.edges(nodes.number[ready])
@@ -186,7 +188,7 @@ def collect_mass(state: PushState, start: Nodes, rows: int, alpha: float) -> tup
 # ---------------------------------------------------------------- breadth first
 
 
-def breadth_first(start: Nodes, seen: Seen, rows: int, profile: GraphConstants) -> tuple[I64, F64]:
+def breadth_first(start: Nodes, seen: FilteredGraph, rows: int, profile: GraphConstants) -> tuple[I64, F64]:
     """Return the items within two hops of the start, best first, as far as `work` goes.
 
     A hop gives a new node 1 − restart of the mass of the node before it, the largest of several.

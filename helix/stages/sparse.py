@@ -18,7 +18,7 @@ from helix.ranking.topk import select_top
 from helix.types import Leg, Plan, Sparse
 
 if TYPE_CHECKING:
-    from helix.snapshot.index.sparse import ImpactField
+    from helix.snapshot.index.sparse import SparseField
 
 _LOOK_UP: Final = 25
 """Postings read in sequence that cost as much as one look-up, in NumPy."""
@@ -27,7 +27,7 @@ _FEW: Final = 16
 """One posting in so many is read twice, for an early bound."""
 
 
-def search_sparse(weights: Sparse, field: ImpactField, plan: Plan, k: int) -> Leg:
+def search_sparse(weights: Sparse, field: SparseField, plan: Plan, k: int) -> Leg:
     """Find the k best allowed rows that share a term, best first; ties keep the smaller id first.
 
     A row's score is the float32 sum of its products, the question's heaviest term first. It depends on the question and

@@ -62,13 +62,13 @@ def ingest(argv: Sequence[str]) -> int:
 
 
 def _print_report(root: Path, report: IngestReport, seconds: float) -> None:
-    from helix.snapshot.status import status
+    from helix.snapshot.status import read_status
 
     print_text(
         f"{format_accepted(report)}; {format_count(report.turns, 'turn')}, {format_count(report.items, 'new item')}; "
         f"generation {report.snapshot} in {seconds:.1f} s"
     )
-    backlog = status(root)["backlog"]
+    backlog = read_status(root)["backlog"]
     for name, what in (("doc2query", "questions"), ("sparse", "weights")):
         if waiting := backlog.get(name):
             print_note(f"{format_count(waiting, 'item')} wait for their {what}: 'helix expand'")

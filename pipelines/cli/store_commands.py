@@ -31,7 +31,7 @@ def compact(argv: Sequence[str]) -> int:
     new = build_parser("compact", compact.__doc__ or "", "  helix compact --store memory\n  helix compact --full")
     new.add_argument("--full", action="store_true", help="merge all segments into one")
     options = new.parse_args(argv)
-    from helix.snapshot.checked_arrays import MEND
+    from helix.snapshot.checked_arrays import REMEDY
     from pipelines.maintain.compact import compact as run
     from pipelines.maintain.compact import ignore_progress
     from pipelines.maintain.forget import resume
@@ -46,7 +46,7 @@ def compact(argv: Sequence[str]) -> int:
     text += f"{format_count(done.segments, 'segment')}, generation {done.generation}"
     print_result(options.json, asdict(done), text)
     for problem in done.damaged:
-        _say(f"helix compact: left as it is: {problem}; {MEND}")
+        _say(f"helix compact: left as it is: {problem}; {REMEDY}")
     return 4 if done.damaged else 0
 
 
@@ -67,12 +67,12 @@ def gc(argv: Sequence[str]) -> int:
     options = new.parse_args(argv)
     if options.keep < 1 or options.grace < 0:
         raise UsageError(f"--keep {options.keep} --grace {options.grace}", "keep at least 1, a grace of at least 0")
-    from helix.snapshot.gc import collect
-    from helix.snapshot.ledger.inbox import current
+    from helix.snapshot.gc import collect_garbage
+    from helix.snapshot.ledger.inbox import load_current
 
     root = resolve_store(options, settings)
-    current(root)  # raises where there is no store
-    done = collect(root, options.keep, options.grace, settings.lock_wait)
+    load_current(root)  # raises where there is no store
+    done = collect_garbage(root, options.keep, options.grace, settings.lock_wait)
     text = f"{len(done.removed)} files and folders removed, {done.bytes / 1e6:.1f} MB; "
     text += f"{format_count(done.kept, 'generation')} retained, {done.pinned} in use"
     print_result(options.json, asdict(done), text)
@@ -150,7 +150,7 @@ def forget(argv: Sequence[str]) -> int:
     new.add_argument("--dry-run", action="store_true", help="show the extent, and forget nothing")
     new.add_argument("--yes", action="store_true", help="forget without confirmation")
     options = new.parse_args(argv)
-    from helix.snapshot.ledger import inbox as ledger
+    from helix.snapshot.ledger import inbox
     from pipelines.embedded.ingest import finish
     from pipelines.ingest.accept_all import IngestReport
     from pipelines.maintain.deletion_plan import Selection, preview_deletion, resolve_names
@@ -159,7 +159,7 @@ def forget(argv: Sequence[str]) -> int:
     settings = load()
     root = resolve_store(options, settings)
     items = tuple(item for given in options.item for item in given)
-    ledger.current(root)  # raises where there is no store
+    inbox.load_current(root)  # raises where there is no store
     named = Selection(items, options.session, options.project)
     selection = resolve_names(root, named, settings)
     if options.dry_run:
@@ -177,7 +177,7 @@ def forget(argv: Sequence[str]) -> int:
 
         primary.require_primary(root, settings)
         primary.collect(root, settings, None)
-    if ledger.pending(root):  # pending documents may hold it too
+    if inbox.list_pending(root):  # pending documents may hold it too
         finish(root, settings, IngestReport(), say=_say)
     receipt = run(root, resolve_names(root, named, settings), settings, _say)
     print_json(receipt) if options.json else _print_receipt(root, receipt)

@@ -12,7 +12,7 @@ from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import HelixError
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from pipelines.ingest.accept_all import IngestReport, Progress, accept_all
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import try_enrich
@@ -71,7 +71,7 @@ def finish(
     say: Callable[[str], None] | None = None,
 ) -> None:
     """Enrich and publish every pending document, then tidy up; recall finds the new items first."""
-    pending = ledger.pending(root)
+    pending = inbox.list_pending(root)
     if pending:
         encoder = open_encoder(root, settings, say)
         counter = TokenCounter(encoder.folder)
@@ -90,7 +90,7 @@ def finish(
             tidy(root, settings)
         except (HelixError, OSError) as error:  # the items are published; the next run tidies up
             log.warning("published, but tidying up failed: %s", error)
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     report.snapshot = manifest.generation if manifest else 0
 
 
@@ -116,6 +116,6 @@ def _enrich(
 
 def _read_path(root: Path, document: str) -> str:
     try:
-        return ledger.read(root, document).path
+        return inbox.read_envelope(root, document).path
     except HelixError:
         return str(root / "inbox" / document)

@@ -13,7 +13,7 @@ from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import HelixError, StoreError
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import try_enrich
 from pipelines.ingest.lineage import open_encoder
@@ -32,7 +32,7 @@ class Publisher:
 
     def __init__(self, root: Path, settings: Settings) -> None:
         self.root, self.settings = root, settings
-        self.waiting: list[str] = ledger.pending(root)[::-1]  # the last is the next
+        self.waiting: list[str] = inbox.list_pending(root)[::-1]  # the last is the next
         self._encoder: tuple[Encoder, TokenCounter] | None = None
         self._made = False
         self._worked = time.monotonic()

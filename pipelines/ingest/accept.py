@@ -24,9 +24,9 @@ from helix.redact.redact import redact
 from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger import cursors
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.cursors import Cursor, Known
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.ledger.cursors import ConversationCursor, Cursor
+from helix.snapshot.ledger.inbox import list_dead, read_envelope, revive_document, sync_inbox
+from helix.snapshot.segment.batch import hash_parts
 from helix.sources import registry as sources
 from helix.sources.common import archive
 from helix.sources.common.decode import decode
@@ -52,7 +52,7 @@ def prepare_store(root: Path, format: str) -> None:
     """
     if format != "auto" and format not in sources.FORMATS:
         raise UsageError(f"unknown format {format!r}", f"there are auto, {', '.join(sources.FORMATS)}")
-    paths.create(root)
+    paths.create_folders(root)
 
 
 def accept(
@@ -94,7 +94,7 @@ def _accept(inbox: Inbox, path: Path, where: str, options: AcceptOptions) -> Acc
             whole = bool(cursor.offset) and not inbox.has_lost(cursor)
             if same and (whole or not options.remember):
                 inbox.stays_out |= inbox.has_lost(cursor)
-                if not options.retry or not ledger.dead(inbox.root):
+                if not options.retry or not list_dead(inbox.root):
                     return Accepted(())
                 if cursor.offset:
                     return Accepted(tuple(_revive_increments(inbox.root, cursor.document)))
@@ -126,10 +126,10 @@ def _refuse_unreadable(path: Path) -> Iterator[None]:
 def _revive_increments(root: Path, document: str) -> Iterator[str]:
     """Revive the given-up increments of a source, from its last document back to its first; yield them."""
     while document:
-        if ledger.revive(root, document):
+        if revive_document(root, document):
             yield document
         try:
-            document = ledger.read(root, document).after
+            document = read_envelope(root, document).after
         except StoreError:
             return
 
@@ -144,7 +144,7 @@ def _accept_file(inbox: Inbox, source: SourceFile, file: BinaryIO, cursor: Curso
             return _accept_increments(inbox, source, file, cursor)
         other = not has_same_head(file, cursor)
         if other:  # the former file may continue under another name
-            cursors.write(inbox.root, cursors.moved(cursor.device, cursor.inode), cursor)
+            cursors.write_cursor(inbox.root, cursors.make_moved_key(cursor.device, cursor.inode), cursor)
         start = replace(START, epoch=cursor.epoch + other)
         cursor = None
     file.seek(0)
@@ -183,7 +183,7 @@ def _accept_increments(inbox: Inbox, source: SourceFile, file: BinaryIO, cursor:
         cursor = source.advance(replace(increment.end, first=cursor.first or envelope.document), envelope.document)
         if cursor.offset < size:  # an unchanged size must not count as fully accepted
             cursor = replace(cursor, size=cursor.offset)
-        cursors.write(inbox.root, source.key(), cursor)
+        cursors.write_cursor(inbox.root, source.key(), cursor)
         inbox.files[cursor.device, cursor.inode] = source.key()
         more = cursor.offset < size and time.monotonic() - began > source.options.seconds
         if more:
@@ -191,7 +191,7 @@ def _accept_increments(inbox: Inbox, source: SourceFile, file: BinaryIO, cursor:
     waits = cursor.lines + 1 if cursor.offset < size and not more else 0
     if not new:
         inbox.stays_out |= inbox.has_lost(cursor)
-    if not new and not waits and retry and ledger.dead(inbox.root):
+    if not new and not waits and retry and list_dead(inbox.root):
         new += _revive_increments(inbox.root, cursor.document)
     return Accepted(tuple(new), waits, more)
 
@@ -199,7 +199,7 @@ def _accept_increments(inbox: Inbox, source: SourceFile, file: BinaryIO, cursor:
 def _read_path(root: Path, document: str) -> str:
     """Return the path of a source's documents, which a rename does not change; empty where unknown."""
     try:
-        return ledger.read(root, document).path if document else ""
+        return read_envelope(root, document).path if document else ""
     except StoreError:
         return ""
 
@@ -217,7 +217,7 @@ def _accept_archive(inbox: Inbox, source: SourceFile) -> Accepted:
                 new += _accept(inbox, path, where, source.options).documents
             except InputRefused as error:  # exports also hold settings and lists
                 refused.append(error)
-    if refused and not new and not cursors.read(inbox.root, source.key()):
+    if refused and not new and not cursors.read_cursor(inbox.root, source.key()):
         raise InputRefused(f"{redact_path(str(source.path))} holds no readable source", str(refused[0]))
     if new:
         _save(inbox, source, "", new[-1])
@@ -240,27 +240,27 @@ def _accept_collected(inbox: Inbox, source: SourceFile, collected: Iterable[Sess
 def _accept_conversations(inbox: Inbox, source: SourceFile, file: BinaryIO, export: Export) -> Accepted:
     """Accept the new and changed conversations of an export, each as a document of its own."""
     options, format = source.options, export.adapter.NAME
-    key = cursors.key_of("", format, options.project, options.acl)  # without a path: each export has another name
-    known = cursors.read_parts(inbox.root, key)
+    key = cursors.make_key("", format, options.project, options.acl)  # without a path: each export has another name
+    known = cursors.read_conversations(inbox.root, key)
     new: list[str] = []
     document = ""
     for part in export.entries:
-        name = digest(part.name)
-        before, document = known.get(name, Known("", ""))
+        name = hash_parts(part.name)
+        before, document = known.get(name, ConversationCursor("", ""))
         present = inbox.has(document)
         if present and before == part.digest and not options.remember:
             inbox.stays_out |= inbox.forgotten.stays_out(document)
-            is_new = options.retry and ledger.revive(inbox.root, document)
+            is_new = options.retry and revive_document(inbox.root, document)
         else:
             text = read_entry(file, part, export.adapter)
             older = document if present else ""
             envelope = make_whole(inbox, options, source.where, text, format, source.mtime, (), older)
             is_new, document = write_envelope(inbox, envelope, options.retry, settle=False), envelope.document
-            known[name] = Known(part.digest, document)
+            known[name] = ConversationCursor(part.digest, document)
         new += [document] if is_new else []
     # Once, at the end: after a kill the same texts make the same documents again.
-    ledger.settle(inbox.root)
-    cursors.write_parts(inbox.root, key, known)
+    sync_inbox(inbox.root)
+    cursors.write_conversations(inbox.root, key, known)
     _save(inbox, source, format, document)
     return Accepted(tuple(new))
 
@@ -281,12 +281,12 @@ def _accept_whole(
 
 def _find_older(inbox: Inbox, source: SourceFile, part: str) -> str:
     """Return the document that the inbox holds of a source that is accepted whole, or of its part; empty for none."""
-    before = cursors.read(inbox.root, source.key(part))
+    before = cursors.read_cursor(inbox.root, source.key(part))
     return before.document if before and not before.offset and inbox.has(before.document) else ""
 
 
 def _save(inbox: Inbox, source: SourceFile, format: str, document: str, part: str = "") -> None:
-    cursors.write(inbox.root, source.key(part), source.advance(replace(START, format=format), document))
+    cursors.write_cursor(inbox.root, source.key(part), source.advance(replace(START, format=format), document))
 
 
 def _accept_pieces(inbox: Inbox, source: SourceFile, text: str) -> Accepted | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from helix.errors import InputRefused
 from helix.redact.paths import redact_path
 from helix.settings import Settings
-from helix.snapshot.index.dense import FLOAT, prefix_of
+from helix.snapshot.index.dense import FLOAT, parse_prefix
 from pipelines.ingest.accept import accept_source, prepare_store
 from pipelines.ingest.backpressure import Backlog
 from pipelines.ingest.part import EnrichedPart
@@ -114,7 +114,7 @@ def accept_all(
         UsageError: no such format, or no such storage level.
         StoreError: the store cannot be written.
     """
-    prefix_of(settings.vectors.removesuffix(FLOAT))
+    parse_prefix(settings.vectors.removesuffix(FLOAT))
     prepare_store(root, format)
     inbox, options = Inbox(root, settings), AcceptOptions(project, format, tuple(acl), retry, remember=remember)
     files = list(walk_inputs(inputs, lambda path: report.refuse(redact_path(str(path)), _OUTSIDE)))

@@ -9,7 +9,7 @@ from typing import Final
 
 from helix.errors import InputRefused
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 
 COUNTED: Final = 5.0
 """Seconds for which a count of waiting documents is used, plus those accepted since."""
@@ -31,7 +31,7 @@ class Backlog:
             InputRefused: the backlog is full.
         """
         if time.monotonic() - self._counted > COUNTED:
-            self._waits, self._counted = len(ledger.pending(self.root)), time.monotonic()
+            self._waits, self._counted = len(inbox.list_pending(self.root)), time.monotonic()
         if self._waits >= self.settings.max_backlog:
             raise InputRefused(
                 f"not accepted: {self._waits:,} documents wait for the workers already",

@@ -17,13 +17,13 @@ from helix.encoders.dense import Encoder
 from helix.settings import Settings
 from helix.snapshot import paths, writer
 from helix.snapshot.index.dense import FLOAT
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Deletes, File, Index, Lineage, Manifest, Segment
 from helix.snapshot.paths import is_held
-from helix.snapshot.segment.arrays import hexes, unhexes
-from helix.snapshot.segment.batch import ITEMS, Rows, concat, load
-from helix.snapshot.segment.open import deleted_rows, forgotten_keys, open_segment
-from helix.snapshot.segment.write import session_keys, write_segment
+from helix.snapshot.segment.arrays import format_hex, parse_hex
+from helix.snapshot.segment.batch import ITEMS, RowBatch, concat_rows, load_rows
+from helix.snapshot.segment.open import map_deleted_rows, map_forgotten_keys, open_segment
+from helix.snapshot.segment.write import hash_sessions, write_segment
 from helix.snapshot.verify import require_whole
 from helix.types import I64, U64, Bool
 from helix.util.failpoints import failpoint
@@ -38,7 +38,7 @@ from pipelines.ingest.part import EnrichedPart, pipeline_fingerprint
 from pipelines.ingest.ready_parts import find_ready, limit_parts
 from pipelines.training.cache import load_router
 
-Parts = Sequence[tuple[EnrichedPart, Rows]]
+Parts = Sequence[tuple[EnrichedPart, RowBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +67,23 @@ def commit(
         EncoderError: the parts were made with another encoder than the lineage's.
         StoreError: another writer holds the lock, or the store cannot be written.
     """
-    with writer.lock(root, settings.lock_wait, pointer) as held:
+    with writer.acquire_lock(root, settings.lock_wait, pointer) as held:
         base = open_base(root, pointer)
         lineage = resolve_lineage(encoder, base.manifest, settings)
-        done = ledger.done(root, base.manifest)
+        done = inbox.list_done(root, base.manifest)
         made_by = pipeline_fingerprint(lineage.encoder, settings)
         _sweep_parts(root, done, made_by, pointer)
         # A reindex holds published documents only: pending ones come with a later commit and hold up none.
         ready = find_ready(
-            root, made_by, done, frozenset() if pointer == "CURRENT" else frozenset(ledger.pending(root))
+            root, made_by, done, frozenset() if pointer == "CURRENT" else frozenset(inbox.list_pending(root))
         )
         if not ready:
             return Committed(base.generation, (), 0, 0, 0)
         taken = ready if limit is None else limit_parts(ready, limit)
         documents = list(taken)
-        parts = [(part, load(part.folder)) for part in taken.values()]
+        parts = [(part, load_rows(part.folder)) for part in taken.values()]
         failpoint("commit.begin")
-        rows = concat([part_rows for _, part_rows in parts])
+        rows = concat_rows([part_rows for _, part_rows in parts])
         accepted, again = _read_accepted(parts), _mark_again(parts)
         remembered = _find_remembered(root, parts, pointer)
         base = replace(base, forgotten=np.setdiff1d(base.forgotten, remembered))
@@ -106,13 +106,13 @@ def commit(
         )
         coverage = {**new.coverage, **_cover(parts, new.counts["items"]), **count_optional(root, new, settings)}
         new = replace(new, coverage=coverage)
-        writer.publish(held, new)
+        writer.publish_generation(held, new)
         _remove_parts(root, taken)
         failpoint("commit.cleaned")
         known = int(np.count_nonzero(first.known))  # new salience or confidence, no new content
         added, replaced = len(first.add) - known, sum(map(len, first.replaced.values())) - known
         duplicates, left = int(np.count_nonzero(~again)) - added, len(ready) - len(documents)
-        stay_out = len(np.intersect1d(unhexes(rows.items["id"]), base.forgotten))
+        stay_out = len(np.intersect1d(parse_hex(rows.items["id"]), base.forgotten))
         return Committed(new.generation, tuple(documents), added, replaced, duplicates, left, stay_out)
 
 
@@ -124,13 +124,13 @@ def _remove_parts(root: Path, parts: Mapping[str, EnrichedPart]) -> None:
         (root / "tries" / document).unlink(missing_ok=True)
 
 
-def commit_rows(root: Path, batches: Iterable[Rows], encoder: Encoder, settings: Settings) -> int:
+def commit_rows(root: Path, batches: Iterable[RowBatch], encoder: Encoder, settings: Settings) -> int:
     """Publish generated rows that have no envelopes, one segment a batch; return the generation.
 
     Rows are not compared with the store: their ids must be new.
     """
-    paths.create(root)
-    with writer.lock(root, settings.lock_wait) as held:
+    paths.create_folders(root)
+    with writer.acquire_lock(root, settings.lock_wait) as held:
         base = open_base(root, "CURRENT")
         lineage = resolve_lineage(encoder, base.manifest, settings)
         segments = [write_segment(root, rows, exact=lineage.vectors.endswith(FLOAT)) for rows in batches]
@@ -142,21 +142,21 @@ def commit_rows(root: Path, batches: Iterable[Rows], encoder: Encoder, settings:
         new = replace(new, segments=(*new.segments, *segments), counts=counts)
         optional = {"types": {"off": "these items came with their types"}, **count_optional(root, new, settings)}
         new = replace(new, coverage={**new.coverage, **cover_all(items), **optional})
-        writer.publish(held, new)
+        writer.publish_generation(held, new)
         return new.generation
 
 
 def _next_generation(
-    held: writer.Lock, base: CommitBase, encoder: Encoder, lineage: Lineage, settings: Settings
+    held: writer.WriterLock, base: CommitBase, encoder: Encoder, lineage: Lineage, settings: Settings
 ) -> Manifest:
     """Return the next generation before anything is added to it."""
     root, manifest = held.root, base.manifest
-    encoder_files = manifest.encoder if manifest else writer.adopt_encoder(root, encoder.folder, lineage.encoder)
+    encoder_files = manifest.encoder if manifest else writer.copy_encoder(root, encoder.folder, lineage.encoder)
     failpoint("commit.encoder")
     indexes, trained = (manifest.indexes, {}) if manifest else _write_router(root, encoder, settings)
     failpoint("commit.router")
     if manifest:
-        return writer.following(held, base.name, manifest)
+        return writer.build_next(held, base.name, manifest)
     return Manifest(
         generation=1,
         parent=None,
@@ -182,15 +182,15 @@ def _write_router(root: Path, encoder: Encoder, settings: Settings) -> tuple[tup
     return (index,), {"trained": True}
 
 
-def _write_segment(root: Path, base: CommitBase, rows: Rows, chosen: Choice, lineage: Lineage) -> Segment | None:
+def _write_segment(root: Path, base: CommitBase, rows: RowBatch, chosen: Choice, lineage: Lineage) -> Segment | None:
     """Write the chosen rows as a segment, near-duplicates marked; None without rows."""
     if not len(rows):
         return None
     near = mark_near_duplicates(
-        unhexes(rows.items["id"]), rows.minhash, base.opened, _leave_replaced(base, chosen.replaced)
+        parse_hex(rows.items["id"]), rows.minhash, base.opened, _leave_replaced(base, chosen.replaced)
     )
     near = np.where(chosen.known, chosen.near, near)  # a later item may repeat this one
-    names = pc.if_else(pa.array(near == 0), pa.scalar(None, pa.string()), hexes(near))
+    names = pc.if_else(pa.array(near == 0), pa.scalar(None, pa.string()), format_hex(near))
     items = rows.items.set_column(rows.items.schema.get_field_index("near"), ITEMS.field("near"), names)
     return write_segment(root, replace(rows, items=items), exact=lineage.vectors.endswith(FLOAT))
 
@@ -203,7 +203,9 @@ def _leave_replaced(base: CommitBase, replaced: dict[str, list[int]]) -> list[Bo
     return alive
 
 
-def _count(before: Mapping[str, int], base: CommitBase, rows: Rows, chosen: Choice, documents: File) -> dict[str, int]:
+def _count(
+    before: Mapping[str, int], base: CommitBase, rows: RowBatch, chosen: Choice, documents: File
+) -> dict[str, int]:
     return {
         "items": before["items"] + len(chosen.add) - sum(map(len, chosen.replaced.values())),
         "sessions": before["sessions"] + _count_new_sessions(base, rows, chosen),
@@ -211,9 +213,9 @@ def _count(before: Mapping[str, int], base: CommitBase, rows: Rows, chosen: Choi
     }
 
 
-def _count_new_sessions(base: CommitBase, rows: Rows, chosen: Choice) -> int:
+def _count_new_sessions(base: CommitBase, rows: RowBatch, chosen: Choice) -> int:
     """Return how many more live sessions the commit leaves; an item may move between two."""
-    added = np.unique(session_keys(rows.items.take(pa.array(chosen.add))))
+    added = np.unique(hash_sessions(rows.items.take(pa.array(chosen.add))))
     left = [segment.column("session")[chosen.replaced.get(segment.id, [])] for segment in base.opened]
     touched = np.union1d(added, np.concatenate([np.empty(0, np.uint64), *left]))
     before = find_live_sessions(base.opened, base.alive, touched)
@@ -229,7 +231,7 @@ def _write_deletes(root: Path, manifest: Manifest | None, replaced: dict[str, li
         gone = np.array(rows, np.uint32)
         if segment in before:
             require_whole(root, [before[segment].file])
-            gone = np.union1d(deleted_rows(root, before[segment], sizes[segment]), gone)
+            gone = np.union1d(map_deleted_rows(root, before[segment], sizes[segment]), gone)
         before[segment] = writer.write_deletes(root, segment, gone)
     return tuple(before.values())
 
@@ -237,7 +239,7 @@ def _write_deletes(root: Path, manifest: Manifest | None, replaced: dict[str, li
 def _write_forgotten(root: Path, manifest: Manifest | None, remembered: U64) -> File | None:
     """Write the list of forgotten keys without the remembered ones."""
     require_whole(root, [manifest.forgotten] if manifest and manifest.forgotten else [])
-    left = np.setdiff1d(forgotten_keys(root, manifest), remembered)
+    left = np.setdiff1d(map_forgotten_keys(root, manifest), remembered)
     return writer.write_array(root, "forgotten", left) if len(left) else None
 
 
@@ -251,7 +253,7 @@ def _sweep_parts(root: Path, done: set[str], fingerprint: str, pointer: str) -> 
     """
     alone = pointer == "CURRENT" and not (root / "NEXT").exists() and not is_held(root / "reindex.lock")
     for path in [*(root / "parts").iterdir(), *(root / "inbox").glob(f"{paths.TEMPORARY}*")]:
-        stale = paths.age(path) > _STALE
+        stale = paths.measure_age(path) > _STALE
         document, _, made_by = path.name.partition("-")
         if path.name.startswith(paths.TEMPORARY):
             finished = stale
@@ -260,7 +262,7 @@ def _sweep_parts(root: Path, done: set[str], fingerprint: str, pointer: str) -> 
         else:
             finished = stale and alone
         if finished:
-            paths.remove(path)
+            paths.remove_path(path)
 
 
 # ---------------------------------------------------------------- properties of the parts
@@ -278,7 +280,7 @@ def _read_accepted(parts: Parts) -> I64:
 
 def _mark_again(parts: Parts) -> Bool:
     """Return which rows only update an earlier item's salience or confidence: bool[rows]."""
-    again = [np.isin(unhexes(rows.items["id"]), unhexes(pa.array(part.again, pa.string()))) for part, rows in parts]
+    again = [np.isin(parse_hex(rows.items["id"]), parse_hex(pa.array(part.again, pa.string()))) for part, rows in parts]
     return np.concatenate([*again, np.empty(0, bool)])
 
 
@@ -302,8 +304,8 @@ def _find_remembered(root: Path, parts: Parts, pointer: str) -> U64:
 
     Items of an unfinished deletion stay forgotten; in a lineage being built, so do all that CURRENT has forgotten.
     """
-    offered = [unhexes(rows.items["id"]) for part, rows in parts if part.remember]
+    offered = [parse_hex(rows.items["id"]) for part, rows in parts if part.remember]
     if not offered:
         return np.empty(0, np.uint64)
     keys = np.setdiff1d(np.concatenate(offered), read_purged_keys(root))
-    return keys if pointer == "CURRENT" else np.setdiff1d(keys, forgotten_keys(root, ledger.current(root)[1]))
+    return keys if pointer == "CURRENT" else np.setdiff1d(keys, map_forgotten_keys(root, inbox.load_current(root)[1]))

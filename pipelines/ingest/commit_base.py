@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.segment.arrays import flat_index, lookup, owners
-from helix.snapshot.segment.open import Opened, alive_of, forgotten_keys, open_segment
+from helix.snapshot.segment.arrays import expand_rows, flatten_rows, look_up
+from helix.snapshot.segment.open import OpenSegment, load_alive, map_forgotten_keys, open_segment
 from helix.types import I64, U64, Bool
 
 _ARRAYS: Final = (
@@ -46,7 +46,7 @@ class CommitBase:
 
     name: str | None
     manifest: Manifest | None
-    opened: tuple[Opened, ...] = ()
+    opened: tuple[OpenSegment, ...] = ()
     alive: tuple[Bool, ...] = ()
     forgotten: U64 = field(default_factory=lambda: np.empty(0, np.uint64))
     documents: tuple[Path, ...] = ()
@@ -59,7 +59,7 @@ class CommitBase:
     def live_rows(self, i: int, keys: U64) -> I64:
         """Return the live rows of segment `i` with one of the keys."""
         segment = self.opened[i]
-        row = lookup(segment["ids.key"], segment["ids.row"], keys)
+        row = look_up(segment["ids.key"], segment["ids.row"], keys)
         row = row[row >= 0]
         return row[self.alive[i][row]]
 
@@ -76,7 +76,7 @@ def open_base(root: Path, pointer: str) -> CommitBase:
     Raises:
         StoreError: the store only accepts and enriches, or is damaged.
     """
-    name = manifests.current_name(root, pointer)
+    name = manifests.read_current(root, pointer)
     if name is None:
         return CommitBase(None, None)
     manifest = manifests.load(root, name, write=True)
@@ -86,22 +86,22 @@ def open_base(root: Path, pointer: str) -> CommitBase:
             "run this on the primary; 'helix pull' makes a whole copy of its store here",
         )
     opened = tuple(open_segment(root, segment, _ARRAYS) for segment in manifest.segments)
-    alive = tuple(alive_of(root, manifest, segment) for segment in opened)
-    forgotten = forgotten_keys(root, manifest)
+    alive = tuple(load_alive(root, manifest, segment) for segment in opened)
+    forgotten = map_forgotten_keys(root, manifest)
     if pointer != "CURRENT":  # items that are forgotten during a reindex must not enter its lineage
-        _, current = ledger.current(root)
-        forgotten = np.union1d(forgotten, forgotten_keys(root, current)) if current else forgotten
+        _, current = inbox.load_current(root)
+        forgotten = np.union1d(forgotten, map_forgotten_keys(root, current)) if current else forgotten
     documents = tuple(root / file.path for file in manifest.documents)
     return CommitBase(name, manifest, opened, alive, forgotten, documents)
 
 
-def find_live_sessions(opened: Sequence[Opened], alive: Sequence[Bool], keys: U64) -> Bool:
+def find_live_sessions(opened: Sequence[OpenSegment], alive: Sequence[Bool], keys: U64) -> Bool:
     """Return which sessions have a live row: bool[len(keys)]."""
     out = np.zeros(len(keys), bool)
     for segment, live in zip(opened, alive, strict=True):
         known = segment["sessions.key"]
-        at = lookup(known, np.arange(len(known), dtype=np.uint32), keys)
+        at = look_up(known, np.arange(len(known), dtype=np.uint32), keys)
         here = np.flatnonzero(at >= 0)
-        indptr, flat = flat_index(segment["sessions.indptr"], at[here])
-        out[here] |= np.bincount(owners(indptr), live[segment["sessions.rows"][flat]], minlength=len(here)) > 0
+        indptr, flat = flatten_rows(segment["sessions.indptr"], at[here])
+        out[here] |= np.bincount(expand_rows(indptr), live[segment["sessions.rows"][flat]], minlength=len(here)) > 0
     return out

@@ -13,7 +13,7 @@ from helix.settings import Settings
 from helix.snapshot.index import sparse as impacts
 from helix.snapshot.index.doc2query import KIND, open_queries
 from helix.snapshot.manifest import Index, Manifest
-from helix.snapshot.segment.open import alive_of, fact_scales
+from helix.snapshot.segment.open import load_alive, map_fact_scales
 from helix.types import U32
 
 FACT_INDEX: Final = "fact_index"
@@ -43,8 +43,8 @@ def _count_facts(root: Path, manifest: Manifest) -> dict[str, Any]:
     """Count the facts of live items, and those of them that a search finds."""
     indexed = total = 0
     for segment in manifest.segments:
-        rows, scale = fact_scales(root, segment)
-        alive = alive_of(root, manifest, segment)[rows]
+        rows, scale = map_fact_scales(root, segment)
+        alive = load_alive(root, manifest, segment)[rows]
         indexed, total = indexed + int(np.count_nonzero(scale[alive])), total + int(np.count_nonzero(alive))
     return {"facts": indexed, "of": total}
 
@@ -57,7 +57,7 @@ def count_expanded(root: Path, manifest: Manifest, settings: Settings) -> dict[s
 
 def count_encoded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
     """Count the live items with learned-sparse weights, or tell why none has them."""
-    mine = [(index, impacts.open_impacts(root, index).rows) for index in impacts.usable(manifest.indexes)]
+    mine = [(index, impacts.open_sparse(root, index).rows) for index in impacts.select_usable(manifest.indexes)]
     return _describe(root, manifest, mine, sparse.find_configured(settings) if not mine else "")
 
 
@@ -66,6 +66,6 @@ def _describe(root: Path, manifest: Manifest, mine: Sequence[tuple[Index, U32]],
     if not mine:
         return {"off": model} if isinstance(model, str) else {"items": 0, "model": model.name}
     ids = {index.covers[0] for index, _ in mine}
-    alive = {segment.id: alive_of(root, manifest, segment) for segment in manifest.segments if segment.id in ids}
+    alive = {segment.id: load_alive(root, manifest, segment) for segment in manifest.segments if segment.id in ids}
     items = sum(int(alive[index.covers[0]][rows].sum()) for index, rows in mine)
     return {"items": items, "model": mine[-1][0].params["model"]}

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from helix.snapshot.checked_arrays import damaged
-from helix.snapshot.segment.arrays import owners, unhexes
-from helix.snapshot.segment.batch import Rows
-from helix.snapshot.segment.write import session_keys
-from helix.snapshot.sql import connect
+from helix.snapshot.checked_arrays import make_damage_error
+from helix.snapshot.segment.arrays import expand_rows, parse_hex
+from helix.snapshot.segment.batch import RowBatch
+from helix.snapshot.segment.write import hash_sessions
+from helix.snapshot.sql import connect_duckdb
 from helix.types import I64, U64, Bool
 from pipelines.ingest.commit_base import NO_ROWS, CommitBase
 from pipelines.ingest.document_table import read_keys
@@ -56,7 +56,7 @@ ORDER BY best.n
 
 def choose_rows(
     base: CommitBase,
-    rows: Rows,
+    rows: RowBatch,
     accepted: I64,
     vanished: Mapping[int, int] = MappingProxyType({}),
     again: Bool | None = None,
@@ -72,7 +72,7 @@ def choose_rows(
         vanished: item key → time of acceptance of the last document whose source no longer holds it.
         again: bool[n]: rows that only update earlier items; see `add_revalued`.
     """
-    ids = unhexes(rows.items["id"])
+    ids = parse_hex(rows.items["id"])
     gone = np.array(sorted(vanished), np.uint64)
     since = np.array([vanished[int(key)] for key in gone], np.int64)
     wanted = np.unique(np.concatenate([ids, gone]))
@@ -104,23 +104,23 @@ def choose_rows(
     )
 
 
-def _join(rows: Rows, ids: U64, accepted: I64, new: Bool, published: Sequence[pa.Table]) -> dict[str, Any]:
+def _join(rows: RowBatch, ids: U64, accepted: I64, new: Bool, published: Sequence[pa.Table]) -> dict[str, Any]:
     """Join incoming and published rows; return the columns of `_CHOOSE` as masked arrays."""
     incoming = {
         "id": ids,
-        "content": unhexes(rows.items["content"]),
+        "content": parse_hex(rows.items["content"]),
         "accepted": accepted,
-        "session": session_keys(rows.items),
+        "session": hash_sessions(rows.items),
         **{name: rows.items[name].to_numpy() for name in ("ord", "salience", "confidence")},
     }
     columns = {name: pa.array(column[new]) for name, column in incoming.items()}
-    with connect() as db:
+    with connect_duckdb() as db:
         db.register("incoming", pa.table({"n": pa.array(np.flatnonzero(new)), **columns}))
         db.register("published", pa.concat_tables([NO_ROWS, *published]))
         return db.execute(_CHOOSE, {"other": OTHER}).fetchnumpy()
 
 
-def add_revalued(root: Path, base: CommitBase, rows: Rows, accepted: I64, chosen: Choice, again: Bool) -> Choice:
+def add_revalued(root: Path, base: CommitBase, rows: RowBatch, accepted: I64, chosen: Choice, again: Bool) -> Choice:
     """Add to a choice the earlier items whose salience or confidence later turns changed.
 
     Such a row is added if the published row, or another incoming one, has the same content, session and place. It
@@ -130,11 +130,11 @@ def add_revalued(root: Path, base: CommitBase, rows: Rows, accepted: I64, chosen
         accepted: int64[n], microseconds: time of acceptance of each row's document.
         again: bool[n]: rows of earlier items with their new values; of several the last counts.
     """
-    ids = unhexes(rows.items["id"])
+    ids = parse_hex(rows.items["id"])
     last = {int(ids[n]): n for n in np.flatnonzero(again).tolist()}
     if not last:
         return chosen
-    content, session = unhexes(rows.items["content"]), session_keys(rows.items)
+    content, session = parse_hex(rows.items["content"]), hash_sessions(rows.items)
     place, salience, confidence = (rows.items[name].to_numpy() for name in ("ord", "salience", "confidence"))
     add, since, near, known = (column.tolist() for column in (chosen.add, chosen.since, chosen.near, chosen.known))
     replaced = {segment: list(gone) for segment, gone in chosen.replaced.items()}
@@ -182,8 +182,8 @@ def read_retained(root: Path, segment: str, row: int) -> dict[str, Any]:
                     return _read_values(file.read_row_group(group, columns=list(_RETAINED)), row)
                 row -= size
     except (pa.ArrowException, OSError) as error:
-        raise damaged(path, str(error).splitlines()[0]) from None
-    raise damaged(path, "it lacks rows")
+        raise make_damage_error(path, str(error).splitlines()[0]) from None
+    raise make_damage_error(path, "it lacks rows")
 
 
 def _remove_vanished(
@@ -202,7 +202,7 @@ def _remove_vanished(
             replaced.setdefault(base.opened[row["segment"]].id, []).append(row["row"])
 
 
-def take_chosen(rows: Rows, chosen: Choice) -> Rows:
+def take_chosen(rows: RowBatch, chosen: Choice) -> RowBatch:
     """Return the chosen rows; those of known content keep their first time and their retained values."""
 
     def set_time(table: pa.Table, since: I64) -> pa.Table:
@@ -218,7 +218,7 @@ def take_chosen(rows: Rows, chosen: Choice) -> Rows:
         own = zip(chosen.add.tolist(), items[name].to_pylist(), strict=True)
         values = [chosen.retained[n][name] if n in chosen.retained else value for n, value in own]
         items = _set_column(items, name, pa.array(values, items.schema.field(name).type))
-    return replace(out, items=items, facts=set_time(out.facts, chosen.since[owners(out.fact_indptr)]))
+    return replace(out, items=items, facts=set_time(out.facts, chosen.since[expand_rows(out.fact_indptr)]))
 
 
 def _set_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:

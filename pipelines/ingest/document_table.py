@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from helix.snapshot.segment.arrays import unhexes
-from helix.snapshot.segment.batch import Rows
+from helix.snapshot.segment.arrays import parse_hex
+from helix.snapshot.segment.batch import RowBatch
 from helix.snapshot.segment.open import read_table
 from helix.types import I64, U64
 from pipelines.ingest.part import EnrichedPart
@@ -32,7 +32,9 @@ DOCUMENTS = pa.schema(
 )
 
 
-def build_table(documents: Sequence[str], parts: Sequence[tuple[EnrichedPart, Rows]], rows: Rows, add: I64) -> pa.Table:
+def build_table(
+    documents: Sequence[str], parts: Sequence[tuple[EnrichedPart, RowBatch]], rows: RowBatch, add: I64
+) -> pa.Table:
     """Return the table of a commit.
 
     Args:
@@ -43,7 +45,7 @@ def build_table(documents: Sequence[str], parts: Sequence[tuple[EnrichedPart, Ro
     added = np.zeros(len(rows), bool)
     added[add] = True
     ends = np.cumsum([0, *(len(part_rows) for _, part_rows in parts)])
-    keys = unhexes(rows.items["id"])
+    keys = parse_hex(rows.items["id"])
     records = [
         {
             "document": document,
@@ -56,7 +58,7 @@ def build_table(documents: Sequence[str], parts: Sequence[tuple[EnrichedPart, Ro
             "redacted": orjson.dumps(part.redacted).decode(),
             "problems": len(part.problems),
             # Every item the document holds, added or not: a deletion needs them all.
-            "keys": keys[ends[i] : ends[i + 1]] if part.keys is None else unhexes(pa.array(part.keys, pa.string())),
+            "keys": keys[ends[i] : ends[i + 1]] if part.keys is None else parse_hex(pa.array(part.keys, pa.string())),
         }
         for i, (document, (part, _)) in enumerate(zip(documents, parts, strict=True))
     ]

@@ -21,11 +21,10 @@ from helix.enrich.type_model import TypeModel
 from helix.errors import EncoderError, HelixError
 from helix.settings import Settings
 from helix.snapshot import paths
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.ledger.inbox import Envelope
-from helix.snapshot.segment.batch import FACTS, save
-from helix.snapshot.segment.fact_arrays import fact_texts
+from helix.snapshot.segment.batch import FACTS, save_rows
+from helix.snapshot.segment.fact_arrays import format_facts
 from helix.types import F32, Parsed
 from helix.util.failpoints import failpoint
 from pipelines.ingest.items import ItemBatch, batch_records, judge_items, list_ids, list_vanished, make_items
@@ -59,7 +58,7 @@ def enrich(
     with contextlib.suppress(FileNotFoundError):
         return read_part(target)
     version = _read_inode(root, document)
-    envelope = ledger.read(root, document)
+    envelope = inbox.read_envelope(root, document)
     failpoint("enrich.begin", document)
     redacted: Counter[str] = Counter()
     reading, batch = _parse(root, envelope, settings, redacted)
@@ -90,12 +89,12 @@ def enrich(
         "keys": _list_keys(reading, new, settings),
         **({"remember": True} if envelope.remember else {}),
     }
-    with paths.new_folder(target) as folder:
-        save(rows, folder)
+    with paths.build_folder(target) as folder:
+        save_rows(rows, folder)
         (folder / "part.json").write_bytes(orjson.dumps(part))
     failpoint("enrich.part")
     if _read_inode(root, document) != version:  # forgotten meanwhile: the part holds removed text
-        paths.remove(target)
+        paths.remove_path(target)
         return enrich(root, document, encoder, counter, settings, progress)
     return read_part(target)
 
@@ -135,7 +134,7 @@ def _describe(
 
 def _embed_facts(facts: Sequence[Sequence[dict[str, Any]]], encoder: Encoder, settings: Settings) -> F32:
     """Return the vector of each fact's sentence, float32[f, d]; equal sentences are embedded once."""
-    texts = fact_texts(pa.Table.from_pylist([fact for row in facts for fact in row], schema=FACTS))
+    texts = format_facts(pa.Table.from_pylist([fact for row in facts for fact in row], schema=FACTS))
     nothing = np.empty((0, encoder.spec.dim), np.float32)
     return encoder.passages(texts, settings.embed_batch, None) if texts else nothing
 
@@ -190,11 +189,11 @@ def try_enrich(
     Raises:
         EncoderError, OSError: no fault of the document; the attempt does not count.
     """
-    with tries.claim(root, document) as claimed:
+    with attempts.claim_document(root, document) as claimed:
         if claimed is None:
             return EnrichAttempt()
-        if why := claimed.record.over():
-            tries.bury(root, document, claimed, why, 1)
+        if why := claimed.record.explain_end():
+            attempts.end_attempts(root, document, claimed, why, 1)
             return EnrichAttempt(error=why, dead=True)
         try:
             part = enrich(root, document, encoder, counter, settings)
@@ -202,7 +201,7 @@ def try_enrich(
             raise
         except FAULTS as error:
             reason = str(error) if isinstance(error, HelixError) else f"{type(error).__name__}: {error}"
-            dead = tries.struck(root, document, claimed, reason, settings.retry_wait, strikes)
+            dead = attempts.add_failure(root, document, claimed, reason, settings.retry_wait, strikes)
             return EnrichAttempt(error=reason, dead=dead)
         claimed.clear()
         return EnrichAttempt(part)

@@ -8,9 +8,8 @@ from functools import partial
 
 from helix.redact.paths import redact_log
 from helix.redact.redact import redact
-from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.cursors import Cursor
-from helix.snapshot.ledger.inbox import Envelope
+from helix.snapshot.ledger.inbox import Envelope, accept_envelope, name_document, revive_document
 from helix.sources import registry as sources
 from helix.sources.common.decode import unescape_ascii
 from helix.types import Problem
@@ -23,7 +22,7 @@ def make_increment(inbox: Inbox, source: SourceFile, where: str, start: Cursor, 
     """Return the envelope of an increment, which follows the document of the cursor."""
     options = source.options
     name = partial(
-        ledger.name_of,
+        name_document,
         new.text,
         start.format,
         options.project,
@@ -71,7 +70,7 @@ def make_whole(
         text, redacted = redact_log(unescape_ascii(text))
     else:
         text, redacted = redact(text)
-    name = partial(ledger.name_of, text, format, options.project, options.acl)
+    name = partial(name_document, text, format, options.project, options.acl)
     document = _choose_name(inbox, options, name)
     # A remembered document repeats all its items: the version before has lost some of them.
     if older == document or (options.remember and inbox.forgotten.has_lost(older)):
@@ -109,10 +108,10 @@ def _choose_name(inbox: Inbox, options: AcceptOptions, name: Callable[..., str])
 
 
 def write_envelope(inbox: Inbox, envelope: Envelope, retry: bool, *, settle: bool = True) -> bool:
-    """Make an envelope durable, with `ledger.settle` unless `settle`; return False where the inbox has it already."""
+    """Write an envelope; without `settle`, `sync_inbox` makes it durable. Return False if the inbox has it already."""
     if (inbox.root / "inbox" / envelope.document).exists():
         # Offering a document again that was given up retries it.
-        return retry and ledger.revive(inbox.root, envelope.document)
-    ledger.write(inbox.root, envelope, settle=settle)
+        return retry and revive_document(inbox.root, envelope.document)
+    accept_envelope(inbox.root, envelope, settle=settle)
     failpoint("accept.envelope")
     return True

@@ -11,8 +11,8 @@ import orjson
 
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.segment.open import forgotten_keys
+from helix.snapshot.ledger import inbox
+from helix.snapshot.segment.open import map_forgotten_keys
 from helix.types import U64
 from pipelines.ingest.document_table import read_keys
 
@@ -29,7 +29,7 @@ class ForgottenDocuments:
     def has_lost(self, document: str) -> bool:
         """Return whether a document lost any of its items."""
         self._refresh()
-        return bool(document) and (document in self._lost or ledger.is_forgotten(self.root, document))
+        return bool(document) and (document in self._lost or inbox.is_forgotten(self.root, document))
 
     def stays_out(self, document: str) -> bool:
         """Return whether any of its items are still lost: another document may have brought them back."""
@@ -40,10 +40,10 @@ class ForgottenDocuments:
         return self.stays_out(document) or document in self._sources
 
     def _refresh(self) -> None:
-        name = manifests.current_name(self.root)
+        name = manifests.read_current(self.root)
         if name == self._manifest:
             return
-        keys = forgotten_keys(self.root, manifests.load(self.root, name) if name else None)
+        keys = map_forgotten_keys(self.root, manifests.load(self.root, name) if name else None)
         lost = set[str]()
         for path in self._tables() if len(keys) else ():
             documents, flat, owners = read_keys(path)
@@ -60,13 +60,13 @@ class ForgottenDocuments:
         return False
 
     def _tables(self) -> list[Path]:
-        _, manifest = ledger.current(self.root)
+        _, manifest = inbox.load_current(self.root)
         return [self.root / file.path for file in manifest.documents] if manifest else []
 
 
 def _read_first(root: Path, document: str) -> str:
     try:
-        return ledger.read(root, document).first
+        return inbox.read_envelope(root, document).first
     except StoreError:
         return ""
 

@@ -19,7 +19,7 @@ from helix.enrich.utterance import SessionItem
 from helix.redact.redact import redact
 from helix.settings import Settings
 from helix.snapshot.ledger.inbox import Envelope
-from helix.snapshot.segment.batch import LINKS, digest
+from helix.snapshot.segment.batch import LINKS, hash_parts
 from helix.text.aliases import join_names
 from helix.text.entities import find_entities
 from helix.types import F32, Entity, Session, Turn
@@ -243,7 +243,7 @@ def _name_keys(record: Record, mentions: Sequence[Entity]) -> tuple[str, ...]:
 
 def make_item_id(session: Session, turn: Turn, piece: int) -> str:
     """Return the id of an item. A turn with a unique id is the same item in every session that repeats it."""
-    return digest(session.source, *(() if turn.unique else (session.id,)), turn.id, str(piece))
+    return hash_parts(session.source, *(() if turn.unique else (session.id,)), turn.id, str(piece))
 
 
 def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> Record:
@@ -285,7 +285,7 @@ def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int
         "pinned": turn.pinned,
         "acl": acl,
         # Without the session: a resumed log repeats a turn in a new session, which changes nothing.
-        "content": digest(
+        "content": hash_parts(
             text, turn.role, turn.origin, turn.speaker or "", when, project, turn.title or "", *overrides, *rewound
         ),
     }
@@ -299,7 +299,7 @@ def _clean(name: str | None) -> str | None:
 
 def _label(name: str | None) -> str | None:
     """Shorten a name, which every item of a turn repeats; a digest keeps long names distinct."""
-    return name if name is None or len(name) <= _LABEL else f"{name[: _LABEL - 17]}…{digest(name)}"
+    return name if name is None or len(name) <= _LABEL else f"{name[: _LABEL - 17]}…{hash_parts(name)}"
 
 
 def _seconds(time: datetime | None) -> int | None:
@@ -316,7 +316,7 @@ def _at(seconds: int | datetime | None) -> datetime | None:
 def _find_facts(record: Record, mentions: Sequence[Entity]) -> list[Record]:
     """Return the facts an item states, as records of FACTS."""
     found = extract_facts(record["text"], record["speaker"], record["role"], record["origin"], _at(record["time"]))
-    hashes = {entity.key: int(digest(entity.kind, entity.key), 16) for entity in reversed(mentions)}
+    hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in reversed(mentions)}
     # A fact supersedes others of its group only: never those of another project or of other readers.
     scope = (record["project"], ",".join(record["acl"] or ()))
     return [_make_fact(record, fact, hashes, scope) for fact in found]
@@ -324,11 +324,11 @@ def _find_facts(record: Record, mentions: Sequence[Entity]) -> list[Record]:
 
 def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tuple[str, ...]) -> Record:
     def entity(key: str, kind: str) -> int:
-        return hashes.get(key) or (int(digest(kind, key), 16) if key else 0)
+        return hashes.get(key) or (int(hash_parts(kind, key), 16) if key else 0)
 
     closes = "closes" if fact.closes else ""
     return {
-        "id": digest(record["id"], fact.subject_key, fact.relation, fact.qualifier, fact.object_key, closes),
+        "id": hash_parts(record["id"], fact.subject_key, fact.relation, fact.qualifier, fact.object_key, closes),
         "item": record["id"],
         "project": record["project"],
         **{
@@ -341,8 +341,8 @@ def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tup
         "confidence": fact.confidence,
         "functional": is_functional(fact),
         "closes": fact.closes,
-        "group": int(digest("fact", *scope, fact.subject_key, fact.relation, fact.qualifier), 16),
-        "family": int(digest("fact", *scope, fact.subject_key, fact.relation, ""), 16),
+        "group": int(hash_parts("fact", *scope, fact.subject_key, fact.relation, fact.qualifier), 16),
+        "family": int(hash_parts("fact", *scope, fact.subject_key, fact.relation, ""), 16),
         "subject_entity": entity(fact.subject_key, "person"),
         "object_entity": entity(fact.object_key, "name"),
     }

@@ -10,15 +10,15 @@ from helix.encoders.dense_export import cache_encoder, is_encoder_cached
 from helix.encoders.registry import PREFERRED, choose_encoder
 from helix.errors import EncoderError
 from helix.settings import Settings
-from helix.snapshot.index.dense import FLOAT, fitting
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.index.dense import FLOAT, fit_prefix
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Lineage, Manifest
 from pipelines.ingest.part import pipeline_fingerprint
 
 
 def read_encoder_fingerprint(root: Path) -> str | None:
     """Return the fingerprint of the store's encoder; None before the first commit."""
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     return manifest.lineage.encoder if manifest else None
 
 
@@ -28,7 +28,7 @@ def open_encoder(root: Path, settings: Settings, say: Callable[[str], None] | No
     Raises:
         EncoderError: none is available, it is damaged, or the settings name another one than the lineage's.
     """
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     if manifest is None:
         weights = choose_encoder(settings)
         cache = Path(settings.cache)
@@ -67,6 +67,6 @@ def resolve_lineage(encoder: Encoder, manifest: Manifest | None, settings: Setti
         )
     if manifest:
         return manifest.lineage  # unchanged: changed settings need a reindex
-    fitting(settings.vectors.removesuffix(FLOAT), spec.dim)  # now, not when the first index is built
+    fit_prefix(settings.vectors.removesuffix(FLOAT), spec.dim)  # now, not when the first index is built
     pipeline = pipeline_fingerprint(spec.fingerprint, settings)
     return Lineage(spec.fingerprint, spec.name, spec.dim, pipeline, settings.vectors)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from helix.snapshot.segment.arrays import BANDS, band_keys, lives
-from helix.snapshot.segment.open import Opened
+from helix.snapshot.segment.arrays import BANDS, hash_bands, select_alive
+from helix.snapshot.segment.open import OpenSegment
 from helix.types import I64, U32, U64, Bool
 
 NEAR = 0.8
@@ -19,7 +19,7 @@ _FIRST = 8  # live entries of a band that are compared, earliest first: boilerpl
 _DEAD = 4  # times as many entries are read at most: compaction rewrites segments with a quarter of dead rows
 
 
-def mark_near_duplicates(keys: U64, signatures: U32, segments: Sequence[Opened], alive: Sequence[Bool]) -> U64:
+def mark_near_duplicates(keys: U64, signatures: U32, segments: Sequence[OpenSegment], alive: Sequence[Bool]) -> U64:
     """Return the key of each new item's earliest near-duplicate, 0 for none: uint64[n].
 
     Args:
@@ -30,7 +30,7 @@ def mark_near_duplicates(keys: U64, signatures: U32, segments: Sequence[Opened],
     """
     n = len(keys)
     out = np.zeros(n, np.uint64)
-    bands = band_keys(signatures)
+    bands = hash_bands(signatures)
     for segment, live in zip(segments, alive, strict=True):
         todo = np.flatnonzero(out == 0)
         row, at = _find_shared(bands[:, todo], segment["bands.key"], segment["bands.row"], live)
@@ -56,7 +56,7 @@ def _find_shared(bands: U32, key: U32, rows: U32, live: Bool) -> tuple[I64, I64]
             if not len(inside):
                 break
             row = rows[band][place[inside]].astype(np.int64)
-            here = lives(live, row)
+            here = select_alive(live, row)
             seen[inside] += here
             found.append(row[here])
             at.append(inside[here])

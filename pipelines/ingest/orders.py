@@ -51,7 +51,7 @@ def place(root: Path, order: Order) -> str:
     try:
         paths.write_file(_path(root, identity), orjson.dumps(asdict(order)))
     except OSError as error:
-        raise paths.unwritable(root, error) from None
+        raise paths.make_write_error(root, error) from None
     return identity
 
 
@@ -106,7 +106,7 @@ def finish(root: Path, identity: str, outcome: dict[str, Any]) -> None:
 def sweep(root: Path) -> None:
     """Remove old outcomes."""
     for path in (root / "orders").glob(f"*{_DONE}"):
-        if paths.age(path) > RETAINED:
+        if paths.measure_age(path) > RETAINED:
             path.unlink(missing_ok=True)
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from helix.settings import Settings
 from helix.snapshot.digests import FINGERPRINT, check_name
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.types import Problem
 from pipelines.training.router import types_fingerprint
 
@@ -47,7 +47,7 @@ class EnrichedPart:
 def pipeline_fingerprint(encoder: str, settings: Settings) -> str:
     """Return the digest of everything that decides the content of a part."""
     constants = (settings.item_words, settings.tool_chars, settings.vectors)
-    return digest(str(VERSION), types_fingerprint(), encoder, *map(str, constants))
+    return hash_parts(str(VERSION), types_fingerprint(), encoder, *map(str, constants))
 
 
 def part_folder(root: Path, document: str, fingerprint: str) -> Path:

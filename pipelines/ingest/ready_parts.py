@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from pipelines.ingest.part import EnrichedPart, part_folder, read_part
 
 SMALL: Final = 64
@@ -27,15 +27,15 @@ def find_ready(
     Args:
         unread: documents that hold up no other one while they have no part.
     """
-    waiting = ledger.waiting(root, done)
+    waiting = inbox.list_waiting(root, done)
     left: dict[str, EnrichedPart] = {}
     for document in waiting:
         folder = part_folder(root, document, fingerprint)
         if not folder.is_dir():
             continue
         part = read_part(folder)
-        if part.leans_on and ledger.is_dead(root, part.leans_on):  # made before that one was given up
-            paths.remove(folder)
+        if part.leans_on and inbox.is_dead(root, part.leans_on):  # made before that one was given up
+            paths.remove_path(folder)
         else:
             left[document] = part
     waits, ready = set(waiting) - (unread - left.keys()), dict[str, EnrichedPart]()
@@ -59,7 +59,7 @@ def limit_parts(parts: Mapping[str, EnrichedPart], limit: int) -> dict[str, Enri
             if document in chosen or later or (small and part.items > SMALL):
                 continue
             if chosen and size + part.items > limit:
-                if small or overdue or paths.age(part.folder) < OVERDUE:
+                if small or overdue or paths.measure_age(part.folder) < OVERDUE:
                     continue
                 overdue = True
             size += part.items

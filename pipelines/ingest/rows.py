@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from helix.snapshot.segment.arrays import quantise
-from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, Rows, digest
+from helix.snapshot.segment.arrays import quantise_vectors
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, RowBatch, hash_parts
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, U32
@@ -26,7 +26,7 @@ def build_rows(
     links: Sequence[Sequence[tuple[int, int]]] | None = None,
     facts: Sequence[Sequence[dict[str, Any]]] | None = None,
     fact_vectors: F32 | None = None,
-) -> Rows:
+) -> RowBatch:
     """Return the rows of n items.
 
     Args:
@@ -41,16 +41,16 @@ def build_rows(
     """
     links = links if links is not None else [()] * len(records)
     facts = facts if facts is not None else [()] * len(records)
-    codes, scale = quantise(vectors)
+    codes, scale = quantise_vectors(vectors)
     stated = [fact for row in facts for fact in row]
     nothing = np.zeros((len(stated), vectors.shape[1]), np.float32)
-    fact_codes, fact_scale = quantise(nothing if fact_vectors is None else fact_vectors)
+    fact_codes, fact_scale = quantise_vectors(nothing if fact_vectors is None else fact_vectors)
     tokens = [tokenise(text) for text in texts]
     counts = [Counter(terms) for terms in tokens]
     terms = [list(count) for count in counts]
-    hashes = [[int(digest(kind, key), 16) for kind, key, _ in entities] for entities in mentions]
+    hashes = [[int(hash_parts(kind, key), 16) for kind, key, _ in entities] for entities in mentions]
     distinct = dict(zip(_flatten(hashes), _flatten(mentions), strict=True))
-    return Rows(
+    return RowBatch(
         items=pa.Table.from_pylist(records, schema=ITEMS),
         codes=codes,
         scale=scale,

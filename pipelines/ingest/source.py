@@ -12,8 +12,8 @@ from typing import Final
 
 from helix.settings import Settings
 from helix.snapshot.ledger import cursors
-from helix.snapshot.ledger import inbox as ledger
 from helix.snapshot.ledger.cursors import Cursor
+from helix.snapshot.ledger.inbox import read_accepted_time
 from pipelines.ingest.forgotten import ForgottenDocuments
 from pipelines.ingest.increments import is_continued
 
@@ -67,7 +67,7 @@ class Inbox:
     @cached_property
     def files(self) -> dict[tuple[int, int], str]:
         """(device, inode) → cursor key, which recognises a renamed file. Read once, then updated."""
-        return cursors.by_file(self.root)
+        return cursors.index_by_file(self.root)
 
     def now(self, *before: str) -> datetime:
         """Return the time, later with each call: of two versions the later one counts.
@@ -75,7 +75,7 @@ class Inbox:
         Args:
             before: documents the time has to follow too, in case the clock was set back.
         """
-        known = (ledger.accepted_at(self.root, document) for document in before if document)
+        known = (read_accepted_time(self.root, document) for document in before if document)
         earlier = [time for time in known if time]
         self._last = max(datetime.now(UTC), *(time + _MICROSECOND for time in (self._last, *earlier)))
         return self._last
@@ -101,7 +101,7 @@ class SourceFile:
     def key(self, part: str = "") -> str:
         """Return the key of its cursor, or of the cursor of one of its parts."""
         options = self.options
-        return cursors.key_of(self.where, options.format, options.project, options.acl, part)
+        return cursors.make_key(self.where, options.format, options.project, options.acl, part)
 
     @property
     def mtime(self) -> datetime:
@@ -118,11 +118,11 @@ class SourceFile:
 
 def find_cursor(inbox: Inbox, source: SourceFile) -> Cursor | None:
     """Return the cursor of a source, under its own name or the one it had before a rename; None for a new source."""
-    cursor = cursors.read(inbox.root, source.key())
+    cursor = cursors.read_cursor(inbox.root, source.key())
     here = (source.stat.st_dev, source.stat.st_ino)
     if cursor is None or (cursor.device, cursor.inode) != here:
-        for key in (cursors.moved(*here), inbox.files.get(here, "")):
-            moved = cursors.read(inbox.root, key)
+        for key in (cursors.make_moved_key(*here), inbox.files.get(here, "")):
+            moved = cursors.read_cursor(inbox.root, key)
             # Only an incremental source is distinguishable from another file with its inode.
             if moved is not None and moved.offset and _is_of(moved, source):
                 cursor = moved

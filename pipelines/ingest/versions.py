@@ -17,7 +17,7 @@ from typing import Final
 
 from helix.errors import StoreError
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.inbox import Envelope
 from helix.sources import registry as sources
 from helix.types import Document, Parsed, Session, Turn
@@ -81,10 +81,10 @@ def _find_changed(
 
 def _read_older(root: Path, envelope: Envelope) -> Envelope | None:
     """Return the version a document replaces; None where that version's items may not be in the store."""
-    if not envelope.instead or ledger.is_dead(root, envelope.instead):
+    if not envelope.instead or inbox.is_dead(root, envelope.instead):
         return None
     try:
-        older = ledger.read(root, envelope.instead)
+        older = inbox.read_envelope(root, envelope.instead)
     except StoreError:
         return None
     same = (older.project, older.acl) == (envelope.project, envelope.acl)
@@ -115,11 +115,11 @@ def _read_before(root: Path, envelope: Envelope) -> tuple[str, int]:
     size, lines, document = 0, envelope.lines, envelope.after
     while document and size < WINDOW:
         try:
-            link = ledger.read(root, document)
+            link = inbox.read_envelope(root, document)
         except StoreError:
             break
         # A forgotten text is gone, and an unreadable one would spoil this one.
-        blank = link.forgotten or ledger.is_dead(root, document)
+        blank = link.forgotten or inbox.is_dead(root, document)
         parts.append("\n" * (lines - link.lines) if blank else link.text)
         size, lines, document = size + len(parts[-1]), link.lines, link.after
     head = ""
@@ -131,10 +131,10 @@ def _read_before(root: Path, envelope: Envelope) -> tuple[str, int]:
 
 def _read_head(root: Path, document: str) -> str:
     try:
-        link = ledger.read(root, document)
+        link = inbox.read_envelope(root, document)
     except StoreError:
         return ""
-    if link.forgotten or ledger.is_dead(root, document):
+    if link.forgotten or inbox.is_dead(root, document):
         return ""
     return link.text[: link.text.rfind("\n", 0, _HEAD) + 1]
 

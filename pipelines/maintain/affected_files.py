@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.access_events import read_access
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.open import read_table
@@ -42,7 +42,7 @@ def _find_segments(root: Path, keys: U64, purge: dict[str, Any]) -> set[str]:
 
     Another pipeline cuts a turn into other items: an older lineage loses all segments of the documents.
     """
-    names = [name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))]
+    names = [name for pointer in writer.LOCKS if (name := manifests.read_current(root, pointer))]
     current = {segment.id for name in names for segment in manifests.load(root, name).segments}
     return {
         folder.name
@@ -109,7 +109,7 @@ def lost_items(purge: dict[str, Any], document: str) -> set[str]:
 def _has_items(root: Path, document: str, ids: set[str]) -> bool:
     """Return whether a document's envelope holds any of the items."""
     try:
-        envelope = ledger.read(root, document)
+        envelope = inbox.read_envelope(root, document)
     except StoreError:  # missing, or damaged: it is replaced in any case
         return True
     return not envelope.forgotten or any(f'"{item}"' in envelope.text for item in ids)

@@ -18,13 +18,13 @@ from helix.errors import Damaged, StoreError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
-from helix.snapshot.checked_arrays import map_all
+from helix.snapshot.checked_arrays import map_arrays
 from helix.snapshot.index import dense
-from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, new_id
+from helix.snapshot.manifest import Deletes, File, Index, Manifest, Segment, describe_tree, make_id
 from helix.snapshot.segment.layout import ARRAYS
-from helix.snapshot.segment.merge import merge
-from helix.snapshot.segment.open import Opened, alive_of, open_segment, read_table
-from helix.snapshot.verify import check, require_whole
+from helix.snapshot.segment.merge import merge_rows
+from helix.snapshot.segment.open import OpenSegment, load_alive, open_segment, read_table
+from helix.snapshot.verify import find_damage, require_whole
 from helix.types import U32, Bool
 from helix.util.failpoints import failpoint
 from pipelines.maintain import merge_policy as policy
@@ -87,7 +87,7 @@ def compact(
     say = say or (lambda line: None)
     merged = indexed = dropped = 0
     damaged: dict[str, str] = {}  # segment id or document table → problem
-    name = manifests.current_name(root, pointer)
+    name = manifests.read_current(root, pointer)
     while name is not None:
         manifest = policy.leave_out_damaged(manifests.load(root, name, write=True), damaged)
         chosen = policy.plan_full_merge(manifest) if full else policy.plan_merge(manifest)
@@ -112,7 +112,7 @@ def compact(
             say(f"left as it is: {error.what}")
         except Conflict:
             say("the segments changed meanwhile: planning again")
-        name = manifests.current_name(root, pointer)
+        name = manifests.read_current(root, pointer)
     return Compacted(0, 0, 0, 0, 0)
 
 
@@ -135,7 +135,7 @@ def merge_segments(
         Conflict: a segment is gone; nothing was published.
         DamagedSegment: a segment is damaged; nothing was published.
     """
-    with paths.building(root) as folder:
+    with paths.open_workplace(root) as folder:
         failpoint("compact.begin")
         with _detect_conflict(root, pointer, chosen):
             # Read while this builder is registered: a deletion waits for this merge, or the merge sees it.
@@ -144,8 +144,12 @@ def merge_segments(
             _check(root, base, segments, progress)
             progress("merge", 0, 1)
             sources = [open_segment(root, segment, dim=base.lineage.dim) for segment in segments]
-            live = [alive_of(root, base, source) for source in sources]
-            rows = merge(root, list(zip(sources, live, strict=True)), folder) if any(keep.any() for keep in live) else 0
+            live = [load_alive(root, base, source) for source in sources]
+            rows = (
+                merge_rows(root, list(zip(sources, live, strict=True)), folder)
+                if any(keep.any() for keep in live)
+                else 0
+            )
         failpoint("compact.merged")
         progress("merge", 1, 1)
         indexes = list(_merge_passes(root, base, sources, live, folder.parent / "passes", {})) if rows else []
@@ -156,11 +160,11 @@ def merge_segments(
             built = _build_dense(folder, index_folder / "dense", base.lineage.vectors)
             progress("index", 1, 1)
         # Syncing a large segment takes seconds: do it before taking the lock.
-        segment = Segment(new_id(), rows, ()) if rows else None
+        segment = Segment(make_id(), rows, ()) if rows else None
         if segment:
             segment = replace(segment, files=_seal(root, folder, f"segments/{segment.id}"))
         index = _seal_index(root, index_folder, "dense", built) if built else None
-        with writer.lock(root, settings.lock_wait, pointer) as held:
+        with writer.acquire_lock(root, settings.lock_wait, pointer) as held:
             name, now = _load_base(root, pointer, chosen)
             # Pass indexes published since the merge began: few, or the sources would not be merged.
             if segment:
@@ -175,14 +179,14 @@ def merge_segments(
             failpoint("compact.moved")
             deletes = _carry_deletes(root, now, sources, live, segment) if segment else None
             entries = [entry for entry, _ in new]
-            writer.publish(held, _replace_segments(now, name, held, set(chosen), segment, deletes, entries))
+            writer.publish_generation(held, _replace_segments(now, name, held, set(chosen), segment, deletes, entries))
     return sum(int((~keep).sum()) for keep in live)
 
 
 def _merge_passes(
     root: Path,
     manifest: Manifest,
-    sources: Sequence[Opened],
+    sources: Sequence[OpenSegment],
     live: Sequence[Bool],
     folder: Path,
     done: Mapping[str, U32],
@@ -222,7 +226,7 @@ def _check(root: Path, manifest: Manifest, segments: Sequence[Segment], progress
 
 def _load_base(root: Path, pointer: str, chosen: Sequence[str]) -> tuple[str, Manifest]:
     """Load the newest generation, if it still holds the chosen segments."""
-    name = manifests.current_name(root, pointer)
+    name = manifests.read_current(root, pointer)
     if name is None:
         raise StoreError(f"{pointer} of {root} is gone", "nothing was published; run the command again")
     manifest = manifests.load(root, name, write=True)
@@ -241,10 +245,10 @@ def _build_dense(segment: Path, folder: Path, vectors: str) -> dict[str, object]
         vectors: the lineage's storage level.
     """
     folder.mkdir(mode=0o700, parents=True)
-    codes, scale = map_all(segment, {name: ARRAYS[name] for name in ("vectors.i8", "vectors.scale")}, {}).values()
+    codes, scale = map_arrays(segment, {name: ARRAYS[name] for name in ("vectors.i8", "vectors.scale")}, {}).values()
     path = folder / "ivf.faiss"
     try:
-        return dense.build(codes, scale, path, tier=vectors.removesuffix(dense.FLOAT))
+        return dense.build_dense(codes, scale, path, tier=vectors.removesuffix(dense.FLOAT))
     except RuntimeError as error:  # faiss raises no other, also on a full disk
         reason = str(error).rpartition(": ")[2][:200]
         raise StoreError(f"cannot make {path}: {reason}", "check permissions and free space") from None
@@ -259,7 +263,7 @@ def _seal(root: Path, folder: Path, target: str) -> tuple[File, ...]:
 
 def _seal_index(root: Path, folder: Path, kind: str, params: Mapping[str, object]) -> Index:
     """Make a built index durable; the caller moves it to indexes/ and fills in the covered segment."""
-    identity = new_id()
+    identity = make_id()
     return Index(identity, kind, (), _seal(root, folder, f"indexes/{identity}"), params)
 
 
@@ -270,11 +274,11 @@ def _move(folder: Path, target: Path) -> None:
 
 
 def _carry_deletes(
-    root: Path, now: Manifest, sources: Sequence[Opened], live: Sequence[Bool], segment: Segment
+    root: Path, now: Manifest, sources: Sequence[OpenSegment], live: Sequence[Bool], segment: Segment
 ) -> Deletes | None:
     """Write the rows deleted from the sources since the merge began as deletes of the merged segment."""
     places = zip(sources, live, place_rows(live), strict=True)
-    gone = [place[keep & ~alive_of(root, now, source)] for source, keep, place in places]
+    gone = [place[keep & ~load_alive(root, now, source)] for source, keep, place in places]
     rows = np.concatenate([np.empty(0, np.int64), *gone]).astype(np.uint32)
     return writer.write_deletes(root, segment.id, rows) if len(rows) else None
 
@@ -282,7 +286,7 @@ def _carry_deletes(
 def _replace_segments(
     now: Manifest,
     name: str,
-    held: writer.Lock,
+    held: writer.WriterLock,
     old: set[str],
     segment: Segment | None,
     deletes: Deletes | None,
@@ -297,7 +301,7 @@ def _replace_segments(
         segments.insert(place, segment)
         indexes += [replace(index, covers=(segment.id,)) for index in built]
     others = [entry for entry in now.deletes if entry.segment not in old]
-    return writer.following(
+    return writer.build_next(
         held,
         name,
         now,
@@ -312,29 +316,29 @@ def _replace_segments(
 
 def _index_segment(root: Path, segment: Segment, settings: Settings, pointer: str) -> None:
     """Build the missing dense index of a segment, and publish."""
-    with paths.building(root) as folder:
+    with paths.open_workplace(root) as folder:
         with _detect_conflict(root, pointer, [segment.id]):
             _, base = _load_base(root, pointer, [segment.id])
             _check(root, base, [segment], ignore_progress)
             params = _build_dense(root / "segments" / segment.id, folder / "dense", base.lineage.vectors)
         failpoint("compact.indexed")
         index = replace(_seal_index(root, folder, "dense", params), covers=(segment.id,))
-        with writer.lock(root, settings.lock_wait, pointer) as held:
+        with writer.acquire_lock(root, settings.lock_wait, pointer) as held:
             name, now = _load_base(root, pointer, [segment.id])
             _move(folder, root / "indexes" / index.id)
-            writer.publish(held, writer.following(held, name, now, indexes=(*now.indexes, index)))
+            writer.publish_generation(held, writer.build_next(held, name, now, indexes=(*now.indexes, index)))
 
 
 def _merge_documents(root: Path, files: Sequence[File], settings: Settings, pointer: str) -> dict[str, str]:
     """Join small tables under the lock. If some are damaged, join none and return their problems by path."""
-    with writer.lock(root, settings.lock_wait, pointer) as held:
+    with writer.acquire_lock(root, settings.lock_wait, pointer) as held:
         name, now = _load_base(root, pointer, [])
         if set(files) - set(now.documents):
             return {}
-        if damaged := {file.path: problem for file in files if (problem := check(root, file))}:
+        if damaged := {file.path: problem for file in files if (problem := find_damage(root, file))}:
             return damaged
         table = pa.concat_tables([read_table(root / file.path) for file in files])
         file = writer.write_documents(root, table)
         others = [entry for entry in now.documents if entry not in files]
-        writer.publish(held, writer.following(held, name, now, documents=(file, *others)))
+        writer.publish_generation(held, writer.build_next(held, name, now, documents=(file, *others)))
         return {}

@@ -17,8 +17,8 @@ from helix.errors import UsageError
 from helix.redact.paths import redact_name
 from helix.settings import Settings
 from helix.snapshot.checked_arrays import map_npy
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.segment.arrays import hexes, lookup
+from helix.snapshot.ledger import inbox
+from helix.snapshot.segment.arrays import format_hex, look_up
 from helix.snapshot.segment.layout import ARRAYS
 from helix.snapshot.segment.open import read_table
 from helix.types import U64, Bool
@@ -86,7 +86,7 @@ def preview_deletion(root: Path, selection: Selection, settings: Settings) -> De
     found = plan_deletion(root, selection, settings)
     if found.is_empty:
         raise refuse_nothing(selection)
-    wanted = hexes(found.keys)
+    wanted = format_hex(found.keys)
     columns = ["id", "session", "project", "time", "text"]
     sessions, newest = set[str](), dict[str, dict[str, Any]]()
     for folder in list_segments(root):
@@ -136,7 +136,7 @@ def plan_deletion(root: Path, selection: Selection, settings: Settings) -> Delet
         keys = keys[~_find_moved(root, keys, selection, base)]
     else:
         keys = keys[_find_known(root, keys) | np.isin(keys, parse_ids(record.id for record in waiting))]
-    wanted = set(hexes(keys).to_pylist())
+    wanted = set(format_hex(keys).to_pylist())
     documents = _find_documents(root, keys)
     versions: dict[str, list[str]] = {}
     segments = set()
@@ -188,7 +188,7 @@ def _find_moved(root: Path, keys: U64, selection: Selection, base: CommitBase) -
     """Return which items live on in another session or project, where a resumed log took them: bool[n]."""
     out = np.zeros(len(keys), bool)
     for segment, live in zip(base.opened, base.alive, strict=True):
-        row = lookup(segment["ids.key"], segment["ids.row"], keys)
+        row = look_up(segment["ids.key"], segment["ids.row"], keys)
         here = np.flatnonzero(row >= 0)
         here = here[live[row[here]]]
         if len(here):
@@ -230,8 +230,8 @@ class _EnvelopeItem(NamedTuple):
 
 def _read_unfinished(root: Path, settings: Settings) -> dict[str, list[_EnvelopeItem] | None]:
     """Read the items of accepted documents that are not published; None for an unreadable document."""
-    _, manifest = ledger.current(root)
-    unfinished = set(ledger.accepted(root)) - ledger.done(root, manifest)
+    _, manifest = inbox.load_current(root)
+    unfinished = set(inbox.list_accepted(root)) - inbox.list_done(root, manifest)
     return {document: _read_items(root, document, settings) for document in unfinished}
 
 
@@ -241,7 +241,7 @@ def _find_published_versions(root: Path, selection: Selection, others: Set[str],
     The turn lives on in another document's version, or was replaced; no row need tell of it.
     """
     found = set()
-    for document in ledger.accepted(root):
+    for document in inbox.list_accepted(root):
         if document in others or not _may_match(root, document, selection):
             continue
         records = _read_items(root, document, settings)
@@ -253,7 +253,7 @@ def _find_published_versions(root: Path, selection: Selection, others: Set[str],
 def _read_items(root: Path, document: str, settings: Settings) -> list[_EnvelopeItem] | None:
     """Read the items of an accepted document; None where it is unreadable."""
     try:
-        records = read_item_records(root, ledger.read(root, document), settings)
+        records = read_item_records(root, inbox.read_envelope(root, document), settings)
     except FAULTS:
         return None
     return [_EnvelopeItem(record["id"], record["session"], record["project"]) for record in records]

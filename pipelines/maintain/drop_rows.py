@@ -13,9 +13,9 @@ from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
 from helix.snapshot.checked_arrays import map_npy
-from helix.snapshot.segment.arrays import lookup
+from helix.snapshot.segment.arrays import look_up
 from helix.snapshot.segment.layout import ARRAYS
-from helix.snapshot.segment.open import forgotten_keys
+from helix.snapshot.segment.open import map_forgotten_keys
 from helix.snapshot.verify import require_whole
 from helix.types import U64
 from pipelines.ingest.commit_base import find_live_sessions, open_base
@@ -25,7 +25,7 @@ from pipelines.maintain.compact import Conflict, DamagedSegment, merge_segments
 
 def delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> None:
     """Publish a generation that shows none of the items, and never accepts them again."""
-    with writer.lock(root, settings.lock_wait, pointer) as held:
+    with writer.acquire_lock(root, settings.lock_wait, pointer) as held:
         base = open_base(root, pointer)
         if base.manifest is None or base.name is None:
             return
@@ -43,13 +43,13 @@ def delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> None
                 deletes[segment.id] = writer.write_deletes(root, segment.id, np.flatnonzero(~left).astype(np.uint32))
                 touched.append(segment.column("session")[row])
                 gone += len(row)
-        if not gone and len(forgotten) == len(forgotten_keys(root, base.manifest)):
+        if not gone and len(forgotten) == len(map_forgotten_keys(root, base.manifest)):
             return
         sessions = np.unique(np.concatenate(touched))
         fewer = len(sessions) - int(find_live_sessions(base.opened, after, sessions).sum())
         counts = {**base.manifest.counts, "items": base.manifest.counts["items"] - gone}
         counts["sessions"] -= fewer
-        new = writer.following(
+        new = writer.build_next(
             held,
             base.name,
             base.manifest,
@@ -59,7 +59,7 @@ def delete_rows(root: Path, keys: U64, settings: Settings, pointer: str) -> None
             counts=counts,
         )
         coverage = {**new.coverage, **count_optional(root, new, settings)}
-        writer.publish(held, replace(new, coverage=coverage))
+        writer.publish_generation(held, replace(new, coverage=coverage))
 
 
 def drop_rows(
@@ -81,7 +81,7 @@ def drop_rows(
     damaged: dict[str, DamagedSegment] = {}
     while True:
         delete_rows(root, keys, settings, pointer)  # again: a reindex may have begun meanwhile
-        name = manifests.current_name(root, pointer)
+        name = manifests.read_current(root, pointer)
         manifest = manifests.load(root, name, write=True) if name else None
         held = [
             segment
@@ -109,4 +109,4 @@ def drop_rows(
 def has_rows(folder: Path, keys: U64) -> bool:
     """Return whether a segment holds one of the items, live or deleted."""
     ids = map_npy(folder / "ids.key.npy", ARRAYS["ids.key"])
-    return bool((lookup(ids, np.arange(len(ids), dtype=np.uint32), keys) >= 0).any())
+    return bool((look_up(ids, np.arange(len(ids), dtype=np.uint32), keys) >= 0).any())

@@ -27,12 +27,11 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import dump_access, read_access
-from helix.snapshot.ledger.access_events import select as select_access
-from helix.snapshot.manifest import File, new_id
+from helix.snapshot.ledger import inbox
+from helix.snapshot.ledger.access_events import dump_access, read_access, select_access
+from helix.snapshot.manifest import File, make_id
 from helix.snapshot.replication.object_store import connect
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.open import read_table
 from helix.snapshot.verify import require_whole
 from helix.types import U64
@@ -59,7 +58,7 @@ def forget(root: Path, selection: Selection, settings: Settings, say: Say | None
         UsageError: the store holds nothing of that name.
         StoreError: the store cannot be written, or an earlier merge does not end.
     """
-    asked = digest(selection.value)
+    asked = hash_parts(selection.value)
     interrupted = [path.stem for path in list_purges(root) if (read_purge(path) or {}).get("asked") == asked]
     resume(root, settings, say)
     found = plan_deletion(root, selection, settings)
@@ -67,7 +66,7 @@ def forget(root: Path, selection: Selection, settings: Settings, say: Say | None
         if interrupted:  # a kill interrupted this very command: it is finished now
             return read_purge(root / "receipts" / f"{interrupted[-1]}.json") or {}
         raise refuse_nothing(selection)
-    identity = new_id()
+    identity = make_id()
     purge = {
         "id": identity,
         "kind": "items" if selection.items else "session" if selection.session is not None else "project",
@@ -98,7 +97,7 @@ def _save(root: Path, purge: dict[str, Any]) -> None:
 
 def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict[str, Any] | None:
     """Carry out one deletion; return None where another process has finished it."""
-    with paths.told(root), _claim(root / "purges", identity):
+    with paths.name_path_in_errors(root), _claim(root / "purges", identity):
         path = root / "purges" / f"{identity}.json"
         purge = read_purge(path)
         if purge is None:
@@ -116,7 +115,7 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
         failpoint("forget.rewritten")
         _wait_for_temporaries(root, say)
         lost = {document: lost_items(purge, document) for document in purge["documents"]}
-        with writer.lock(root, settings.lock_wait):  # no file is removed while it is read
+        with writer.acquire_lock(root, settings.lock_wait):  # no file is removed while it is read
             residue = read_residue(root, purge["documents"], lost, settings)
         for document, records in residue.items():
             _forget_document(root, document, dump_records(records))
@@ -126,13 +125,13 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
             _note_share(root, purge, settings)
             primary.forget(root, settings, purge["documents"])
         touch(root, settings)
-        with writer.lock(root, settings.lock_wait):
+        with writer.acquire_lock(root, settings.lock_wait):
             scrub_events(root, set(purge["items"]))
         for pointer in writer.LOCKS:
             _publish_sidecars(root, keys, documents, settings, pointer)
         failpoint("forget.published")
         _note_files(root, purge, keys)  # again: other processes may have written what they read before
-        with writer.lock(root, settings.lock_wait, "NEXT"), writer.lock(root, settings.lock_wait):
+        with writer.acquire_lock(root, settings.lock_wait, "NEXT"), writer.acquire_lock(root, settings.lock_wait):
             _remove_files(root, [entry["path"] for entry in purge["files"]])
         failpoint("forget.removed")
         if settings.share:
@@ -177,8 +176,8 @@ def _note_share(root: Path, purge: dict[str, Any], settings: Settings) -> None:
 
 def _abandon_reindex(root: Path, keys: U64, purge: dict[str, Any], settings: Settings) -> None:
     """Abandon a lineage being built that holds the same words in other items, or older versions of the items."""
-    with writer.lock(root, settings.lock_wait, "NEXT"):
-        name = manifests.current_name(root, "NEXT")
+    with writer.acquire_lock(root, settings.lock_wait, "NEXT"):
+        name = manifests.read_current(root, "NEXT")
         if name is None:
             return
         folders = [folder for folder in list_segments(root) if has_rows(folder, keys)]
@@ -200,7 +199,7 @@ def _read_turns(folder: Path, keys: U64, inside: bool) -> list[tuple[str, ...]]:
 
 def _wait_for_builders(root: Path, say: Say | None) -> None:
     """Wait for merges that began before the rows were deleted: they still carry them."""
-    builders = paths.builders(root)
+    builders = paths.list_builders(root)
     deadline = time.monotonic() + _WAIT_FOR_BUILDERS
     waiting = False
     while any(paths.is_held(path / "lock") for path in builders):
@@ -223,20 +222,20 @@ def _wait_for_temporaries(root: Path, say: Say | None) -> None:
         say(f"waiting for {len(left)} unfinished files")
     while left:
         for path in left:
-            if paths.age(path) > paths.STALE:
-                paths.remove(path)
+            if paths.measure_age(path) > paths.STALE:
+                paths.remove_path(path)
         left = [path for path in left if path.exists()]
         time.sleep(0.02)
 
 
 def _forget_document(root: Path, document: str, residue: str) -> None:
     if (root / "inbox" / document).exists():
-        ledger.forget(root, document, residue)
+        inbox.forget_text(root, document, residue)
     for part in (root / "parts").glob(f"{document}-*"):  # after the envelope, or it might be made again
-        paths.remove(part)
+        paths.remove_path(part)
     (root / "tries" / document).unlink(missing_ok=True)  # its error may quote the text
     if residue and (root / "dead" / f"{document}.json").exists():  # the rest stays set aside until it is offered again
-        ledger.give_up(root, document, "set aside before a part of it was forgotten")
+        inbox.give_up(root, document, "set aside before a part of it was forgotten")
     else:  # an empty envelope can be enriched
         (root / "dead" / f"{document}.json").unlink(missing_ok=True)
 
@@ -260,15 +259,15 @@ def scrub_events(root: Path, items: set[str]) -> None:
 
 def _publish_sidecars(root: Path, keys: U64, documents: set[str], settings: Settings, pointer: str) -> None:
     """Publish document tables without the documents' paths, and access counts without the items."""
-    with writer.lock(root, settings.lock_wait, pointer) as held:
-        name = manifests.current_name(root, pointer)
+    with writer.acquire_lock(root, settings.lock_wait, pointer) as held:
+        name = manifests.read_current(root, pointer)
         if name is None:
             return
         manifest = manifests.load(root, name, write=True)
         files = tuple(_blank_paths(root, file, documents) for file in manifest.documents)
         access = _drop_access(root, manifest.access, keys)
         if files != manifest.documents or access != manifest.access:
-            writer.publish(held, writer.following(held, name, manifest, documents=files, access=access))
+            writer.publish_generation(held, writer.build_next(held, name, manifest, documents=files, access=access))
 
 
 def _blank_paths(root: Path, file: File, documents: set[str]) -> File:
@@ -289,14 +288,14 @@ def _drop_access(root: Path, file: File | None, keys: U64) -> File | None:
     left = ~np.isin(known.key, keys)
     if left.all():
         return file
-    path = root / "access" / f"{new_id()}.npz"
+    path = root / "access" / f"{make_id()}.npz"
     paths.write_file(path, dump_access(select_access(known, left)))
-    return manifests.describe(root, path, int(left.sum()))
+    return manifests.describe_file(root, path, int(left.sum()))
 
 
 def _remove_files(root: Path, files: Sequence[str]) -> None:
     """Remove affected files that the current generations do not name, and older generations that name them."""
-    current = {name for pointer in writer.LOCKS if (name := manifests.current_name(root, pointer))}
+    current = {name for pointer in writer.LOCKS if (name := manifests.read_current(root, pointer))}
     named = {name: {file.path for file in manifest.files()} for name, manifest in load_manifests(root).items()}
     in_use = {path for name in current for path in named[name]}
     owned = ("segments/", "indexes/", "deletes/", "documents/", "access/")
@@ -311,7 +310,7 @@ def _remove_files(root: Path, files: Sequence[str]) -> None:
     failpoint("forget.manifests")
     for path in sorted(gone):
         parts = Path(path).parts
-        paths.remove(root / parts[0] / parts[1])
+        paths.remove_path(root / parts[0] / parts[1])
     for folder in owned:
         if (root / folder).is_dir():
             paths.sync_folder(root / folder)
@@ -324,7 +323,7 @@ def _make_receipt(root: Path, purge: dict[str, Any]) -> dict[str, Any]:
         path = root / entry["path"]
         files.append({**entry, "after": hash_file(path) if path.is_file() else None})
     actions = Counter("removed" if entry["after"] is None else "rewritten" for entry in files)
-    name, manifest = ledger.current(root)
+    name, manifest = inbox.load_current(root)
     # The share replaces an envelope and removes every other object.
     objects = [
         {"path": name, "action": "replaced" if name.startswith("inbox/") else "removed"}

@@ -22,10 +22,10 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
-from helix.snapshot.index.dense import FLOAT, fitting
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.index.dense import FLOAT, fit_prefix
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.segment.open import forgotten_keys
+from helix.snapshot.segment.open import map_forgotten_keys
 from helix.types import U64
 from helix.util.failpoints import failpoint
 from pipelines.ingest.commit import commit
@@ -76,11 +76,11 @@ def reindex(
         StoreError: a document's envelope is missing, or the store cannot be written.
         EncoderError: the encoder is not available.
     """
-    name, manifest = ledger.current(root)
+    name, manifest = inbox.load_current(root)
     if manifest is None or name is None:
         raise StoreError(f"nothing was published to {root} yet", "ingest something first")
     model = _open_encoder(root, manifest, encoder, settings)
-    fitting(settings.vectors.removesuffix(FLOAT), model.spec.dim)
+    fit_prefix(settings.vectors.removesuffix(FLOAT), model.spec.dim)
     target = pipeline_fingerprint(model.spec.fingerprint, settings)
     started = _load_next(root)
     if started is not None and (started.lineage.pipeline != target or _share_segments(started, manifest)):
@@ -127,7 +127,7 @@ def _build_batch(
     Raises:
         StoreError: a document got no part twice.
     """
-    total = len(ledger.done(root, ledger.current(root)[1]))
+    total = len(inbox.list_done(root, inbox.load_current(root)[1]))
     present = total - len(missing)
     progress("reindex", present, total)
     # A present part waits for the document it continues.
@@ -156,7 +156,7 @@ def _open_encoder(root: Path, manifest: Manifest, wanted: str, settings: Setting
 
 
 def _require_envelopes(root: Path, manifest: Manifest) -> None:
-    gone = sorted(ledger.done(root, manifest) - set(ledger.accepted(root)))
+    gone = sorted(inbox.list_done(root, manifest) - set(inbox.list_accepted(root)))
     if gone or (manifest.counts["items"] and not manifest.counts["documents"]):
         raise StoreError(
             f"{len(gone) or 'all'} documents of {root} have no envelope in its inbox: it is a copy that only serves",
@@ -165,7 +165,7 @@ def _require_envelopes(root: Path, manifest: Manifest) -> None:
 
 
 def _load_next(root: Path) -> Manifest | None:
-    name = manifests.current_name(root, "NEXT")
+    name = manifests.read_current(root, "NEXT")
     return manifests.load(root, name) if name else None
 
 
@@ -175,26 +175,26 @@ def _share_segments(one: Manifest, other: Manifest) -> bool:
 
 def _find_swapped(root: Path, target: str) -> Manifest | None:
     """Return the current generation if another process has swapped in the same lineage."""
-    _, now = ledger.current(root)
+    _, now = inbox.load_current(root)
     return now if now and now.lineage.pipeline == target and not (root / "NEXT").exists() else None
 
 
 def _revive_published(root: Path, settings: Settings) -> None:
     """Revive published documents that a rollback, killed half-way, had set aside."""
-    with writer.lock(root, settings.lock_wait):
-        for document in ledger.done(root, ledger.current(root)[1]) & ledger.dead(root).keys():
-            ledger.revive(root, document)
+    with writer.acquire_lock(root, settings.lock_wait):
+        for document in inbox.list_done(root, inbox.load_current(root)[1]) & inbox.list_dead(root).keys():
+            inbox.revive_document(root, document)
 
 
 def _read_forgotten(root: Path, pointer: str = "CURRENT") -> U64:
-    name = manifests.current_name(root, pointer)
-    return forgotten_keys(root, manifests.load(root, name) if name else None)
+    name = manifests.read_current(root, pointer)
+    return map_forgotten_keys(root, manifests.load(root, name) if name else None)
 
 
 def _list_missing(root: Path) -> list[str]:
     """List the published documents that NEXT lacks, oldest first; pending ones do not count."""
-    published = ledger.done(root, ledger.current(root)[1])
-    waiting = ledger.waiting(root, ledger.done(root, _load_next(root)))
+    published = inbox.list_done(root, inbox.load_current(root)[1])
+    waiting = inbox.list_waiting(root, inbox.list_done(root, _load_next(root)))
     return [document for document in waiting if document in published]
 
 
@@ -206,22 +206,22 @@ def abandon(root: Path) -> None:
 
 def swap(root: Path, settings: Settings) -> Manifest | None:
     """Make NEXT current if it holds all documents and forgotten keys of CURRENT; return None if it does not."""
-    with writer.lock(root, settings.lock_wait, "NEXT"), writer.lock(root, settings.lock_wait) as held:
-        name, now = ledger.current(root)
-        next_name = manifests.current_name(root, "NEXT")
-        if now is None or name is None or not ledger.accepted(root):
+    with writer.acquire_lock(root, settings.lock_wait, "NEXT"), writer.acquire_lock(root, settings.lock_wait) as held:
+        name, now = inbox.load_current(root)
+        next_name = manifests.read_current(root, "NEXT")
+        if now is None or name is None or not inbox.list_accepted(root):
             raise StoreError(f"the documents of {root} are gone", "restore the store from a backup")
         if next_name is None:  # another process swapped it in, or a rollback gave it up
             return None
         built = manifests.load(root, next_name, write=True)
-        if ledger.done(root, now) - ledger.done(root, built):
+        if inbox.list_done(root, now) - inbox.list_done(root, built):
             return None
         if not np.isin(_read_forgotten(root), _read_forgotten(root, "NEXT")).all():
             return None
         # Access counts and watermarks stay those of CURRENT.
-        new = writer.following(held, name, now, **{field: getattr(built, field) for field in CONTENT})
+        new = writer.build_next(held, name, now, **{field: getattr(built, field) for field in CONTENT})
         failpoint("reindex.swap")
-        writer.publish(held, new)
+        writer.publish_generation(held, new)
         failpoint("reindex.swapped")
         abandon(root)
         return new

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.batch import ITEMS
-from helix.snapshot.segment.open import alive_of, read_table
+from helix.snapshot.segment.open import load_alive, read_table
 from helix.snapshot.verify import require_whole
 from pipelines.ingest.enrich import FAULTS, read_item_records
 
@@ -45,8 +45,8 @@ def read_residue(
     Args:
         left_out: document → ids of the forgotten items.
     """
-    _, manifest = ledger.current(root)
-    published = ledger.done(root, manifest) & set(documents)
+    _, manifest = inbox.load_current(root)
+    published = inbox.list_done(root, manifest) & set(documents)
     residue: dict[str, list[Record]] = {document: [] for document in documents}
     if manifest and published:
         for record in _read_live(root, manifest, published):
@@ -63,7 +63,7 @@ def _read_live(root: Path, manifest: Manifest, documents: Collection[str]) -> It
         path = root / "segments" / segment.id / "items.parquet"
         require_whole(root, [file for file in segment.files if file.path.endswith("/items.parquet")])
         hit = np.asarray(pc.is_in(read_table(path, columns=["document"])["document"], wanted).to_numpy(), bool)
-        hit &= alive_of(root, manifest, segment)
+        hit &= load_alive(root, manifest, segment)
         if not hit.any():
             continue
         start = 0
@@ -75,7 +75,7 @@ def _read_live(root: Path, manifest: Manifest, documents: Collection[str]) -> It
 def _read_unpublished(root: Path, document: str, left_out: set[str], settings: Settings) -> list[Record]:
     """Return the records of an envelope without the forgotten turns."""
     try:
-        envelope = ledger.read(root, document)
+        envelope = inbox.read_envelope(root, document)
         records = read_item_records(root, envelope, settings)
     except FAULTS:  # unreadable: no part of it is known to be safe
         return []

@@ -12,8 +12,8 @@ from helix.errors import NewerStore, StoreError, UsageError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.manifest import File, Lineage, Manifest, new_id
+from helix.snapshot.ledger import inbox
+from helix.snapshot.manifest import File, Lineage, Manifest, make_id
 from helix.snapshot.paths import TEMPORARY
 from helix.snapshot.segment.open import check_files
 from helix.util.failpoints import failpoint
@@ -44,8 +44,8 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
         UsageError: there is no such generation any more.
         StoreError: its files are damaged, or another writer holds the lock.
     """
-    with writer.lock(root, settings.lock_wait) as held:
-        history = manifests.generations(root)
+    with writer.acquire_lock(root, settings.lock_wait) as held:
+        history = manifests.list_generations(root)
         if not history:
             raise StoreError(f"nothing was published to {root} yet", "ingest something first")
         name, now = history[0]
@@ -59,18 +59,18 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
         chosen = earlier[number]
         counted = now if now.access is None or _whole(root, [now.access]) else chosen
         content = {field: getattr(chosen, field) for field in CONTENT}
-        new = writer.following(held, name, now, **content, access=counted.access, watermarks=counted.watermarks)
+        new = writer.build_next(held, name, now, **content, access=counted.access, watermarks=counted.watermarks)
         check_files(root, new.files())
-        returning = ledger.done(root, chosen)
+        returning = inbox.list_done(root, chosen)
         since = sorted(_list_documents(root, now) - returning)
         for document in since:  # before publishing: a kill here loses nothing
             if (root / "inbox" / document).exists():
-                ledger.give_up(root, document, f"{ledger.ROLLED_BACK} {now.generation} to {number}")
+                inbox.give_up(root, document, f"{inbox.ROLLED_BACK} {now.generation} to {number}")
         failpoint("rollback.set_aside")
         (root / "NEXT").unlink(missing_ok=True)  # a lineage being built holds newer documents: it starts over
-        writer.publish(held, new)
-        for document in returning & ledger.dead(root).keys():  # set aside by a rollback that this one undoes
-            ledger.revive(root, document)
+        writer.publish_generation(held, new)
+        for document in returning & inbox.list_dead(root).keys():  # set aside by a rollback that this one undoes
+            inbox.revive_document(root, document)
         return RolledBack(new.generation, number, tuple(since))
 
 
@@ -89,19 +89,19 @@ def mend(root: Path, settings: Settings) -> RolledBack | None:
     """
     if _find_fault(root) is None:
         return None
-    with writer.lock(root, settings.lock_wait, mend=True) as held:
+    with writer.acquire_lock(root, settings.lock_wait, mend=True) as held:
         if (fault := _find_fault(root)) is None:  # another process was faster
             return None
         for name, manifest in _list_candidates(root):
             if _whole(root, manifest.files()):
                 if (root / "CURRENT").is_dir():  # no rename replaces a folder
-                    (root / "CURRENT").rename(root / f"{TEMPORARY}{new_id()}")  # the next writer sweeps it
-                writer.point(root, name)
+                    (root / "CURRENT").rename(root / f"{TEMPORARY}{make_id()}")  # the next writer sweeps it
+                writer.write_pointer(root, name)
                 failpoint("mend.pointed")
                 # Above every number: unreadable generations are superseded too.
-                number = max(manifests.number(path) for path in manifests.paths_of(root)) + 1
-                new = replace(writer.following(held, name, manifest), generation=number)
-                writer.publish(held, new)
+                number = max(manifests.parse_generation(path) for path in manifests.list_manifests(root)) + 1
+                new = replace(writer.build_next(held, name, manifest), generation=number)
+                writer.publish_generation(held, new)
                 return RolledBack(number, manifest.generation, ())
     raise StoreError(
         fault.what, "no generation is whole: restore the store from a backup, or 'helix pull' a copy of it"
@@ -110,7 +110,7 @@ def mend(root: Path, settings: Settings) -> RolledBack | None:
 
 def list_generations(root: Path) -> list[tuple[str, Manifest]]:
     """List the generations to return to, newest first: the parents of CURRENT, or all where it is damaged."""
-    return _list_candidates(root) if _find_fault(root) else manifests.generations(root)
+    return _list_candidates(root) if _find_fault(root) else manifests.list_generations(root)
 
 
 def _find_fault(root: Path) -> StoreError | None:
@@ -120,11 +120,11 @@ def _find_fault(root: Path) -> StoreError | None:
         StoreError: there is no store, or one of a newer format.
     """
     try:
-        ledger.current(root)
+        inbox.load_current(root)
     except NewerStore:
         raise
     except StoreError as error:
-        if not manifests.whole(root):
+        if not manifests.load_readable(root):
             raise
         return error
     return None
@@ -132,9 +132,9 @@ def _find_fault(root: Path) -> StoreError | None:
 
 def _list_candidates(root: Path) -> list[tuple[str, Manifest]]:
     """List the generations that CURRENT may have named, likeliest first."""
-    found = manifests.whole(root)
+    found = manifests.load_readable(root)
     with suppress(StoreError):
-        building = {name for name, _ in manifests.chain(root, manifests.current_name(root, "NEXT"))}
+        building = {name for name, _ in manifests.list_ancestors(root, manifests.read_current(root, "NEXT"))}
         found = [entry for entry in found if entry[0] not in building]
     documents: dict[Lineage, int] = {}
     for _, manifest in found:  # newest first in each lineage
@@ -154,8 +154,8 @@ def _choose_earlier(root: Path, now: Manifest, earlier: Mapping[int, Manifest]) 
 def _list_documents(root: Path, now: Manifest) -> set[str]:
     """Return the current generation's documents; if its tables are damaged, all accepted ones that did not fail."""
     if _whole(root, now.documents):
-        return ledger.done(root, now)
-    return set(ledger.accepted(root)) - ledger.dead(root).keys()
+        return inbox.list_done(root, now)
+    return set(inbox.list_accepted(root)) - inbox.list_dead(root).keys()
 
 
 def _whole(root: Path, files: Iterable[File]) -> bool:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from helix.errors import Damaged
 from helix.settings import Settings
-from helix.snapshot.checked_arrays import MEND
-from helix.snapshot.gc import collect
+from helix.snapshot.checked_arrays import REMEDY
+from helix.snapshot.gc import collect_garbage
 from pipelines.maintain.compact import compact
 from pipelines.maintain.forget import resume
 
@@ -20,7 +20,7 @@ def tidy(root: Path, settings: Settings) -> None:
     """
     done = compact(root, settings)
     if done.merged:
-        collect(root, settings.keep_generations, settings.gc_grace, settings.lock_wait)
+        collect_garbage(root, settings.keep_generations, settings.gc_grace, settings.lock_wait)
     resume(root, settings)
     if done.damaged:
-        raise Damaged(f"{root}: {done.damaged[0]}", MEND)
+        raise Damaged(f"{root}: {done.damaged[0]}", REMEDY)

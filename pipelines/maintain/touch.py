@@ -12,12 +12,11 @@ import numpy as np
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import Access
-from helix.snapshot.manifest import File, Manifest, describe, new_id
-from helix.snapshot.segment.arrays import lookup
-from helix.snapshot.segment.open import deleted_rows, map_ids
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger.access_events import AccessTimes
+from helix.snapshot.manifest import File, Manifest, describe_file, make_id
+from helix.snapshot.segment.arrays import look_up
+from helix.snapshot.segment.open import map_deleted_rows, map_ids
 from helix.snapshot.verify import require_whole
 from helix.types import U64, Bool
 from helix.util.failpoints import failpoint
@@ -41,44 +40,44 @@ def touch(root: Path, settings: Settings) -> Touched:
     Raises:
         StoreError: another writer holds the lock, or the store is damaged or cannot be written.
     """
-    manifests.current_name(root)  # raises where there is no store, before a lock file is made
-    with writer.lock(root, settings.lock_wait) as held:
-        name, manifest = ledger.current(root)
+    manifests.read_current(root)  # raises where there is no store, before a lock file is made
+    with writer.acquire_lock(root, settings.lock_wait) as held:
+        name, manifest = inbox.load_current(root)
         if name is None or manifest is None:
             return Touched(0, 0, 0)
         failpoint("touch.begin")
         marks: Mapping[str, int] = manifest.watermarks.get("events", {})
-        news = events.read(root, marks)
+        news = access_events.read_events(root, marks)
         done = Touched(manifest.generation, 0, 0)
         if news.lines:
-            fresh = events.select(news.access, find_live(root, manifest, news.access.key))
+            fresh = access_events.select_access(news.access, find_live(root, manifest, news.access.key))
             counted = int(fresh.count.sum(dtype=np.int64))
             access = _fold(root, manifest, fresh) if counted else manifest.access
             failpoint("touch.access")
             # Removed files lose their marks now: their removal has to be durable first, or they might come back.
             paths.sync_folder(root / "events")
             watermarks = {**manifest.watermarks, "events": dict(news.marks)}
-            new = writer.following(held, name, manifest, access=access, watermarks=watermarks)
-            writer.publish(held, new)
+            new = writer.build_next(held, name, manifest, access=access, watermarks=watermarks)
+            writer.publish_generation(held, new)
             failpoint("touch.published")
             done = Touched(new.generation, counted, len(fresh.key), news.lines - counted)
-        events.clean(root, news.marks)
+        access_events.remove_read_files(root, news.marks)
         failpoint("touch.cleaned")
         return done
 
 
-def _fold(root: Path, manifest: Manifest, fresh: Access) -> File:
+def _fold(root: Path, manifest: Manifest, fresh: AccessTimes) -> File:
     """Write the access counts of the next generation: those of live items, and the new ones."""
     require_whole(root, [manifest.access] if manifest.access else [])
-    known = events.load_access(root, manifest.access)
-    known = events.select(known, find_live(root, manifest, known.key))
+    known = access_events.load_access(root, manifest.access)
+    known = access_events.select_access(known, find_live(root, manifest, known.key))
     # A clock that runs ahead must not make an item recent for ever.
     fresh = replace(fresh, last=np.minimum(fresh.last, int(time.time())))
-    folded = events.combine([known, fresh])
-    path = root / "access" / f"{new_id()}.npz"
+    folded = access_events.combine_access([known, fresh])
+    path = root / "access" / f"{make_id()}.npz"
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    paths.write_file(path, events.dump_access(folded))
-    return describe(root, path, len(folded.key))
+    paths.write_file(path, access_events.dump_access(folded))
+    return describe_file(root, path, len(folded.key))
 
 
 def find_live(root: Path, manifest: Manifest, keys: U64) -> Bool:
@@ -90,9 +89,9 @@ def find_live(root: Path, manifest: Manifest, keys: U64) -> Bool:
     found = np.zeros(len(keys), bool)
     gone = {entry.segment: entry for entry in manifest.deletes}
     for segment in manifest.segments:
-        rows = lookup(*map_ids(root, segment), keys)
+        rows = look_up(*map_ids(root, segment), keys)
         here = rows >= 0
         if segment.id in gone:
-            here &= ~np.isin(rows, deleted_rows(root, gone[segment.id], segment.rows))
+            here &= ~np.isin(rows, map_deleted_rows(root, gone[segment.id], segment.rows))
         found |= here
     return found

@@ -11,10 +11,10 @@ import numpy as np
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Index, Manifest, Segment
-from helix.snapshot.segment.arrays import hexes
-from helix.snapshot.segment.open import Opened, alive_of, open_segment
+from helix.snapshot.segment.arrays import format_hex
+from helix.snapshot.segment.open import OpenSegment, load_alive, open_segment
 from helix.snapshot.verify import is_whole
 from helix.types import I64, U32, U64, Bool
 from pipelines.passes.kinds import KINDS, Ids, PassKind, find_missing, ids_of, publish_index, write_index
@@ -38,12 +38,12 @@ def carry_to_lineage(root: Path, settings: Settings, pointer: str = "NEXT") -> i
 
 
 def _carry(root: Path, kind: PassKind, settings: Settings, pointer: str) -> int:
-    _, now = ledger.current(root)
+    _, now = inbox.load_current(root)
     own = [index for index in kind.own(now.indexes) if is_whole(root, index.files)] if now else []
     sources = [_open(root, now, index, kind) for index in own if now]
     carried = 0
-    with writer.lock(root, settings.lock_wait, pointer) as held:
-        while sources and (name := manifests.current_name(root, pointer)):
+    with writer.acquire_lock(root, settings.lock_wait, pointer) as held:
+        while sources and (name := manifests.read_current(root, pointer)):
             built = manifests.load(root, name, write=True)
             found = next(_find_equal(root, built, sources, kind), None)
             if found is None:
@@ -65,7 +65,7 @@ def _open(root: Path, manifest: Manifest, index: Index, kind: PassKind) -> _Curr
     segment = next(segment for segment in manifest.segments if segment.id == index.covers[0])
     rows, opened = kind.open(root, index), open_segment(root, segment, ())
     key, content = (opened.column(name)[rows.rows] for name in ("key", "content"))
-    return _CurrentIndex(rows, key, content, alive_of(root, manifest, segment)[rows.rows])
+    return _CurrentIndex(rows, key, content, load_alive(root, manifest, segment)[rows.rows])
 
 
 def _find_equal(
@@ -96,7 +96,7 @@ def place_rows(live: Sequence[Bool]) -> list[I64]:
 def merge_indexes(
     root: Path,
     manifest: Manifest,
-    sources: Sequence[Opened],
+    sources: Sequence[OpenSegment],
     live: Sequence[Bool],
     folder: Path,
     done: Mapping[str, U32],
@@ -116,7 +116,7 @@ def merge_indexes(
 
     def ids(rows: U32) -> list[str]:
         keys = np.concatenate([source.column("key")[keep] for source, keep in zip(sources, live, strict=True)])
-        return list(hexes(keys[rows]).to_pylist())
+        return list(format_hex(keys[rows]).to_pylist())
 
     for kind in KINDS:
         mine = [index for index in kind.own(manifest.indexes) if index.covers[0] in place]

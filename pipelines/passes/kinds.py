@@ -16,9 +16,9 @@ from helix.settings import Settings
 from helix.snapshot import paths, writer
 from helix.snapshot.index import doc2query as queries
 from helix.snapshot.index import sparse as impacts
-from helix.snapshot.manifest import Index, Manifest, Segment, describe_tree, new_id
-from helix.snapshot.segment.arrays import hexes
-from helix.snapshot.segment.open import Opened, alive_of
+from helix.snapshot.manifest import Index, Manifest, Segment, describe_tree, make_id
+from helix.snapshot.segment.arrays import format_hex
+from helix.snapshot.segment.open import OpenSegment, load_alive
 from helix.types import I64, U32
 from pipelines.ingest.coverage import count_encoded, count_expanded
 
@@ -47,14 +47,14 @@ class PassKind(NamedTuple):
     required: Callable[[Indexes], list[Index]]  # other indexes that have to accompany the own ones
 
 
-def _merge_queries(folder: Path, parts: Sequence[tuple[queries.Queries, I64]], ids: Ids) -> U32:
-    rows, questions = queries.joined(parts)
+def _merge_queries(folder: Path, parts: Sequence[tuple[queries.QueryIndex, I64]], ids: Ids) -> U32:
+    rows, questions = queries.join_queries(parts)
     queries.write_queries(folder, rows, ids(rows), questions)
     return rows
 
 
-def _merge_impacts(folder: Path, parts: Sequence[tuple[impacts.Impacts, I64]], ids: Ids) -> U32:
-    return impacts.merge_impacts(folder, parts)
+def _merge_impacts(folder: Path, parts: Sequence[tuple[impacts.SparseIndex, I64]], ids: Ids) -> U32:
+    return impacts.merge_sparse(folder, parts)
 
 
 DOC2QUERY: Final = PassKind(
@@ -68,8 +68,8 @@ DOC2QUERY: Final = PassKind(
 
 SPARSE: Final = PassKind(
     impacts.KIND,
-    impacts.open_impacts,
-    impacts.usable,
+    impacts.open_sparse,
+    impacts.select_usable,
     _merge_impacts,
     count_encoded,
     lambda indexes: [index for index in indexes if index.kind == impacts.ENCODER],
@@ -80,33 +80,39 @@ KINDS: Final = (DOC2QUERY, SPARSE)
 
 def find_missing(root: Path, manifest: Manifest, segment: Segment, kind: PassKind) -> I64:
     """Return the live rows of a segment that no index of this kind covers: int64[m]."""
-    left = alive_of(root, manifest, segment)
+    left = load_alive(root, manifest, segment)
     for index in kind.own(manifest.indexes):
         if segment.id in index.covers:
             left[kind.open(root, index).rows] = False
     return np.flatnonzero(left)
 
 
-def ids_of(opened: Opened) -> Ids:
+def ids_of(opened: OpenSegment) -> Ids:
     """Return the function that gives the item ids of a segment's rows."""
-    return lambda rows: list(hexes(opened.column("key")[rows]).to_pylist())
+    return lambda rows: list(format_hex(opened.column("key")[rows]).to_pylist())
 
 
 def write_index(
     root: Path, segment: Segment, kind: PassKind, write: Callable[[Path], Any], params: Mapping[str, Any]
 ) -> Index:
     """Write an index over rows of a segment, durably."""
-    identity = new_id()
+    identity = make_id()
     target = root / "indexes" / identity
-    with paths.new_folder(target) as folder:
+    with paths.build_folder(target) as folder:
         write(folder / kind.name)
     return Index(identity, kind.name, (segment.id,), describe_tree(root, target), params)
 
 
 def publish_index(
-    held: writer.Lock, name: str, manifest: Manifest, others: Indexes, index: Index, kind: PassKind, settings: Settings
+    held: writer.WriterLock,
+    name: str,
+    manifest: Manifest,
+    others: Indexes,
+    index: Index,
+    kind: PassKind,
+    settings: Settings,
 ) -> None:
     """Publish a generation with the index and the others."""
-    new = writer.following(held, name, manifest, indexes=(*others, index))
+    new = writer.build_next(held, name, manifest, indexes=(*others, index))
     coverage = kind.coverage(held.root, new, settings)
-    writer.publish(held, replace(new, coverage={**new.coverage, kind.name: coverage}))
+    writer.publish_generation(held, replace(new, coverage={**new.coverage, kind.name: coverage}))

@@ -15,7 +15,7 @@ import numpy as np
 from helix.errors import Damaged
 from helix.settings import Settings
 from helix.snapshot import writer
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.segment.open import open_segment
 from helix.snapshot.verify import is_whole, require_whole
@@ -80,7 +80,7 @@ def run_pass(
     begun = count_waiting(root, kind)
     wanted = begun if limit is None else min(limit, begun)
     while done < wanted:
-        _, manifest = ledger.current(root)
+        _, manifest = inbox.load_current(root)
         if manifest is None or not (chosen := _find_work(root, manifest, kind, damaged)):
             break
         segment, rows = chosen
@@ -103,13 +103,13 @@ def run_pass(
             say(done, wanted)
     for found in damaged.values():  # after all other segments
         raise found
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     return PassResult(manifest.generation if manifest else 0, done, units, count_waiting(root, kind))
 
 
 def count_waiting(root: Path, kind: PassKind) -> int:
     """Count the live items of the current generation that no index of this kind covers."""
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     segments = manifest.segments if manifest else ()
     return sum(len(find_missing(root, manifest, segment, kind)) for segment in segments if manifest)
 
@@ -137,8 +137,8 @@ def _publish(
     settings: Settings,
 ) -> bool:
     """Publish a generation with the output; return False where the segment is gone."""
-    with writer.lock(root, settings.lock_wait) as held:
-        name, manifest = ledger.current(root)
+    with writer.acquire_lock(root, settings.lock_wait) as held:
+        name, manifest = inbox.load_current(root)
         if manifest is None or name is None or segment.id not in {other.id for other in manifest.segments}:
             return False
         # Another run may have indexed some rows, and items forgotten meanwhile must not come back.
@@ -152,8 +152,8 @@ def _publish(
 
 def _merge_small(root: Path, segment: Segment, kind: PassKind, settings: Settings) -> None:
     """Merge the small indexes of a segment into one."""
-    with writer.lock(root, settings.lock_wait) as held:
-        name, manifest = ledger.current(root)
+    with writer.acquire_lock(root, settings.lock_wait) as held:
+        name, manifest = inbox.load_current(root)
         if manifest is None or name is None:
             return
         mine = [index for index in kind.own(manifest.indexes) if segment.id in index.covers]

@@ -17,7 +17,7 @@ from helix.encoders.sparse import DocumentEncoder
 from helix.encoders.sparse_export import cache_sparse_encoder
 from helix.settings import Settings
 from helix.snapshot import writer
-from helix.snapshot.index.sparse import ENCODER, KIND, write_impacts
+from helix.snapshot.index.sparse import ENCODER, KIND, write_sparse
 from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.segment.open import open_segment
 from helix.types import I64, U32, Sparse
@@ -59,7 +59,7 @@ def encode(
             indptr = np.cumsum([0, *(len(one.terms) for one in own)], dtype=np.int64)
             terms = np.concatenate([np.empty(0, np.uint32), *(one.terms for one in own)]).astype(np.uint32)
             values = np.concatenate([np.empty(0, np.float32), *(one.weights for one in own)]).astype(np.float32)
-            write_impacts(folder, rows[chosen], indptr, terms, values)
+            write_sparse(folder, rows[chosen], indptr, terms, values)
 
         return PassOutput(rows, write)
 

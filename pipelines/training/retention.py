@@ -22,9 +22,8 @@ from helix.recipes.engram_retention import FILE, KIND, Perceptron, build_feature
 from helix.recipes.load_profile import load
 from helix.settings import Settings
 from helix.snapshot import writer
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import Access
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger.access_events import AccessTimes
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME
 from helix.types import F32, I64, TYPES, U32, Bool
@@ -81,7 +80,7 @@ def train(root: Path, settings: Settings) -> Trained:
 
 def is_due(root: Path) -> bool:
     """Return whether enough items were useful since the last training, by the folded events in the manifest."""
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     if manifest is None or manifest.access is None:
         return False
     known = index_of(manifest)
@@ -89,23 +88,23 @@ def is_due(root: Path) -> bool:
     return manifest.access.rows >= max(FEWEST, GROWTH * before)
 
 
-def find_useful(snap: Snapshot) -> tuple[I64, Access]:
+def find_useful(snap: Snapshot) -> tuple[I64, AccessTimes]:
     """Return the live rows that events name as useful, the latest `MOST`, by key, with their times and counts.
 
     Raises:
         StoreError: an events file cannot be read.
     """
     if snap.manifest is None:
-        return np.empty(0, np.int64), events.NOTHING
-    news = events.read(snap.root, snap.manifest.watermarks.get("events", {}))
-    known = events.combine([events.load_access(snap.root, snap.manifest.access), news.access])
+        return np.empty(0, np.int64), access_events.NO_ACCESS
+    news = access_events.read_events(snap.root, snap.manifest.watermarks.get("events", {}))
+    known = access_events.combine_access([access_events.load_access(snap.root, snap.manifest.access), news.access])
     rows = snap.row_map.by_key(known.key)
     latest = np.lexsort((known.key, -known.last, rows < 0))[: min(MOST, int(np.count_nonzero(rows >= 0)))]
     chosen = np.sort(latest)  # by key, as the events are
-    return rows[chosen], Access(known.key[chosen], known.last[chosen], known.count[chosen])
+    return rows[chosen], AccessTimes(known.key[chosen], known.last[chosen], known.count[chosen])
 
 
-def make_examples(snap: Snapshot, rows: I64, access: Access, fading: EngramDecay) -> tuple[F32, Bool]:
+def make_examples(snap: Snapshot, rows: I64, access: AccessTimes, fading: EngramDecay) -> tuple[F32, Bool]:
     """Return the features of the positives, each once for every negative of it, and of the negatives.
 
     The store retains the time of the last access and the count. So a positive has one access less, and its previous
@@ -127,7 +126,7 @@ def make_examples(snap: Snapshot, rows: I64, access: Access, fading: EngramDecay
     return np.concatenate([used, not_used]), np.arange(2 * len(unused)) < len(unused)
 
 
-def _draw_negatives(snap: Snapshot, rows: I64, access: Access, own: I64) -> tuple[I64, I64]:
+def _draw_negatives(snap: Snapshot, rows: I64, access: AccessTimes, own: I64) -> tuple[I64, I64]:
     """Draw `NEGATIVES` unused rows for each positive that existed when it was useful.
 
     Returns:
@@ -192,8 +191,8 @@ def fit_model(x: F32, y: Bool, fading: EngramDecay) -> Perceptron | str:
 
 def _publish(root: Path, snap: Snapshot, data: bytes, done: Trained, settings: Settings) -> Trained:
     """Publish a generation with the model, unless it equals the current one."""
-    with writer.lock(root, settings.lock_wait) as held:
-        name, manifest = ledger.current(root)
+    with writer.acquire_lock(root, settings.lock_wait) as held:
+        name, manifest = inbox.load_current(root)
         if manifest is None or snap.manifest is None or manifest.lineage != snap.manifest.lineage:
             raise StoreError(f"{root} was reindexed meanwhile", "run the command again")
         before = index_of(manifest)
@@ -204,7 +203,7 @@ def _publish(root: Path, snap: Snapshot, data: bytes, done: Trained, settings: S
         index = writer.write_index(root, KIND, {FILE: data}, params)
         failpoint("retention.index")
         others = (other for other in manifest.indexes if other.kind != KIND)
-        new = writer.following(held, name, manifest, indexes=(*others, index))
-        writer.publish(held, new)
+        new = writer.build_next(held, name, manifest, indexes=(*others, index))
+        writer.publish_generation(held, new)
         failpoint("retention.published")
         return replace(done, generation=new.generation)

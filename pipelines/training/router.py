@@ -14,7 +14,7 @@ from helix.encoders.dense import Encoder
 from helix.enrich.classify import PRIORS, score_types
 from helix.enrich.type_cues import CUES
 from helix.enrich.type_model import build_features
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.types import F32, TYPES
 
 THRESHOLD = 0.975  # skipping a question that needs memory costs an answer; recalling needlessly costs milliseconds
@@ -48,7 +48,7 @@ def _dump(**arrays: Any) -> bytes:
 
 def router_fingerprint() -> str:
     """Return sixteen hex digits of the router's prompts and constants."""
-    return digest(*(repr(_read_lines(name)) for name in _PROMPTS), repr((THRESHOLD, ROUTER_STRENGTH)))
+    return hash_parts(*(repr(_read_lines(name)) for name in _PROMPTS), repr((THRESHOLD, ROUTER_STRENGTH)))
 
 
 def _read_lines(name: str) -> list[str]:
@@ -90,7 +90,7 @@ def train_types(encoder: Encoder) -> bytes | str:
 def types_fingerprint() -> str:
     """Return sixteen hex digits of the classifier's texts, cues and constants."""
     cues = [(*row[:3], row.pattern.pattern, *row[4:7], *sorted(row.words)) for row in CUES]
-    return digest(_read_types(), repr(cues), repr(PRIORS), repr((STRENGTHS, FOLDS, TEMPERATURES)))
+    return hash_parts(_read_types(), repr(cues), repr(PRIORS), repr((STRENGTHS, FOLDS, TEMPERATURES)))
 
 
 def _read_types() -> str:

@@ -51,9 +51,9 @@ def serve(argv: Sequence[str]) -> int:
 
 def _check_store(root: Path) -> None:
     """Raise StoreError without a store: a mistyped path should fail, not answer 503."""
-    from helix.snapshot.manifest import current_name
+    from helix.snapshot.manifest import read_current
 
     try:
-        current_name(root)
+        read_current(root)
     except StoreError as error:
         raise StoreError(error.what, f"{error.remedy}; 'helix serve --wait' starts without a store") from None

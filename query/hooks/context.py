@@ -15,7 +15,7 @@ import numpy as np
 from helix.sdk.memory import Memory
 from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import NO_TIME, digest
+from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.stages.trace import Trace
 from helix.types import RecallOptions
 from query.hooks.protocol import get_project_name
@@ -193,5 +193,7 @@ def _is_skipped(memory: Memory, snap: Snapshot, prompt: str) -> bool:
 
 def _drop_session(snap: Snapshot, session: str) -> Snapshot:
     """Return the view without the agent's own session."""
-    codes = snap.catalog.live_sessions(np.array([int(digest(source, session), 16) for source in SOURCES], np.uint64))
+    codes = snap.catalog.live_sessions(
+        np.array([int(hash_parts(source, session), 16) for source in SOURCES], np.uint64)
+    )
     return snap.exclude_sessions(codes) if codes else snap

@@ -32,7 +32,7 @@ def start_encoder(root: str) -> EncoderProcess | None:
     # Only Linux forks safely with the libraries that numpy calls.
     if sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2:
         return None
-    name = manifests.current_name(Path(root))
+    name = manifests.read_current(Path(root))
     if name is None:
         return None
     fingerprint = manifests.load(Path(root), name).lineage.encoder

@@ -21,16 +21,16 @@ DIM = 4
 
 def current(root: Path, pointer: str = "CURRENT") -> Manifest:
     """The manifest a pointer names."""
-    name = manifests.current_name(root, pointer)
+    name = manifests.read_current(root, pointer)
     assert name is not None
     return manifests.load(root, name)
 
 
 def publish(root: Path, **changes: Any) -> str:
     """The next generation, with some fields changed; its name."""
-    with writer.lock(root, 5.0) as held:
-        name = manifests.current_name(root)
-        return writer.publish(held, writer.following(held, name, current(root), **changes))
+    with writer.acquire_lock(root, 5.0) as held:
+        name = manifests.read_current(root)
+        return writer.publish_generation(held, writer.build_next(held, name, current(root), **changes))
 
 
 def grow(root: Path, texts: Sequence[str], session: str = "s", start: int = 0) -> str:
@@ -58,7 +58,7 @@ def delete(root: Path, place: int, rows: Sequence[int]) -> str:
 
 def begin_next(root: Path, base: str | None = None) -> str:
     """A generation of the lineage that is built beside the current one: of what `base` holds, or of what it held."""
-    with writer.lock(root, 5.0, "NEXT") as held:
-        name = manifests.current_name(root, "NEXT")
-        content = name or base or str(manifests.current_name(root))
-        return writer.publish(held, writer.following(held, name, manifests.load(root, content)))
+    with writer.acquire_lock(root, 5.0, "NEXT") as held:
+        name = manifests.read_current(root, "NEXT")
+        content = name or base or str(manifests.read_current(root))
+        return writer.publish_generation(held, writer.build_next(held, name, manifests.load(root, content)))

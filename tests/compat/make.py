@@ -34,9 +34,9 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
-from helix.snapshot.gc import collect
+from helix.snapshot.gc import collect_garbage
 from helix.snapshot.index.doc2query import KIND, write_queries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Index
 from helix.snapshot.reader.snapshot import Snapshot
 from pipelines.ingest.commit import commit
@@ -74,7 +74,7 @@ def make(root: Path) -> None:
     second commit; then gc.
     """
     settings, encoder = Settings(), stub_encoder()
-    paths.create(root)
+    paths.create_folders(root)
     with frozen():
         take_in(root, encoder, FIRST, 0)
         commit(root, encoder, settings)
@@ -85,7 +85,7 @@ def make(root: Path) -> None:
         expand_row(root, id_of(root, "flour"), ["when do we get the flour", "who buys flour"])
         take_in(root, encoder, SECOND, 1)
         commit(root, encoder, settings)
-        collect(root, keep=3, grace=0.0, wait=1.0)
+        collect_garbage(root, keep=3, grace=0.0, wait=1.0)
     for lock in writer.LOCKS.values():
         (root / lock).unlink(missing_ok=True)
 
@@ -129,8 +129,8 @@ def take_in(root: Path, encoder: Any, turns: Sequence[Turn], day: int) -> None:
         for i, (session, turn, text, more) in enumerate(turns)
     ]
     text = "".join(orjson.dumps({"project": "bakery", **line}).decode() + "\n" for line in lines)
-    envelope = ledger.Envelope(
-        document=ledger.name_of(text, "jsonl", None, ()),
+    envelope = inbox.Envelope(
+        document=inbox.name_document(text, "jsonl", None, ()),
         path=f"/home/ana/talks/day-{day}.jsonl",
         text=text,
         format="jsonl",
@@ -141,7 +141,7 @@ def take_in(root: Path, encoder: Any, turns: Sequence[Turn], day: int) -> None:
         redacted={},
         problems=(),
     )
-    ledger.write(root, envelope)
+    inbox.accept_envelope(root, envelope)
     enrich(root, envelope.document, encoder, EstimatedCounter(), Settings())  # type: ignore[arg-type]
 
 
@@ -154,12 +154,12 @@ def id_of(root: Path, word: str) -> str:
 
 def forget_row(root: Path, identity: str) -> None:
     """Publish the generation in which an item of the only segment is gone for good."""
-    with writer.lock(root, 1.0) as held:
+    with writer.acquire_lock(root, 1.0) as held:
         snapshot = Snapshot.open(root)
         manifest, row = snapshot.manifest, snapshot.find(identity)
         if manifest is None or row is None:
             raise StoreError(f"{root} holds no {identity}")
-        new = writer.following(
+        new = writer.build_next(
             held,
             snapshot.name,
             manifest,
@@ -167,21 +167,23 @@ def forget_row(root: Path, identity: str) -> None:
             forgotten=writer.write_array(root, "forgotten", np.array([int(identity, 16)], np.uint64)),
             counts={**manifest.counts, "items": manifest.counts["items"] - 1},
         )
-        writer.publish(held, new)
+        writer.publish_generation(held, new)
 
 
 def expand_row(root: Path, identity: str, asked: Sequence[str]) -> None:
     """Publish the generation in which a model wrote questions for one item of the only segment."""
-    with writer.lock(root, 1.0) as held:
+    with writer.acquire_lock(root, 1.0) as held:
         snapshot = Snapshot.open(root)
         manifest, row = snapshot.manifest, snapshot.find(identity)
         if manifest is None or row is None:
             raise StoreError(f"{root} holds no {identity}")
-        target = root / "indexes" / manifests.new_id()
+        target = root / "indexes" / manifests.make_id()
         write_queries(target / KIND, np.array([row], np.uint32), [identity], [asked])
         files = manifests.describe_tree(root, target)
         index = Index(target.name, KIND, (manifest.segments[0].id,), files, {"model": "none", "fingerprint": "0"})
-        writer.publish(held, writer.following(held, snapshot.name, manifest, indexes=(*manifest.indexes, index)))
+        writer.publish_generation(
+            held, writer.build_next(held, snapshot.name, manifest, indexes=(*manifest.indexes, index))
+        )
 
 
 # ---------------------------------------------------------------- broken ones
@@ -189,7 +191,7 @@ def expand_row(root: Path, identity: str, asked: Sequence[str]) -> None:
 
 def break_all(whole: Path, target: Path) -> None:
     """Every broken store, as what it changes of the whole one."""
-    name = str(manifests.current_name(whole))
+    name = str(manifests.read_current(whole))
     manifest = manifests.load(whole, name)
     segment = f"segments/{manifest.segments[-1].id}"
     deletes = max(entry.file.path for entry in manifest.deletes)  # names count up: it came with this generation

@@ -21,11 +21,11 @@ from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment import open as segment
-from helix.snapshot.sql import ask
-from helix.snapshot.verify import verify
+from helix.snapshot.sql import run_statement
+from helix.snapshot.verify import verify_store
 from pipelines.ingest.commit import commit
 from pipelines.maintain.compact import compact
 from query.schema.requests import RecallRequest
@@ -52,7 +52,7 @@ NO_MODELS = {
     "pipelines.ingest.enrich.load_type_model": lambda *_: "there is no encoder",
     "pipelines.ingest.enrich._embed_facts": lambda *_: None,
     "pipelines.ingest.commit.load_router": lambda *_: "there is no encoder",
-    "helix.snapshot.writer.adopt_encoder": lambda *_: (),
+    "helix.snapshot.writer.copy_encoder": lambda *_: (),
 }
 ADDED = (("cellar", "c1", "I keep the yeast in the cellar?", {"speaker": "Ana"}),)
 SINCE_3 = ("vouched", "salience_parts")  # of an item; null in a store of format 2, and asked in SQL above
@@ -61,7 +61,7 @@ SINCE_3 = ("vouched", "salience_parts")  # of an item; null in a store of format
 def copy(source: Path, target: Path) -> Path:
     """A checked-in store as a store: with the folders git does not keep, private, and writable."""
     shutil.copytree(source, target)
-    paths.create(target)
+    paths.create_folders(target)
     for path in target.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
     return target
@@ -85,7 +85,7 @@ class Broken:
         self.folder = STORES / format / variant
         self.root = copy(STORES / format / "whole", root)
         self.overlay = orjson.loads((self.folder / "overlay.json").read_bytes())
-        self.newest = str(manifests.current_name(self.root))
+        self.newest = str(manifests.read_current(self.root))
         self.good = str(manifests.load(self.root, self.newest).parent)
         if variant == "newer":  # the broken one came after the newest
             self.good = self.newest
@@ -167,7 +167,7 @@ def recalled(memory: Memory, question: str) -> list[dict[str, Any]]:
 
 
 def selected(root: Path, statement: str) -> list[dict[str, Any]]:
-    with ask(root, statement) as found:
+    with run_statement(root, statement) as found:
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
@@ -175,7 +175,7 @@ def selected(root: Path, statement: str) -> list[dict[str, Any]]:
 
 
 def test_a_whole_store_gives_what_it_was_made_of(whole: Path, format_folder: Path) -> None:
-    assert verify(whole).problems == ()
+    assert verify_store(whole).problems == ()
     assert described(whole) == orjson.loads((format_folder / "golden.json").read_bytes())
 
 
@@ -214,7 +214,7 @@ def test_it_can_be_written_on(whole: Path) -> None:
         assert after[name] == before[name], name
     assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(whole)]) == 0
     assert described(whole)["items"] == after["items"]
-    report = verify(whole)
+    report = verify_store(whole)
     assert (report.problems, report.orphans, report.generations) == ((), (), 1)
 
 
@@ -222,7 +222,7 @@ def test_the_generator_makes_what_is_checked_in(tmp_path: Path) -> None:
     """As long as the format is the newest; afterwards what is checked in stays what it is."""
     made = tmp_path / "made"
     make(made)
-    assert verify(made).problems == ()
+    assert verify_store(made).problems == ()
     folder = STORES / f"format-{manifests.FORMAT}" / "whole"
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     new = {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()}
@@ -238,7 +238,7 @@ def test_what_a_later_release_adds_is_not_there_and_not_missed(whole: Path, monk
     rows = np.arange(snapshot.rows)
     assert [len(found) for found in snapshot.lexical.order_of(rows)] == [0, 0]
     assert snapshot.lexical.cues(rows).tolist() == [0] * snapshot.rows
-    assert [len(found) for found in snapshot.lexical.titled(np.arange(9, dtype=np.uint64))] == [0, 0]
+    assert [len(found) for found in snapshot.lexical.find_titled(np.arange(9, dtype=np.uint64))] == [0, 0]
     before = described(whole)
     for name, value in NO_MODELS.items():
         monkeypatch.setattr(name, value)
@@ -263,7 +263,7 @@ def test_what_a_later_release_adds_is_not_there_and_not_missed(whole: Path, monk
         assert bundle.items[0].text == ADDED[0][2]
         assert main(["compact", "--full", "--store", str(whole)]) == 0
     assert len(described(whole)["segments"]) == 1
-    assert verify(whole).problems == ()
+    assert verify_store(whole).problems == ()
 
 
 def test_why_an_item_of_an_old_store_is_here(whole: Path) -> None:
@@ -315,7 +315,7 @@ def test_values_that_lead_nowhere_are_damage_too(
     memory = helix.open(whole)
     compact(whole, Settings(), full=True)
     monkeypatch.setattr(segment, "DIGEST_UP_TO", -1)
-    manifest = ledger.current(whole)[1]
+    manifest = inbox.load_current(whole)[1]
     assert manifest is not None
     target = whole / "segments" / manifest.segments[0].id / name
     array = np.load(target)
@@ -325,7 +325,7 @@ def test_values_that_lead_nowhere_are_damage_too(
         array[-1] = value
     np.save(target, array)
     with pytest.raises(
-        StoreError, match=rf"{manifests.current_name(whole)} .* cannot be opened|{name} is damaged"
+        StoreError, match=rf"{manifests.read_current(whole)} .* cannot be opened|{name} is damaged"
     ) as error:
         memory.refresh()
     assert "helix rollback" in error.value.remedy
@@ -452,5 +452,5 @@ def test_rolling_back_makes_it_whole_where_it_can_be_known_what_it_holds(
     assert {**after, "generation": before["generation"]} == before
     # The broken generation goes as every other one does.
     assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(broken.root)]) == 0
-    assert verify(broken.root).problems == ()
+    assert verify_store(broken.root).problems == ()
     assert {**described(broken.root), "generation": before["generation"]} == before

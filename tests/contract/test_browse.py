@@ -19,7 +19,7 @@ from helix.sdk import browse
 from helix.sdk.client import Remote
 from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot.sql import ask
+from helix.snapshot.sql import run_statement
 from query.schema.answers import render_bundle
 from tests.support.serving import serving
 from tests.support.tiny import BASE, make_store
@@ -45,7 +45,7 @@ def remote(client: httpx.Client) -> Iterator[Remote]:
 
 
 def query_rows(store: Path, statement: str) -> list[dict[str, Any]]:
-    with ask(store, statement) as answer:
+    with run_statement(store, statement) as answer:
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 

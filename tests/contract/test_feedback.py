@@ -18,8 +18,7 @@ import pytest
 import uvicorn
 
 from helix.settings import Settings
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import access_events, inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from pipelines.maintain.touch import touch
 from query.rest import create_app
@@ -80,9 +79,9 @@ def lines(root: Path) -> list[dict[str, Any]]:
 
 
 def counts(root: Path) -> dict[str, int]:
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     assert manifest is not None
-    found = events.load_access(root, manifest.access)
+    found = access_events.load_access(root, manifest.access)
     return {f"{key:016x}": count for key, count in zip(found.key.tolist(), found.count.tolist(), strict=True)}
 
 
@@ -168,7 +167,7 @@ def test_a_hidden_item_and_none_at_all_are_answered_alike(client: httpx.Client, 
     assert [event["item"] for event in lines(store)] == [hidden, hidden]
 
 
-@pytest.mark.parametrize("kind", events.KINDS)
+@pytest.mark.parametrize("kind", access_events.KINDS)
 def test_feedback_is_an_event_and_no_write_to_the_store(client: httpx.Client, store: Path, kind: str) -> None:
     first = ids(store)[0]
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
@@ -211,7 +210,7 @@ def test_a_fold_counts_the_feedback(client: httpx.Client, store: Path) -> None:
     first, second, _, fourth, _ = ids(store)
     for _ in range(3):
         assert client.get(f"/v1/items/{first}").status_code == 200
-    for kind in events.KINDS:
+    for kind in access_events.KINDS:
         assert client.post("/v1/feedback", json={"item": fourth, "kind": kind}).status_code == 202
     assert client.get(f"/v1/items/{second}", params={"principal": "priya"}).status_code == 200
     done = touch(store, SETTINGS)

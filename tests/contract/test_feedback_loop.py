@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from helix.snapshot.sql import ask
+from helix.snapshot.sql import run_statement
 
 HELIX = str(Path(sys.executable).with_name("helix"))
 PROMPT = "why did we pick sqlite for the idempotency keys?"
@@ -95,7 +95,7 @@ def gemini(i: int, context: str) -> list[dict[str, Any]]:
 
 
 def items(store: Path) -> list[tuple[Any, ...]]:
-    with ask(store, "SELECT id, text FROM items ORDER BY id") as found:
+    with run_statement(store, "SELECT id, text FROM items ORDER BY id") as found:
         return list(found.rows)
 
 
@@ -147,12 +147,11 @@ def test_feedback_through_a_hook_raises_salience(
 
 def taken(store: Path) -> int:
     """Return the bytes of the growing source that are published."""
-    from helix.snapshot.ledger import cursors
-    from helix.snapshot.ledger import inbox as ledger
+    from helix.snapshot.ledger import cursors, inbox
 
-    found = [cursor for path in (store / "sources").iterdir() if (cursor := cursors.read(store, path.stem))]
-    growing = [cursor for cursor in found if "loop" in ledger.read(store, cursor.document).path]
-    return growing[0].offset if growing and not ledger.pending(store) else 0
+    found = [cursor for path in (store / "sources").iterdir() if (cursor := cursors.read_cursor(store, path.stem))]
+    growing = [cursor for cursor in found if "loop" in inbox.read_envelope(store, cursor.document).path]
+    return growing[0].offset if growing and not inbox.list_pending(store) else 0
 
 
 def soon(holds: Callable[[], bool]) -> bool:

@@ -27,16 +27,15 @@ from helix.encoders.dense import Encoder
 from helix.errors import StoreError, UsageError
 from helix.sdk.open import open as open_store
 from helix.settings import Settings, load
-from helix.snapshot.gc import collect
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import Event
-from helix.snapshot.manifest import generations
+from helix.snapshot.gc import collect_garbage
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger.access_events import AccessEvent
+from helix.snapshot.manifest import list_generations
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import digest
-from helix.snapshot.sql import ask
-from helix.snapshot.status import status
-from helix.snapshot.verify import verify
+from helix.snapshot.segment.batch import hash_parts
+from helix.snapshot.sql import run_statement
+from helix.snapshot.status import read_status
+from helix.snapshot.verify import verify_store
 from helix.text.tokenize import hash_terms, tokenise
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept
@@ -92,7 +91,7 @@ TAIL = [*GROWN, *secret({"t9": "an ottavinoid coda"}), *turns("kept", {"k3": "wi
 
 
 def item(turn: str, session: str = SESSION) -> str:
-    return digest("jsonl", session, turn, "0")
+    return hash_parts("jsonl", session, turn, "0")
 
 
 # ---------------------------------------------------------------- every byte
@@ -138,7 +137,7 @@ def needles(words: Sequence[str] = WORDS, entities: Sequence[tuple[str, str]] = 
     wanted = {word: word.encode() for word in words}
     wanted |= {key: key.encode() for _, key in entities}
     for kind, key in entities:
-        number = int(digest(kind, key), 16)
+        number = int(hash_parts(kind, key), 16)
         wanted |= {f"hash of {key}": number.to_bytes(8, "little"), f"hex of {key}": f"{number:016x}".encode()}
     kept = {term for text in KEPT.values() for term in tokenise(text)}
     for term in {term for word in words for term in tokenise(word)} - kept:
@@ -158,7 +157,7 @@ def traces(root: Path, wanted: dict[str, bytes]) -> list[str]:
 
 
 def session_needles() -> dict[str, bytes]:
-    number = int(digest("jsonl", SESSION), 16)
+    number = int(hash_parts("jsonl", SESSION), 16)
     return {
         SESSION: SESSION.encode(),
         PROJECT: PROJECT.encode(),
@@ -197,20 +196,20 @@ def full(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, settings: S
     other = write(work / "other.jsonl", turns("other", {"o0": "an unrelated note about parsley"}))
     publish_log(root, other, encoder, settings)
     document = publish_log(root, write(log, GROWN), encoder, settings)
-    events.append(root, [Event(item(turn), "used", 1_800_000_000) for turn in TEXTS])
-    events.append(root, [Event(item("k0", "kept"), "used", 1_800_000_000)])
+    access_events.append_events(root, [AccessEvent(item(turn), "used", 1_800_000_000) for turn in TEXTS])
+    access_events.append_events(root, [AccessEvent(item("k0", "kept"), "used", 1_800_000_000)])
     touch(root, settings)
     compact(root, settings, full=True)
     publish_log(root, write(log, [*GROWN, *turns("kept", {"k2": "and slice it"})]), encoder, settings)
-    back = ledger.current(root)[1]
+    back = inbox.load_current(root)[1]
     assert back is not None
     publish_log(root, write(log, TAIL), encoder, settings)
     rollback(root, settings, back.generation)
-    events.append(root, [Event(item(turn), "helpful", 1_800_000_001) for turn in TEXTS])
-    events.append(root, [Event(item("k1", "kept"), "helpful", 1_800_000_001)])
+    access_events.append_events(root, [AccessEvent(item(turn), "helpful", 1_800_000_001) for turn in TEXTS])
+    access_events.append_events(root, [AccessEvent(item("k1", "kept"), "helpful", 1_800_000_001)])
     write(log, secret({"t0": TEXTS["t0"], "t8": "and a virginalist"}))
     dead = accept(root, log, settings).documents[0]
-    ledger.give_up(root, dead, f"ValueError: {TEXTS['t0']}")
+    inbox.give_up(root, dead, f"ValueError: {TEXTS['t0']}")
     for left in (document, dead):
         make_part(root, left, encoder, replace(settings, item_words=40))
     log.unlink()
@@ -253,7 +252,7 @@ def assert_true(root: Path, receipt: Receipt, before: dict[str, str]) -> None:
     apart = ("manifests", "pins", "receipts", "forgotten", "CURRENT", "writer.lock", "reindex.lock", "events")
     changed = {name for name, was in before.items() if not (root / name).exists() or sha256(root / name) != was}
     assert {name for name in changed if name.split("/")[0] not in apart} <= listed
-    name, manifest = ledger.current(root)
+    name, manifest = inbox.load_current(root)
     assert manifest is not None
     assert (receipt["snapshot"], receipt["manifest"]) == (manifest.generation, name)
     kept = json.loads((root / "receipts" / f"{receipt['id']}.json").read_bytes())
@@ -272,7 +271,7 @@ def hashes(root: Path) -> dict[str, str]:
 @pytest.mark.parametrize("how", [Selection(session=SESSION), Selection(project=PROJECT)], ids=["session", "project"])
 def test_a_forgotten_session_or_project_leaves_no_trace(how: Selection, store: Path, settings: Settings) -> None:
     before = hashes(store)
-    generation = ledger.current(store)[1].generation
+    generation = inbox.load_current(store)[1].generation
     receipt = forget(store, how, settings)
     assert {item(turn) for turn in TEXTS} | {item("t8"), item("t9")} == set(receipt["items"])
     assert len(receipt["documents"]) == 4  # one increment holds none of it
@@ -302,15 +301,15 @@ def test_a_replaced_version_goes_with_its_item(store: Path, settings: Settings) 
 
 def whole(root: Path) -> None:
     """Check that nothing is damaged or half forgotten, and that all counts agree."""
-    collect(root, 10, 0.0, 10.0)  # files that only removed generations named
-    assert verify(root).problems == verify(root).orphans == ()
+    collect_garbage(root, 10, 0.0, 10.0)  # files that only removed generations named
+    assert verify_store(root).problems == verify_store(root).orphans == ()
     assert not list((root / "purges").iterdir())
     snapshot = Snapshot.open(root)
     assert snapshot.manifest is not None
-    assert snapshot.manifest.counts["items"] == snapshot.live == status(root)["items"]
+    assert snapshot.manifest.counts["items"] == snapshot.live == read_status(root)["items"]
     sessions = {entry["session"] for entry in snapshot.text(np.flatnonzero(snapshot.alive))}
-    assert snapshot.manifest.counts["sessions"] == len(sessions) == status(root)["sessions"]
-    with ask(root, "SELECT text FROM items ORDER BY text") as answer:
+    assert snapshot.manifest.counts["sessions"] == len(sessions) == read_status(root)["sessions"]
+    with run_statement(root, "SELECT text FROM items ORDER BY text") as answer:
         assert [text for (text,) in answer.rows] == sorted(texts(root))
     assert {entity for (entity,) in sql(root, "SELECT key FROM entities")} >= {BOTH[1]}
     memory = open_store(root)
@@ -320,7 +319,7 @@ def whole(root: Path) -> None:
 
 
 def sql(root: Path, statement: str) -> list[tuple[Any, ...]]:
-    with ask(root, statement) as answer:
+    with run_statement(root, statement) as answer:
         return list(answer.rows)
 
 
@@ -331,14 +330,14 @@ def test_the_rest_of_a_rolled_back_document_waits_to_be_offered_again(
     store: Path, tmp_path: Path, settings: Settings
 ) -> None:
     forget(store, Selection(session=SESSION), settings)
-    (dead,) = ledger.dead(store)
-    assert ledger.dead(store)[dead]["error"] == "set aside before a part of it was forgotten"
+    (dead,) = inbox.list_dead(store)
+    assert inbox.list_dead(store)[dead]["error"] == "set aside before a part of it was forgotten"
     ingest(store, [], settings)
     assert texts(store) == REST
     report = ingest(store, [write(tmp_path / "again.jsonl", TAIL)], settings)
     assert report.items == 1
     assert texts(store) == sorted([*REST, "with salt"])
-    assert ledger.dead(store) == {}
+    assert inbox.list_dead(store) == {}
     assert traces(store, needles() | session_needles()) == []
     done = reindex(store, replace(settings, item_words=40), work=make_serially)
     assert (done.swapped, texts(store)) == (True, sorted([*REST, "with salt"]))
@@ -356,15 +355,15 @@ def test_the_rest_of_an_unpublished_document_survives(
     if state == "enriched":
         make_part(store, document, encoder, settings)
     if state == "dead":
-        ledger.give_up(store, document, "OSError: the duplex oboe")
+        inbox.give_up(store, document, "OSError: the duplex oboe")
     forget(store, Selection(session=SESSION), settings)
     forget(store, Selection(items=(item("n2", "new"),)), settings)
     assert traces(store, needles() | session_needles() | {"oboe": b"oboe"}) == []
     assert texts(store) == REST
     if state == "dead":
-        assert document not in ledger.pending(store)
-        ledger.revive(store, document)
-    assert document in ledger.pending(store)
+        assert document not in inbox.list_pending(store)
+        inbox.revive_document(store, document)
+    assert document in inbox.list_pending(store)
     make_part(store, document, encoder, settings)
     commit(store, encoder, settings)
     assert texts(store) == sorted([*REST, *rest.values()])
@@ -378,7 +377,7 @@ def test_a_pending_document_loses_every_item_of_a_forgotten_turn(
     lines = turns("new", {"n0": long, "n1": "and thyme"})
     document = accept(store, write(tmp_path / "new.jsonl", lines), settings).documents[0]
     assert len(forget(store, Selection(items=(item("n0", "new"),)), settings)["items"]) == 1
-    assert "word" not in ledger.read(store, document).text
+    assert "word" not in inbox.read_envelope(store, document).text
     make_part(store, document, encoder, settings)
     commit(store, encoder, settings)
     assert texts(store) == sorted([*REST, *TEXTS.values(), "and thyme"])
@@ -402,7 +401,7 @@ def test_a_turn_that_moved_during_a_reindex_is_forgotten_in_both_lineages(
     assert reindex(root, smaller, work=make_serially).swapped
     assert texts(root) == sorted([*KEPT.values(), "the piano"])
     assert traces(root, wanted) == []
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_turn_whose_move_was_rolled_back_survives_where_it_was(
@@ -418,7 +417,7 @@ def test_a_turn_whose_move_was_rolled_back_survives_where_it_was(
     rollback(root, settings, 1)
     assert forget(root, Selection(project=PROJECT), settings)["items"] == []
     assert traces(root, {"quixotronic": b"quixotronic", PROJECT: PROJECT.encode()}) == []
-    ledger.revive(root, document)
+    inbox.revive_document(root, document)
     ingest(root, [], settings)
     assert texts(root) == sorted([*KEPT.values(), "the piano"])
 
@@ -432,7 +431,7 @@ def test_a_replaced_row_is_not_in_the_residue(tmp_path: Path, settings: Settings
     document = publish_log(root, write(tmp_path / "b.jsonl", older), encoder, settings)
     publish_log(root, write(tmp_path / "c.jsonl", turns("new", {"n1": "the spinet"})), encoder, settings)
     forget(root, Selection(items=(item("n0", "new"),)), settings)
-    envelope = ledger.read(root, document)
+    envelope = inbox.read_envelope(root, document)
     assert [json.loads(line)["text"] for line in envelope.text.splitlines()] == ["and thyme"]
     assert texts(root) == ["and thyme", "the spinet"]
 
@@ -461,7 +460,7 @@ def test_a_moved_turn_is_forgotten_only_where_it_was(
     publish_log(root, write(tmp_path / "b.jsonl", new), encoder, settings)
     if compacted:
         compact(root, settings, full=True)
-        collect(root, 1, 0.0, 1.0)
+        collect_garbage(root, 1, 0.0, 1.0)
     wanted = {"quixotronic": b"quixotronic", "harpsichord": b"harpsichord", PROJECT: PROJECT.encode()}
     assert traces(root, wanted)
     receipt = forget(root, Selection(project=project), settings)
@@ -473,7 +472,7 @@ def test_a_moved_turn_is_forgotten_only_where_it_was(
         forget(root, Selection(project=project), settings)
     done = reindex(root, replace(settings, item_words=40), work=make_serially)
     assert (done.swapped, texts(root)) == (True, after)
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_forgotten_item_does_not_come_back(store: Path, tmp_path: Path, settings: Settings) -> None:
@@ -491,8 +490,8 @@ def test_a_forgotten_item_does_not_come_back(store: Path, tmp_path: Path, settin
     done = reindex(store, replace(settings, item_words=40), work=make_serially)
     assert (done.swapped, done.items) == (True, len(after))
     assert texts(store) == after
-    generation = ledger.current(store)[1].generation
-    for earlier in list(generations(store))[1:]:
+    generation = inbox.load_current(store)[1].generation
+    for earlier in list(list_generations(store))[1:]:
         rollback(store, settings, earlier[1].generation)
         assert not set(texts(store)) & {*TEXTS.values(), OLD, "and a virginalist", "an ottavinoid coda"}
         rollback(store, settings, generation)
@@ -556,7 +555,7 @@ def test_a_forgotten_item_comes_back_when_it_is_remembered(
     publish_log(root, other, encoder, settings)
     if kind == "whole":
         back = [text for text in texts(root) if not {"ottavinoid", "virginalist"} & set(text.split())]
-        with ask(root, "SELECT id FROM items WHERE text ILIKE '%harpsichord%'") as answer:
+        with run_statement(root, "SELECT id FROM items WHERE text ILIKE '%harpsichord%'") as answer:
             meant = Selection(items=tuple(identity for (identity,) in answer.rows))
     forget(root, Selection(items=(item("o0"),)), settings)
     for round in range(2):
@@ -575,8 +574,8 @@ def test_a_forgotten_item_comes_back_when_it_is_remembered(
         done = reindex(root, replace(settings, item_words=40 + round), work=make_serially)
         assert done.swapped
         assert [text for text in texts(root) if "virginalist" not in text] == sorted(back)
-        assert verify(root).problems == ()
-        with ask(root, "SELECT id FROM items WHERE text ILIKE '%harpsichord%'") as answer:
+        assert verify_store(root).problems == ()
+        with run_statement(root, "SELECT id FROM items WHERE text ILIKE '%harpsichord%'") as answer:
             meant = meant if meant.session else Selection(items=tuple(identity for (identity,) in answer.rows))
     forget(root, meant, settings)
     assert traces(root, needles(["quixotronic", "harpsichord", "ottavinoid"], [])) == []
@@ -592,11 +591,11 @@ def test_remembering_repeats_nothing_where_nothing_was_forgotten(
     with log.open("a") as file:
         file.write(json.dumps(secret({"t1": TEXTS["t1"]})[0]) + "\n")
     notes.write_text("# The oven\n\nthe rye loaf\n")
-    before = len(ledger.accepted(root))
+    before = len(inbox.list_accepted(root))
     for accepted in (2, 0):
         report = ingest(root, [log, notes], settings, remember=True)
         assert (report.accepted, report.duplicates, report.forgotten) == (accepted, 2 - accepted, [])
-    assert len(ledger.accepted(root)) == before + 2
+    assert len(inbox.list_accepted(root)) == before + 2
     assert not any("walnut" in text for text in texts(root))
     assert len(texts(root)) == 3
 
@@ -616,8 +615,8 @@ def test_a_kill_while_items_are_remembered_loses_nothing(
         assert texts(root) == sorted(KEPT.values())
     ingest(root, [], settings)
     assert texts(root) == sorted([*KEPT.values(), *TEXTS.values()])
-    assert len(ledger.accepted(root)) == 2
-    assert verify(root).problems == ()
+    assert len(inbox.list_accepted(root)) == 2
+    assert verify_store(root).problems == ()
 
 
 def stop(now: bool) -> None:
@@ -732,7 +731,7 @@ def test_an_older_cut_of_the_same_turn_goes_too(
     assert reindex(root, now, work=make_serially).swapped
     held, meant = read_meant(root)
     receipt = forget(root, Selection(items=meant), now)
-    assert len(generations(root)) == 1
+    assert len(list_generations(root)) == 1
     assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
     assert texts(root) == sorted(text for key, text in held.items() if key not in meant)
     assert len([file for file in receipt["files"] if file["path"].endswith("items.parquet")]) >= 2
@@ -747,7 +746,7 @@ def test_a_deletion_covers_another_cut_in_a_running_reindex(
     root = tmp_path / "store"
     was, now = (replace(settings, item_words=words) for words in (180 - then, then))
     cut_store(root, tmp_path / "log.jsonl", encoder, was)
-    (document,) = ledger.accepted(root)
+    (document,) = inbox.list_accepted(root)
     make_part(root, document, encoder, now)
     commit(root, encoder, now, "NEXT")
     held, meant = read_meant(root)
@@ -757,7 +756,7 @@ def test_a_deletion_covers_another_cut_in_a_running_reindex(
     assert texts(root) == left
     assert reindex(root, now, work=make_serially).swapped
     assert texts(root) == left
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
     assert traces(root, needles(["quixotronic", "harpsichord"], [])) == []
 
 
@@ -769,9 +768,9 @@ def test_a_store_survives_the_deletion_of_everything(tmp_path: Path, encoder: En
     assert texts(root) == []
     memory = open_store(root)
     assert memory.recall("harpsichord").items == ()
-    assert (status(root)["items"], status(root)["sessions"], status(root)["done"]) == (0, 0, 1)
+    assert (read_status(root)["items"], read_status(root)["sessions"], read_status(root)["done"]) == (0, 0, 1)
     assert sql(root, "SELECT count(*) FROM items") == [(0,)]
-    assert verify(root).problems == verify(root).orphans == ()
+    assert verify_store(root).problems == verify_store(root).orphans == ()
     compact(root, settings, full=True)
     ingest(root, [write(log, turns("kept", KEPT))], settings)
     assert texts(root) == sorted(KEPT.values())

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.status import status, throughput
+from helix.snapshot.ledger import attempts, inbox
+from helix.snapshot.status import measure_throughput, read_status
 from tests.crash.test_kill import items, write_log
 from tests.support.walk import read_all
 
@@ -23,11 +22,11 @@ def broken(tmp_path: Path, run_helix) -> tuple[Path, str, bytes]:
     root = tmp_path / "store"
     assert run_helix("ingest", write_log(tmp_path / "a.jsonl", "a", ["we chose dill"]), "--store", root).returncode == 0
     run_helix("enqueue", write_log(tmp_path / "b.jsonl", "b", ["the zorbified harp"]), "--store", root)
-    (name,) = ledger.pending(root)
+    (name,) = inbox.list_pending(root)
     whole = (root / "inbox" / name).read_bytes()
     (root / "inbox" / name).write_bytes(whole[:-1] + b"#")
     assert run_helix("ingest", tmp_path / "a.jsonl", "--store", root).returncode == 3
-    assert set(ledger.dead(root)) == {name}
+    assert set(inbox.list_dead(root)) == {name}
     return root, name, whole
 
 
@@ -40,7 +39,7 @@ def test_dead_documents_are_retried_after_the_fault_is_fixed(broken, tmp_path: P
     retried = run_helix("retry", name[:8], "--store", root, "--json")
     assert json.loads(retried.stdout) == {"retried": [name], "queued": 0}
     assert "no broker is set" in retried.stderr
-    assert status(root)["pending"] == 1
+    assert read_status(root)["pending"] == 1
     run_helix("ingest", tmp_path / "a.jsonl", "--store", root)
     assert items(root) == {"a#a:0": "we chose dill", "b#b:0": "the zorbified harp"}
 
@@ -53,7 +52,7 @@ def test_a_dropped_document_leaves_no_trace_and_does_not_come_back(broken, tmp_p
     again = run_helix("ingest", tmp_path / "b.jsonl", "--store", root, "--json")
     assert json.loads(again.stdout)["duplicates"] == 1
     assert items(root) == {"a#a:0": "we chose dill"}
-    state = status(root)
+    state = read_status(root)
     assert (state["accepted"], state["done"], state["pending"], state["dead"]) == (2, 2, 0, 0)
 
 
@@ -62,7 +61,7 @@ def test_rolled_back_documents_are_not_retried_as_failures(tmp_path: Path, run_h
     for name in ("a", "b"):
         run_helix("ingest", write_log(tmp_path / f"{name}.jsonl", name, [f"the word {name}"]), "--store", root)
     assert run_helix("rollback", "--store", root).returncode == 0
-    (name,) = ledger.dead(root)
+    (name,) = inbox.list_dead(root)
     assert json.loads(run_helix("retry", "--all", "--store", root, "--json").stdout)["retried"] == []
     assert json.loads(run_helix("drop", "--all", "--store", root, "--json").stdout)["dropped"] == []
     refused = run_helix("drop", name, "--store", root)
@@ -88,10 +87,10 @@ def test_status_reports_attempts_and_their_waits(broken, tmp_path: Path, run_hel
     root, _, _ = broken
     for name in ("c", "d"):
         run_helix("enqueue", write_log(tmp_path / f"{name}.jsonl", name, [f"word {name}"]), "--store", root)
-    failing, running = ledger.pending(root)
-    tries.strike(root, failing, "out of luck", 60.0)
-    with tries.claim(root, running):
-        state = status(root)
+    failing, running = inbox.list_pending(root)
+    attempts.record_failure(root, failing, "out of luck", 60.0)
+    with attempts.claim_document(root, running):
+        state = read_status(root)
         assert list(state["running"]) == [running]
         assert state["failed"][failing]["tries"] == 1
         assert state["failed"][failing]["error"] == "out of luck"
@@ -105,10 +104,10 @@ def test_status_reports_attempts_and_their_waits(broken, tmp_path: Path, run_hel
 def test_throughput_counts_recently_published_documents(tmp_path: Path, run_helix) -> None:
     root = tmp_path / "store"
     run_helix("ingest", write_log(tmp_path / "a.jsonl", "a", ["one"]), "--store", root)
-    assert throughput(root)["items"] == 0  # one generation is not enough
+    assert measure_throughput(root)["items"] == 0  # one generation is not enough
     for i in range(3):
         run_helix("ingest", write_log(tmp_path / f"{i}.jsonl", f"s{i}", ["two", "three"]), "--store", root)
-    report = throughput(root)
+    report = measure_throughput(root)
     assert report["documents"] == pytest.approx(60 * 3 / report["seconds"], rel=0.1)
     assert report["items"] == pytest.approx(60 * 6 / report["seconds"], rel=0.1)
 
@@ -117,12 +116,12 @@ def test_a_reindex_is_no_throughput(tmp_path: Path, run_helix) -> None:
     root = tmp_path / "store"
     for i in range(2):
         run_helix("ingest", write_log(tmp_path / f"{i}.jsonl", f"s{i}", ["two", "three"]), "--store", root)
-    assert throughput(root)["items"] > 0
+    assert measure_throughput(root)["items"] > 0
     assert run_helix("reindex", "--store", root, HELIX_ITEM_WORDS="90").returncode == 0
-    assert throughput(root)["items"] == 0
+    assert measure_throughput(root)["items"] == 0
     log = write_log(tmp_path / "more.jsonl", "more", ["four"])
     run_helix("ingest", log, "--store", root, HELIX_ITEM_WORDS="90")
-    assert throughput(root)["documents"] == pytest.approx(60 / throughput(root)["seconds"], rel=0.2)
+    assert measure_throughput(root)["documents"] == pytest.approx(60 / measure_throughput(root)["seconds"], rel=0.2)
 
 
 def test_status_follow_keeps_reporting(broken) -> None:

@@ -18,12 +18,12 @@ from helix.sdk.memory import Memory
 from helix.settings import load
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
-from helix.snapshot.gc import collect
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.gc import collect_garbage
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.status import status
-from helix.snapshot.verify import verify
+from helix.snapshot.status import read_status
+from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
@@ -75,7 +75,7 @@ def logs(made: Path) -> list[Path]:
 
 
 def manifest_of(root: Path) -> Manifest:
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest is not None
     return manifest
 
@@ -87,7 +87,7 @@ def texts(root: Path) -> list[str]:
     counts = {
         "items": len(rows),
         "sessions": len(np.unique(snapshot.columns.session[rows])),
-        "documents": len(ledger.done(root, manifest)),
+        "documents": len(inbox.list_done(root, manifest)),
     }
     assert manifest.counts == counts
     assert {entry["items"] for entry in manifest.coverage.values() if "items" in entry} <= {len(rows)}
@@ -106,7 +106,7 @@ def named(root: Path, number: int) -> Manifest:
 
 def states(root: Path) -> tuple[int, int, int, int]:
     """Return the numbers of accepted, done, pending and dead documents."""
-    found = status(root)
+    found = read_status(root)
     return found["accepted"], found["done"], found["pending"], found["dead"]
 
 
@@ -115,7 +115,7 @@ def states(root: Path) -> tuple[int, int, int, int]:
 
 def test_the_default_is_the_generation_before(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert texts(root) == words(BREAD, LATER, GARDEN)
-    newest = ledger.done(root, manifest_of(root)) - ledger.done(root, named(root, 2))
+    newest = inbox.list_done(root, manifest_of(root)) - inbox.list_done(root, named(root, 2))
     assert main(["rollback", "--json", "--store", str(root)]) == 0
     assert json.loads(capsys.readouterr().out) == {"generation": 4, "to": 2, "set_aside": sorted(newest)}
     assert texts(root) == words(BREAD, LATER)
@@ -124,7 +124,7 @@ def test_the_default_is_the_generation_before(root: Path, capsys: pytest.Capture
     assert manifest.parent.startswith("00000003-")
     assert (manifest.generation, manifest.segments) == (4, named(root, 2).segments)
     assert manifest.token > named(root, 3).token
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_numbered_generation_brings_changed_turns_back(root: Path) -> None:
@@ -139,24 +139,24 @@ def test_an_unknown_generation_is_refused_with_the_known_ones(
     root: Path, number: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Generation 1 is collected, 3 is the current one."""
-    collect(root, keep=2, grace=0.0, wait=5.0)
+    collect_garbage(root, keep=2, grace=0.0, wait=5.0)
     before = (root / "CURRENT").read_bytes()
     assert main(["rollback", "--store", str(root), "--", number]) == 2
     output = capsys.readouterr()
     assert f"no generation {number} to return to; there are: 2 (the current is 3)" in output.err
     assert len(output.err.strip().splitlines()) == 1
     assert (root / "CURRENT").read_bytes() == before
-    assert ledger.dead(root) == {}
+    assert inbox.list_dead(root) == {}
     assert texts(root) == words(BREAD, LATER, GARDEN)
 
 
 def test_a_rollback_without_earlier_generations_is_refused(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    collect(root, keep=1, grace=0.0, wait=5.0)
+    collect_garbage(root, keep=1, grace=0.0, wait=5.0)
     with pytest.raises(UsageError, match="there are: none"):
         rollback(root, load())
-    paths.create(tmp_path / "empty")
+    paths.create_folders(tmp_path / "empty")
     with pytest.raises(StoreError, match="nothing was published") as error:
         rollback(tmp_path / "empty", load())
     assert "ingest something" in error.value.remedy
@@ -214,7 +214,7 @@ def test_a_set_aside_document_offered_again_is_published(root: Path, logs: list[
     assert (report.accepted, report.duplicates, report.items) == (1, 2, 2)
     assert texts(root) == words(BREAD, LATER, GARDEN)
     assert states(root) == (3, 3, 0, 0)
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_pending_document_is_not_set_aside(root: Path, tmp_path: Path) -> None:
@@ -243,14 +243,17 @@ def test_rolling_back_a_rollback_brings_everything_back(root: Path, capsys: pyte
 
 
 def test_documents_that_failed_stay_dead(root: Path) -> None:
-    document = ledger.accepted(root)[0]
-    ledger.write(
-        root, ledger.Envelope("0" * 64, "x", "", "jsonl", None, (), None, ledger.read(root, document).accepted, {}, ())
+    document = inbox.list_accepted(root)[0]
+    inbox.accept_envelope(
+        root,
+        inbox.Envelope(
+            "0" * 64, "x", "", "jsonl", None, (), None, inbox.read_envelope(root, document).accepted, {}, ()
+        ),
     )
-    ledger.give_up(root, "0" * 64, "nothing in it can be read")
+    inbox.give_up(root, "0" * 64, "nothing in it can be read")
     rollback(root, load(), 1)
     rollback(root, load(), 3)
-    assert {name: record["error"] for name, record in ledger.dead(root).items()} == {
+    assert {name: record["error"] for name, record in inbox.list_dead(root).items()} == {
         "0" * 64: "nothing in it can be read"
     }
 
@@ -263,7 +266,7 @@ def test_a_rollback_after_a_compaction_restores_the_content(root: Path) -> None:
     compact(root, settings, full=True)
     compacted = manifest_of(root)
     assert len(compacted.segments) == 1
-    collect(root, keep=10, grace=0.0, wait=5.0)
+    collect_garbage(root, keep=10, grace=0.0, wait=5.0)
     done = rollback(root, settings, 2)
     assert (done.generation, len(done.set_aside)) == (5, 1)
     assert texts(root) == words(BREAD, LATER)
@@ -272,9 +275,9 @@ def test_a_rollback_after_a_compaction_restores_the_content(root: Path) -> None:
     assert texts(root) == words(BREAD, LATER, GARDEN)
     assert manifest_of(root).segments == compacted.segments
     compact(root, settings, full=True)
-    collect(root, keep=1, grace=0.0, wait=5.0)
+    collect_garbage(root, keep=1, grace=0.0, wait=5.0)
     assert texts(root) == words(BREAD, LATER, GARDEN)
-    report = verify(root)
+    report = verify_store(root)
     assert (report.problems, report.orphans) == ((), ())
 
 
@@ -336,9 +339,9 @@ def test_access_counts_survive_a_rollback(root: Path) -> None:
 
 def test_a_running_reindex_starts_over(root: Path) -> None:
     begin_next(root)
-    assert manifests.current_name(root, "NEXT")
+    assert manifests.read_current(root, "NEXT")
     rollback(root, load())
-    assert manifests.current_name(root, "NEXT") is None
+    assert manifests.read_current(root, "NEXT") is None
 
 
 # ---------------------------------------------------------------- damage
@@ -352,7 +355,7 @@ def test_a_damaged_generation_is_refused_and_nothing_changes(root: Path, capsys:
     assert main(["rollback", "--store", str(root)]) == 4
     assert f"{target} is damaged" in capsys.readouterr().err
     assert (root / "CURRENT").read_bytes() == before
-    assert ledger.dead(root) == {}
+    assert inbox.list_dead(root) == {}
     assert main(["rollback", "1", "--store", str(root)]) == 0
     assert texts(root) == words(BREAD)
 
@@ -409,8 +412,8 @@ def test_a_kill_between_setting_aside_and_publishing_loses_nothing(root: Path, r
     killed = run_helix("rollback", "1", "--store", root, HELIX_FAILPOINT="rollback.set_aside")
     assert killed.returncode == -signal.SIGKILL
     assert texts(root) == words(BREAD, LATER, GARDEN)
-    assert verify(root).problems == ()
-    assert status(root)["pending"] == 0
+    assert verify_store(root).problems == ()
+    assert read_status(root)["pending"] == 0
     assert rollback(root, load(), 1).generation == 4
     assert texts(root) == words(BREAD)
     assert states(root) == (3, 1, 0, 2)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.verify import verify
+from helix.snapshot.ledger import inbox
+from helix.snapshot.verify import verify_store
 from tests.support.fleet import worker
 from tests.support.planted.corpus import Log, build_corpus
 from tests.support.processes import wait_until
@@ -87,7 +87,7 @@ def test_ingestion_leaves_no_secret(tmp_path: Path, logs: list[Log], run_helix) 
     assert sum(report["redacted"].values()) == sum(
         n for counts in report["redacted_by_source"].values() for n in counts.values()
     )
-    assert verify(out / "store").problems == ()
+    assert verify_store(out / "store").problems == ()
 
 
 def test_the_queue_and_workers_leave_no_secret(tmp_path: Path, logs: list[Log], redis_url: str, run_helix) -> None:
@@ -101,10 +101,10 @@ def test_the_queue_and_workers_leave_no_secret(tmp_path: Path, logs: list[Log], 
     (out / "stderr").write_text(done.stderr)
     client = redis.Redis.from_url(redis_url)
     messages = [message for queue in ("enrich", "bulk") for message in client.lrange(queue, 0, -1)]
-    assert len(messages) == len(ledger.accepted(store))
+    assert len(messages) == len(inbox.list_accepted(store))
     (out / "queue").write_bytes(b"\n".join(messages))
     with worker(store, redis_url, "enrich,bulk,commit", log):
-        wait_until(240, lambda: not ledger.pending(store), log)
+        wait_until(240, lambda: not inbox.list_pending(store), log)
     for key in client.keys():  # noqa: SIM118  not a dict
         (out / f"redis-{len(list(out.iterdir()))}").write_bytes(client.dump(key) or b"")
     assert find_leaks(out, logs) == []

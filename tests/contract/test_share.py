@@ -25,12 +25,12 @@ from helix.encoders.token_counter import TokenCounter
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.replication import share
 from helix.snapshot.replication.object_store import Remote, connect, delete_file, list_files, put_file, read_blocks
 from helix.snapshot.replication.part_archive import pack_part
-from helix.snapshot.status import status
-from helix.snapshot.verify import verify
+from helix.snapshot.status import read_status
+from helix.snapshot.verify import verify_store
 from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import try_enrich
@@ -79,7 +79,7 @@ class Machine:
         return [document for document in documents if self._enrich(document)]
 
     def _enrich(self, document: str) -> bool:
-        if not member.receive(self.root, self.settings, document) or not ledger.is_pending(self.root, document):
+        if not member.receive(self.root, self.settings, document) or not inbox.is_pending(self.root, document):
             return False
         encoder = self.encoder()
         tried = try_enrich(self.root, document, encoder, TokenCounter(encoder.folder), self.settings)
@@ -128,7 +128,7 @@ class Fleet:
 
 
 def machine(root: Path, url: str, **settings: Any) -> Machine:
-    paths.create(root)
+    paths.create_folders(root)
     return Machine(root, replace(load(), share=url, **settings))
 
 
@@ -151,7 +151,7 @@ def fleet_at(url: str, tmp: Path) -> Fleet:
 
 
 def whole(root: Path) -> bool:
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
     return True
 
 
@@ -177,10 +177,10 @@ def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_he
     # The other machine learns that it is done, without any item.
     assert b.part(document).is_dir()
     b.keep_up()
-    assert ledger.pending(b.root) == []
+    assert inbox.list_pending(b.root) == []
     assert not b.part(document).exists()
     assert list((b.root / "segments").iterdir()) == []
-    assert (status(b.root)["done"], status(b.root)["items"]) == (1, 0)
+    assert (read_status(b.root)["done"], read_status(b.root)["items"]) == (1, 0)
     assert b.enrich(document) == []
     (second,) = b.enqueue(write_log(two.tmp / "two.jsonl", "w1", list_turns(1, 3)))
     assert b.enrich(second) == [second]
@@ -241,13 +241,13 @@ def test_increments_are_read_after_their_predecessors_of_other_machines(pair: Fl
     whole_log = a.accept(log)  # the same turns, as another document
     assert len({*links, *whole_log}) == 4
     assert a.enrich(links[2]) == [links[2]]  # the last one first: its predecessors are fetched
-    assert set(ledger.accepted(a.root)) == {*links, *whole_log}
+    assert set(inbox.list_accepted(a.root)) == {*links, *whole_log}
     for document in (links[1], links[0]):
         assert b.enrich(document) == [document]
     assert a.enrich(*member.hand_over(a.root, a.settings, whole_log)) == whole_log
     assert a.commit().waiting == 0
     assert items(a.root) == {f"g#g:{i}": f"step {i} of the walnut loaf" for i in range(3)}
-    assert ledger.pending(a.root) == []
+    assert inbox.list_pending(a.root) == []
 
 
 def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,10 +259,10 @@ def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch
     with pytest.raises(StoreError, match="offers it when its worker starts"):
         a.enrich(two)
     assert a.commit() == primary.CollectedObjects(0, 0, 1)
-    assert ledger.current(a.root)[1] is None
+    assert inbox.load_current(a.root)[1] is None
     b.keep_up()  # it is offered again
     assert a.commit() == primary.CollectedObjects(1, 1, 0)
-    assert ledger.pending(a.root) == [one, two]  # the second is published after the first
+    assert inbox.list_pending(a.root) == [one, two]  # the second is published after the first
     assert a.enrich(one) == [one]
     a.commit()
     assert items(a.root) == {f"g#g:{i}": f"step {i} of the walnut loaf" for i in range(2)}
@@ -287,7 +287,7 @@ def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Flee
     assert b.enrich(document) == [document]  # no ledger before the first commit
     assert b.fingerprint() != a.fingerprint()
     assert a.commit() == primary.CollectedObjects(1, 0, 0)
-    assert ledger.current(a.root)[1] is None
+    assert inbox.load_current(a.root)[1] is None
     assert a.enrich(document) == [document]
     a.commit()
     assert items(a.root) == expected_texts(1)
@@ -299,7 +299,7 @@ def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Flee
     assert list((b.root / "parts").iterdir()) == []  # unusable
     again = machine(b.root, a.settings.share)
     assert again.enrich(other) == [other]  # with the primary's settings and encoder
-    assert again.encoder().folder == b.root / "encoders" / ledger.current(a.root)[1].lineage.encoder
+    assert again.encoder().folder == b.root / "encoders" / inbox.load_current(a.root)[1].lineage.encoder
     a.commit()
     assert items(a.root) == expected_texts(2)
 
@@ -330,7 +330,7 @@ def test_one_machine_is_the_primary(pair: Fleet, run_helix) -> None:
     assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
     primary.claim(b.root, b.settings)
     b.keep_up()
-    assert ledger.accepted(b.root) == ledger.accepted(a.root)
+    assert inbox.list_accepted(b.root) == inbox.list_accepted(a.root)
     assert items(b.root) == expected_texts(2)
 
 
@@ -358,13 +358,13 @@ def test_documents_not_offered_after_a_kill_are_offered_at_the_next_start(point:
     log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
     environ = {"HELIX_SHARE": b.settings.share, "HELIX_FAILPOINT": point}
     assert run_helix("enqueue", log, "--store", b.root, **environ).returncode == -signal.SIGKILL
-    (document,) = ledger.accepted(b.root)
+    (document,) = inbox.list_accepted(b.root)
     assert f"inbox/{document}" not in pair.read_objects()
     assert a.commit() == primary.CollectedObjects(0, 0, 0)
     b.keep_up()
     assert pair.read_objects()[f"inbox/{document}"] == (b.root / "inbox" / document).read_bytes()
     a.keep_up()
-    assert ledger.pending(a.root) == [document]
+    assert inbox.list_pending(a.root) == [document]
     assert list(pair.read_objects("new")) == []
 
 
@@ -398,7 +398,7 @@ def test_a_damaged_part_is_rejected_and_made_again(how: str, pair: Fleet) -> Non
     pair.put(name, broken)
     assert a.commit() == primary.CollectedObjects(1, 0, 0)
     assert list((a.root / "parts").iterdir()) == []
-    assert ledger.pending(a.root) == [document]
+    assert inbox.list_pending(a.root) == [document]
     assert name not in pair.read_objects()
     assert b.enrich(document) == [document]  # the primary's reconciler queues it; the present part is sent
     assert pair.read_objects()[name] == data
@@ -414,7 +414,7 @@ def test_a_damaged_envelope_is_rejected_and_replaced(pair: Fleet) -> None:
     with pytest.raises(StoreError):
         a.enrich(document)
     a.keep_up()
-    assert ledger.accepted(a.root) == []
+    assert inbox.list_accepted(a.root) == []
     envelopes.offer(b.root, pair.remote, [document])
     assert pair.read_objects()[name] == data
     assert a.enrich(document) == [document]
@@ -423,24 +423,24 @@ def test_a_damaged_envelope_is_rejected_and_replaced(pair: Fleet) -> None:
 def test_a_document_given_up_on_one_machine_is_dead_on_all_until_retried(pair: Fleet) -> None:
     a, b, document = pair.enqueue_one()
     log = pair.tmp / "one.jsonl"
-    ledger.give_up(b.root, document, "unreadable")
+    inbox.give_up(b.root, document, "unreadable")
     member.hand_in(b.root, b.settings, document, b.fingerprint())
     a.commit()
-    assert ledger.dead(a.root)[document]["error"] == "unreadable"
-    assert ledger.pending(a.root) == []
+    assert inbox.list_dead(a.root)[document]["error"] == "unreadable"
+    assert inbox.list_pending(a.root) == []
     b.keep_up()
-    assert ledger.is_dead(b.root, document)
+    assert inbox.is_dead(b.root, document)
     assert a.enqueue(log) == [document]  # offering it again retries it
     assert not [name for name in pair.read_objects() if name.startswith("dead/")]
     b.keep_up()
-    assert not ledger.is_dead(b.root, document)
+    assert not inbox.is_dead(b.root, document)
     assert b.enrich(document) == [document]
     a.commit()
     assert items(a.root) == expected_texts(1)
     # A published document is not dead, also if a machine gave it up.
     pair.put(f"dead/{document}.json", b'{"document": "x", "error": "late"}')
     a.keep_up()
-    assert not ledger.is_dead(a.root, document)
+    assert not inbox.is_dead(a.root, document)
 
 
 # ---------------------------------------------------------------- forgetting
@@ -487,7 +487,7 @@ def test_forgotten_items_leave_no_byte_at_the_share_and_do_not_come_back(two: Fl
 def a_part(made: Machine, document: str) -> Path:
     """Make a part again, in a store that has not published it."""
     elsewhere = made.root.with_name("elsewhere")
-    paths.create(elsewhere)
+    paths.create_folders(elsewhere)
     shutil.copy2(made.root / "inbox" / document, elsewhere / "inbox" / document)
     encoder = made.encoder()
     try_enrich(elsewhere, document, encoder, TokenCounter(encoder.folder), made.settings)
@@ -512,7 +512,7 @@ def test_uncommitted_documents_are_forgotten_at_the_share(pair: Fleet) -> None:
     assert not [path for path in b.root.rglob("*") if path.is_file() and b"document 1 says" in path.read_bytes()]
     pair.put(*part)
     assert a.commit().parts == 0
-    a.enrich(*ledger.pending(a.root))
+    a.enrich(*inbox.list_pending(a.root))
     a.commit()
     assert items(a.root) == expected_texts(1)
     assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
@@ -521,22 +521,22 @@ def test_uncommitted_documents_are_forgotten_at_the_share(pair: Fleet) -> None:
 def test_the_error_of_a_failed_document_is_forgotten_with_its_text(pair: Fleet) -> None:
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
-    ledger.give_up(b.root, document, "it quotes: document 1 says 0")
+    inbox.give_up(b.root, document, "it quotes: document 1 says 0")
     member.hand_in(b.root, b.settings, document, b.fingerprint())
     a.keep_up()
-    ledger.forget(a.root, document)
-    ledger.give_up(a.root, document, "set aside")
+    inbox.forget_text(a.root, document)
+    inbox.give_up(a.root, document, "set aside")
     primary.forget(a.root, a.settings, [document])
     a.keep_up()
     b.keep_up()
-    assert ledger.dead(b.root)[document]["error"] == "set aside"
+    assert inbox.list_dead(b.root)[document]["error"] == "set aside"
 
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_document_dropped_on_the_primary_is_removed_everywhere(killed: bool, pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
     (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
-    ledger.give_up(b.root, document, "it quotes: document 1 says 0")
+    inbox.give_up(b.root, document, "it quotes: document 1 says 0")
     member.hand_in(b.root, b.settings, document, b.fingerprint())
     b.keep_up()
     a.keep_up()
@@ -554,7 +554,7 @@ def test_a_document_dropped_on_the_primary_is_removed_everywhere(killed: bool, p
     assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
     for root in (a.root, b.root):
         assert not [path for path in root.rglob("*") if path.is_file() and b"document 1 says" in path.read_bytes()]
-        assert ledger.dead(root) == {}
+        assert inbox.list_dead(root) == {}
 
 
 @pytest.mark.parametrize("point", ["share.forgotten", "share.pushed"])
@@ -656,7 +656,7 @@ def test_enriching_costs_a_constant_number_of_requests(
     line.requests()
     member.keep_up(b.root, b.settings)
     first, line.fetched = line.fetched, 0
-    encoder = sum(file.bytes for file in ledger.current(a.root)[1].encoder)
+    encoder = sum(file.bytes for file in inbox.load_current(a.root)[1].encoder)
     assert first < encoder + 50_000  # the encoder and the ledger, without items
     line.requests()
     member.keep_up(b.root, b.settings)
@@ -734,13 +734,13 @@ def test_a_fleet_works_over_an_s3_server(
             want |= {"own#own:0": "what home accepts and makes by itself"}
             wait_until(90, lambda: count_done(a) == 11, log)
             wait_until(60, lambda: items_of(c) == want, c_log)
-            wait_until(60, lambda: ledger.pending(b) == [] and count_done(b) == 11, b_log)
+            wait_until(60, lambda: inbox.list_pending(b) == [] and count_done(b) == 11, b_log)
             # What two machines made is handed in twice, and swept.
             kept = {"CURRENT", "LEDGER", "files", "inbox", "manifests"}
             remote = connect(bucket[0])
             wait_until(60, lambda: {name.split("/")[0] for name in list_files(remote)} == kept, log)
     assert items(a) == want  # nothing lost; `items` itself fails on a double
-    assert ledger.pending(a) == []
+    assert inbox.list_pending(a) == []
     for root in (a, b, c):
         assert whole(root)
     for name in (log, b_log):

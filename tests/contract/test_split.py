@@ -10,9 +10,9 @@ from typing import Any
 
 from helix.settings import load
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.sql import ask
-from helix.snapshot.verify import verify
+from helix.snapshot.ledger import inbox
+from helix.snapshot.sql import run_statement
+from helix.snapshot.verify import verify_store
 from helix.sources.common.places import Place
 from pipelines.embedded.ingest import finish, ingest
 from pipelines.embedded.publisher import Publisher
@@ -29,27 +29,27 @@ TALKS = [
 
 
 def rows(store: Path, columns: str = "id, session, ord, text, content, path, t_ingested") -> Sequence[Any]:
-    with ask(store, f"SELECT {columns} FROM items ORDER BY id") as found:
+    with run_statement(store, f"SELECT {columns} FROM items ORDER BY id") as found:
         return list(found.rows)
 
 
 def test_a_source_accepted_whole_is_not_accepted_twice(tmp_path: Path, cache: Path) -> None:
     export, store = write(tmp_path / "conversations.json", TALKS), tmp_path / "store"
-    paths.create(store)
+    paths.create_folders(store)
     whole(store, export)
     finish(store, load(), IngestReport())
     before = rows(store)
     assert len(before) == 6
     again = ingest(store, [export], load())
     assert (again.accepted, again.items) == (1, 0)
-    assert len(ledger.accepted(store)) == 3  # the whole and both conversations
+    assert len(inbox.list_accepted(store)) == 3  # the whole and both conversations
     assert rows(store) == before
     longer = [TALKS[0], chatgpt("c-3", "Who made the bread?", id="c")]
     third = ingest(store, [write(export, longer)], load())
     assert (third.accepted, third.items) == (1, 1)
     assert [row for row in rows(store) if row in before] == before  # missing conversations stay
-    assert len(ledger.accepted(store)) == 4
-    assert verify(store).problems == ()
+    assert len(inbox.list_accepted(store)) == 4
+    assert verify_store(store).problems == ()
 
 
 def test_exports_in_a_watched_folder_are_accepted_zipped_and_not(tmp_path: Path, cache: Path) -> None:
@@ -65,7 +65,7 @@ def test_exports_in_a_watched_folder_are_accepted_zipped_and_not(tmp_path: Path,
         watch.work()
         while publisher.step(busy=True):
             pass
-        return len(ledger.accepted(store))
+        return len(inbox.list_accepted(store))
 
     write(folder / "may.json", TALKS[:1])
     assert look() == 1
@@ -76,4 +76,4 @@ def test_exports_in_a_watched_folder_are_accepted_zipped_and_not(tmp_path: Path,
     publisher.close()
     assert len(rows(store)) == 6
     assert accept_source(watch.inbox, folder / "june.zip", AcceptOptions()).documents == ()
-    assert verify(store).problems == ()
+    assert verify_store(store).problems == ()

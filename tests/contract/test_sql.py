@@ -19,10 +19,10 @@ import pytest
 from helix.errors import StoreError, UsageError
 from helix.snapshot import paths, pins
 from helix.snapshot import sql as snapshot_sql
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.segment.batch import digest
-from helix.snapshot.sql import ask
-from helix.snapshot.status import breakdown
+from helix.snapshot.ledger import inbox
+from helix.snapshot.segment.batch import hash_parts
+from helix.snapshot.sql import run_statement
+from helix.snapshot.status import count_by_field
 from tests.support.paths import ROOT
 from tests.support.processes import wait_until
 from tests.support.terminals import run_on_terminal
@@ -48,7 +48,7 @@ GIVEN: list[dict[str, Any]] = [
 SPELT = ("person", "ana", "ana")
 MENTIONS = [[ANA], [ANA], [FILE], [BOB], [SPELT, FILE], [BOB], [SPELT], []]
 DELETED = {0: [1, 3], 1: [1]}
-A0, B1, A2, A3, B6, A7 = (digest("tiny", turn[0], turn, "0") for turn in ("a0", "b1", "a2", "a3", "b6", "a7"))
+A0, B1, A2, A3, B6, A7 = (hash_parts("tiny", turn[0], turn, "0") for turn in ("a0", "b1", "a2", "a3", "b6", "a7"))
 
 
 def utc(seconds: int) -> str:
@@ -56,7 +56,7 @@ def utc(seconds: int) -> str:
 
 
 def rows(root: Path, statement: str, limit: int | None = None, seconds: float = 0.0) -> list[dict[str, Any]]:
-    with ask(root, statement, limit, seconds) as found:
+    with run_statement(root, statement, limit, seconds) as found:
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
@@ -96,7 +96,7 @@ def test_an_item_has_every_column(store: Path) -> None:
         | {"text": "two", "type": "decision", "type_confidence": 1.0, "project": "p"}
         | {"time": utc(120), "time_quality": "exact", "t_valid": utc(120), "t_invalid": None, "t_ingested": utc(0)}
         | {"salience": 0.5, "confidence": 0.5, "priority": 1.0, "pinned": False, "acl": ["ana", "bob"], "tokens": 1}
-        | {"content": digest("two"), "near": None, "vouched": None, "salience_parts": None, "queries": []}
+        | {"content": hash_parts("two"), "near": None, "vouched": None, "salience_parts": None, "queries": []}
     )
 
 
@@ -122,7 +122,7 @@ def test_conditions_reach_the_scan(store: Path) -> None:
 
 def test_edges_leave_from_live_items(store: Path) -> None:
     def dst(kind: str, key: str) -> str:
-        return digest(kind, key)
+        return hash_parts(kind, key)
 
     found = {(row["src"], row["kind"], row["dst"]) for row in rows(store, "FROM edges")}
     assert found == {
@@ -132,8 +132,8 @@ def test_edges_leave_from_live_items(store: Path) -> None:
         (B1, "mentions", dst("file", "db.py")),
         (B6, "mentions", dst("person", "ana")),
         (A0, "next", A2),  # no edge of a deleted row: A2 to A3, the old B1, and through b5
-        *((item, "session", digest("tiny", "a")) for item in (A0, A2, A7)),
-        *((item, "session", digest("tiny", "b")) for item in (B1, B6)),
+        *((item, "session", hash_parts("tiny", "a")) for item in (A0, A2, A7)),
+        *((item, "session", hash_parts("tiny", "b")) for item in (B1, B6)),
     }
     assert len(rows(store, "FROM edges")) == len(found)
 
@@ -151,8 +151,8 @@ def test_entities_count_live_items_and_need_one(store: Path) -> None:
     found = rows(store, "FROM entities ORDER BY kind, key")
     file, person = ("file", "db.py"), ("person", "ana")
     assert found == [
-        {"kind": "file", "key": "db.py", "name": "db.py", "hash": digest(*file), "items": 2, "evergreen": False},
-        {"kind": "person", "key": "ana", "name": "ana", "hash": digest(*person), "items": 3, "evergreen": True},
+        {"kind": "file", "key": "db.py", "name": "db.py", "hash": hash_parts(*file), "items": 2, "evergreen": False},
+        {"kind": "person", "key": "ana", "name": "ana", "hash": hash_parts(*person), "items": 3, "evergreen": True},
     ]
     joined = "SELECT name, count(*) AS n FROM entities JOIN edges ON dst = hash GROUP BY ALL ORDER BY name"
     assert rows(store, joined) == [{"name": "ana", "n": 3}, {"name": "db.py", "n": 2}]
@@ -166,8 +166,8 @@ def test_entities_of_segments_without_deletions_come_from_their_own_counts(tmp_p
 
 def test_sessions_count_their_live_items_and_turns(store: Path) -> None:
     shared = {"source": "tiny", "title": None, "projects": ["p", "q"]}
-    a = {"session": "a", "key": digest("tiny", "a"), "first_time": utc(0), "last_time": utc(420)}
-    b = {"session": "b", "key": digest("tiny", "b"), "first_time": utc(240), "last_time": utc(360)}
+    a = {"session": "a", "key": hash_parts("tiny", "a"), "first_time": utc(0), "last_time": utc(420)}
+    b = {"session": "b", "key": hash_parts("tiny", "b"), "first_time": utc(240), "last_time": utc(360)}
     assert rows(store, "FROM sessions ORDER BY session") == [
         {**shared, **a, "items": 3, "turns": 3, "speakers": ["Ana", "Bob"]},
         {**shared, **b, "items": 2, "turns": 2, "speakers": ["Ana"]},
@@ -192,10 +192,15 @@ def test_facts_follow_their_items(tmp_path: Path) -> None:
     root = tmp_path / "s"
     make_store(root, TEXTS, given=GIVEN, mentions=MENTIONS, cuts=[4, 7], deleted=DELETED, facts=facts)
     shared = {"subject": "ana", "relation": "likes", "qualifier": "", "project": "p", "confidence": 0.5}
-    person = {"subject_entity": int(digest("person", "ana"), 16), "t_ingested": utc(0)}
+    person = {"subject_entity": int(hash_parts("person", "ana"), 16), "t_ingested": utc(0)}
     found = rows(root, "FROM facts ORDER BY t_valid")
-    assert [row.pop("id") for row in found] == [digest(A0, "ana", "likes", "figs"), digest(B1, "ana", "likes", "spelt")]
-    assert [row.pop("object_entity") for row in found] == [int(digest("person", key), 16) for key in ("figs", "spelt")]
+    assert [row.pop("id") for row in found] == [
+        hash_parts(A0, "ana", "likes", "figs"),
+        hash_parts(B1, "ana", "likes", "spelt"),
+    ]
+    assert [row.pop("object_entity") for row in found] == [
+        int(hash_parts("person", key), 16) for key in ("figs", "spelt")
+    ]
     assert found == [
         {**shared, **person, "object": "figs", "t_valid": utc(0), "t_invalid": None, "item": A0, "said": "zero"},
         {
@@ -212,7 +217,7 @@ def test_facts_follow_their_items(tmp_path: Path) -> None:
 
 def test_near_duplicates_are_in_a_cluster_with_the_first(tmp_path: Path) -> None:
     """b repeats a, c repeats b and d repeats c: a represents them all."""
-    names = [digest("tiny", "s", f"t{i}", "0") for i in range(5)]
+    names = [hash_parts("tiny", "s", f"t{i}", "0") for i in range(5)]
     make_store(tmp_path / "s", list("abcde"), near=[None, names[0], names[1], names[2], None])
     assert rows(tmp_path / "s", "FROM clusters") == [
         {"representative": names[0], "items": 4, "repeated": sorted(names[1:4])}
@@ -220,7 +225,7 @@ def test_near_duplicates_are_in_a_cluster_with_the_first(tmp_path: Path) -> None
 
 
 def test_an_empty_store_has_the_same_columns_and_no_rows(tmp_path: Path, store: Path) -> None:
-    paths.create(tmp_path / "empty")
+    paths.create_folders(tmp_path / "empty")
     for view in VIEWS:
         assert rows(tmp_path / "empty", f"FROM {view}") == []
         assert rows(tmp_path / "empty", f"DESCRIBE {view}") == rows(store, f"DESCRIBE {view}")
@@ -236,8 +241,8 @@ def test_a_store_may_have_a_relative_path(store: Path, monkeypatch: pytest.Monke
 
 
 def test_status_counts_the_same_items(store: Path) -> None:
-    assert breakdown(store)["project"] == {"p": 3, "q": 2}
-    assert breakdown(store)["type"] == {"episodic": 4, "decision": 1}
+    assert count_by_field(store)["project"] == {"p": 3, "q": 2}
+    assert count_by_field(store)["type"] == {"episodic": 4, "decision": 1}
 
 
 # ---------------------------------------------------------------- values
@@ -355,13 +360,13 @@ def test_an_endless_query_is_ended(store: Path) -> None:
     for statement in ENDLESS:
         with pytest.raises(UsageError, match=r"more than 0\.3 s; .*--timeout or HELIX_SQL_TIMEOUT"):
             rows(store, statement, seconds=0.3)
-    assert pins.pinned(store) == set()
+    assert pins.list_pinned(store) == set()
 
 
 def test_the_time_of_a_slow_reader_does_not_count(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later, clock = 0.0, time.monotonic
     monkeypatch.setattr(snapshot_sql, "monotonic", lambda: clock() + later)
-    with ask(store, "SELECT range FROM range(5000)", seconds=600.0) as found:
+    with run_statement(store, "SELECT range FROM range(5000)", seconds=600.0) as found:
         for _ in found.rows:
             later += 1000.0
     assert later == 5_000_000.0
@@ -371,11 +376,11 @@ def test_the_time_of_a_slow_reader_does_not_count(store: Path, monkeypatch: pyte
 
 
 def test_the_generation_is_pinned_while_rows_are_read(store: Path) -> None:
-    name, _ = ledger.current(store)
-    with ask(store, "FROM items") as found:
-        assert pins.pinned(store) == {name}
+    name, _ = inbox.load_current(store)
+    with run_statement(store, "FROM items") as found:
+        assert pins.list_pinned(store) == {name}
         assert len(list(found.rows)) == 5
-    assert pins.pinned(store) == set()
+    assert pins.list_pinned(store) == set()
     assert list((store / "pins").iterdir()) == []
 
 
@@ -520,8 +525,8 @@ def test_ctrl_c_ends_a_long_query(tmp_path: Path) -> None:
         "--json",
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        wait_until(60, lambda: bool(pins.pinned(tmp_path / "s")))
+        wait_until(60, lambda: bool(pins.list_pinned(tmp_path / "s")))
         time.sleep(1)  # DuckDB is at work
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == -signal.SIGINT
-    assert pins.pinned(tmp_path / "s") == set()
+    assert pins.list_pinned(tmp_path / "s") == set()

@@ -33,7 +33,7 @@ from helix.snapshot.replication.pull import _list_named_files, pull_store
 from helix.snapshot.replication.push import push_store
 from helix.snapshot.replication.transfer import RESTARTS
 from helix.snapshot.segment.write import write_segment
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from helix.util.failpoints import failpoint
 from pipelines.ingest.rows import build_rows
 from tests.contract.test_imports import list_imports
@@ -151,7 +151,7 @@ def make(root: Path) -> Path:
 
 def grow(root: Path, texts: list[str] = SECOND, drop: int = 0) -> str:
     """Publish the next generation: one more segment, without `drop` old ones."""
-    with writer.lock(root, 1.0) as held:
+    with writer.acquire_lock(root, 1.0) as held:
         name = current(root)
         old = manifests.load(root, name)
         new = old.generation + 1
@@ -167,11 +167,11 @@ def grow(root: Path, texts: list[str] = SECOND, drop: int = 0) -> str:
         published: Manifest = replace(
             old, generation=new, parent=name, segments=segments, counts={**old.counts, "items": 0}, token=held.token
         )
-        return writer.publish(held, published)
+        return writer.publish_generation(held, published)
 
 
 def current(root: Path) -> str:
-    name = manifests.current_name(root)
+    name = manifests.read_current(root)
     assert name is not None
     return name
 
@@ -187,7 +187,7 @@ def hashes(root: Path) -> set[str]:
 
 
 def whole(root: Path) -> bool:
-    report = verify(root)
+    report = verify_store(root)
     assert report.problems == ()
     assert report.orphans == ()
     return True
@@ -261,7 +261,7 @@ def test_a_copy_of_a_real_store_answers_the_same(sample_store: Path, tmp_path: P
     transfer(run_helix, "push", place, sample_store)
     url = (tmp_path / "shared").as_uri()  # file:// is the same place
     assert run_helix("pull", url, "--store", tmp_path / "theirs").returncode == 0
-    assert verify(tmp_path / "theirs").problems == ()
+    assert verify_store(tmp_path / "theirs").problems == ()
 
     def answer(root: Path) -> object:
         asked = ("recall", "What did I tell Priya about vacation?", "--now", "2026-06-01")  # recency is of the moment
@@ -341,7 +341,7 @@ def test_a_killed_pull_leaves_the_old_generation_whole_and_is_continued(
     killed = run_helix("pull", place.url, "--store", theirs, HELIX_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL
     assert current(theirs) == first
-    assert verify(theirs).problems == ()
+    assert verify_store(theirs).problems == ()
     assert texts(theirs) == FIRST
     new = {file.path for file in manifests.load(ours, current(ours)).files()} - before
     fetched = transfer(run_helix, "pull", place, theirs)["transferred"]
@@ -379,10 +379,10 @@ def test_a_damaged_remote_file_is_named_and_rejected(how: str, place: Place, tmp
         assert victim in message
         assert ("missing" if how == "gone" else "damaged") in message
         assert texts(theirs) == FIRST
-        assert verify(theirs).problems == ()
+        assert verify_store(theirs).problems == ()
     elsewhere = tmp_path / "elsewhere"
     assert victim in refused(run_helix, "pull", place.url, "--store", elsewhere)
-    assert manifests.current_name(elsewhere) is None
+    assert manifests.read_current(elsewhere) is None
     if how == "changed":  # of the right size: a push does not read it
         place.remove(victim)
     assert transfer(run_helix, "push", place, ours)["transferred"] == 1
@@ -417,11 +417,11 @@ def test_a_damaged_file_of_many_blocks_is_not_published_either(place: Place, tmp
     data = os.urandom(24 << 20)  # more than a part of a multipart upload
     big.write_bytes(data)
     name = current(ours)
-    with writer.lock(ours, 1.0) as held:
+    with writer.acquire_lock(ours, 1.0) as held:
         old = manifests.load(ours, name)
-        file = manifests.describe(ours, big)
+        file = manifests.describe_file(ours, big)
         new = replace(old, generation=2, parent=name, access=file, token=held.token)
-        writer.publish(held, new)
+        writer.publish_generation(held, new)
     big.write_bytes(data[:-5] + b"????" + data[-1:])
     assert str(big) in refused(run_helix, "push", place.url, "--store", ours)
     assert place.is_untorn()
@@ -530,13 +530,13 @@ def test_a_push_that_never_catches_up_ends(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_push_pins_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from helix.snapshot.pins import pinned
+    from helix.snapshot.pins import list_pinned
 
     ours, place, seen = make(tmp_path / "ours"), folder_place(tmp_path / "shared"), set()
-    monkeypatch.setattr("helix.snapshot.replication.push.failpoint", lambda point: seen.update(pinned(ours)))
+    monkeypatch.setattr("helix.snapshot.replication.push.failpoint", lambda point: seen.update(list_pinned(ours)))
     push_store(ours, place.url)
     assert seen == {current(ours)}
-    assert pinned(ours) == set()
+    assert list_pinned(ours) == set()
 
 
 def test_a_pull_starts_over_when_the_generation_is_pruned_under_it(
@@ -557,7 +557,7 @@ def test_a_pull_starts_over_when_the_generation_is_pruned_under_it(
     assert pull_store(place.url, tmp_path / "theirs").generation == 2
     assert moved
     assert texts(tmp_path / "theirs") == ["all in one"]
-    assert verify(tmp_path / "theirs").problems == ()
+    assert verify_store(tmp_path / "theirs").problems == ()
 
 
 def test_two_pushes_at_once_do_not_overwrite_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -581,7 +581,7 @@ def test_two_pushes_at_once_do_not_overwrite_each_other(tmp_path: Path, monkeypa
 def test_a_pull_waits_for_the_writer(tmp_path: Path, run_helix: Run) -> None:
     ours, theirs, place = make(tmp_path / "ours"), make(tmp_path / "theirs"), folder_place(tmp_path / "shared")
     push_store(ours, place.url)
-    with writer.lock(theirs, 1.0):
+    with writer.acquire_lock(theirs, 1.0):
         message = refused(run_helix, "pull", place.url, "--store", theirs, "--force", HELIX_LOCK_WAIT="0.1")
     assert f"process {os.getpid()}" in message
     assert pull_store(place.url, theirs, force=True).manifest == current(ours)
@@ -655,7 +655,7 @@ def test_a_pull_loses_no_local_commit_unless_forced(tmp_path: Path) -> None:
         pull_store(place.url, stranger)
     pull_store(place.url, theirs, force=True)
     assert texts(theirs) == texts(ours)
-    assert verify(theirs).problems == ()
+    assert verify_store(theirs).problems == ()
     assert grow(theirs, ["goes on"]).startswith("00000005-")
 
 
@@ -673,10 +673,10 @@ def test_an_outdated_copy_is_updated(tmp_path: Path) -> None:
     push_store(ours, place.url, prune=True, keep=1)
     assert pull_store(place.url, copies[1]).generation == 5  # smaller, and of the same lineage
     assert whole(copies[1])
-    with writer.lock(copies[2], 1.0) as held:
+    with writer.acquire_lock(copies[2], 1.0) as held:
         old = manifests.load(copies[2], current(copies[2]))
         other = replace(old, parent=current(copies[2]), lineage=replace(old.lineage, encoder="other"), token=held.token)
-        writer.publish(held, other)
+        writer.publish_generation(held, other)
     with pytest.raises(StoreError, match="does not have"):
         pull_store(place.url, copies[2])
 

@@ -18,9 +18,9 @@ import pytest
 import helix
 from helix.errors import StoreError, UsageError
 from helix.settings import load
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.sql import ask
-from helix.snapshot.verify import verify
+from helix.snapshot.ledger.inbox import list_accepted, list_pending, load_current, read_envelope
+from helix.snapshot.sql import run_statement
+from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from pipelines.embedded.publisher import Publisher
 from pipelines.ingest.accept import accept_source, prepare_store
@@ -91,10 +91,10 @@ def test_a_written_turn_is_recalled_also_after_a_restart(watching, tmp_path: Pat
     with watching(logs, "--only", "--store", store):
         time.sleep(1)
     assert recalled(store, "We keep walnuts in the pantry")
-    documents = ledger.accepted(store)
+    documents = list_accepted(store)
     assert len(documents) == 3
-    assert sum(ledger.read(store, document).text.count("\n") for document in documents) == 3
-    assert verify(store).problems == ()
+    assert sum(read_envelope(store, document).text.count("\n") for document in documents) == 3
+    assert verify_store(store).problems == ()
 
 
 def test_agents_logs_are_found(watching, tmp_path: Path) -> None:
@@ -120,11 +120,11 @@ def test_with_a_broker_the_workers_do_the_work(watching, tmp_path: Path, redis_u
     write(logs / "a.jsonl", ("1", "We keep walnuts in the pantry"))
     client = redis.Redis.from_url(redis_url)
     with watching(logs, "--only", "--store", store, HELIX_REDIS_URL=redis_url):
-        assert soon(lambda: bool(ledger.pending(store)) if (store / "inbox").is_dir() else False)
-        (document,) = ledger.pending(store)
+        assert soon(lambda: bool(list_pending(store)) if (store / "inbox").is_dir() else False)
+        (document,) = list_pending(store)
         assert soon(lambda: any(document in message.decode() for message in client.lrange("enrich", 0, -1)))
     client.flushdb()
-    assert ledger.current(store)[1] is None
+    assert load_current(store)[1] is None
 
 
 @pytest.mark.parametrize(
@@ -153,20 +153,20 @@ def test_a_log_that_grew_gives_the_same_store_as_a_whole_one(tmp_path: Path, cac
     apart = np.abs(worth(tmp_path / "parts") - worth(tmp_path / "whole")).max(axis=1)
     assert len(apart) == 45
     assert np.count_nonzero(apart > 0.04) <= 2  # 11 if later turns did not update earlier items
-    assert verify(tmp_path / "parts").problems == ()
+    assert verify_store(tmp_path / "parts").problems == ()
     again = ingest(tmp_path / "parts", [log], load())
     assert (again.accepted, again.duplicates, again.items) == (0, 1, 0)
 
 
 def items(store: Path) -> list[tuple[object, ...]]:
     columns = "id, session, branch_of, turns::VARCHAR, text, role, origin, vouched, project, time, ord, pinned"
-    with ask(store, f"SELECT {columns} FROM items ORDER BY id") as found:
+    with run_statement(store, f"SELECT {columns} FROM items ORDER BY id") as found:
         return list(found.rows)
 
 
 def worth(store: Path) -> np.ndarray:
     """Return salience and confidence of each item: float64[n, 2]."""
-    with ask(store, "SELECT salience, confidence FROM items ORDER BY id") as found:
+    with run_statement(store, "SELECT salience, confidence FROM items ORDER BY id") as found:
         return np.array(list(found.rows), np.float64)
 
 
@@ -181,8 +181,8 @@ def test_segments_are_merged_while_turns_arrive(tmp_path: Path, cache: Path, mon
         write(log, (str(turn), f"The walnuts of day {turn}"))
         publisher.add(accept_source(inbox, log, AcceptOptions()).documents)
         assert publisher.step(busy=True)
-        most = max(most, len(ledger.current(inbox.root)[1].segments))  # type: ignore[union-attr]
+        most = max(most, len(load_current(inbox.root)[1].segments))  # type: ignore[union-attr]
     publisher.close()
     assert most < 24  # a merge takes as long as some commits
     assert recalled(inbox.root, "The walnuts of day 0")
-    assert verify(inbox.root).problems == ()
+    assert verify_store(inbox.root).problems == ()

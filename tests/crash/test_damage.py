@@ -16,7 +16,7 @@ from helix.sdk.memory import Memory
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
 from helix.snapshot.manifest import FORMAT
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 
 
 def flip(path: Path, rng: random.Random) -> None:
@@ -33,7 +33,7 @@ def stored(root: Path) -> list[Path]:
 
 
 def test_a_whole_store_is_accepted(sample_store: Path) -> None:
-    report = verify(sample_store)
+    report = verify_store(sample_store)
     assert report.problems == ()
     assert report.orphans == ()
     assert report.files >= 20
@@ -44,12 +44,12 @@ def test_a_flipped_byte_anywhere_is_found_and_named(own_store: Path) -> None:
     for path in stored(own_store):
         before = path.read_bytes()
         flip(path, rng)
-        report = verify(own_store)
+        report = verify_store(own_store)
         name = str(path.relative_to(own_store))
         assert report.problems, f"nothing found after a flip in {name}"
         assert any(name in problem or name == "CURRENT" for problem in report.problems), (name, report.problems)
         path.write_bytes(before)
-    assert verify(own_store).problems == ()
+    assert verify_store(own_store).problems == ()
 
 
 def test_a_missing_and_a_truncated_file_are_named(own_store: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_missing_and_a_truncated_file_are_named(own_store: Path) -> None:
     (segment / "minhash.npy").unlink()
     data = (segment / "text.arrow").read_bytes()
     (segment / "text.arrow").write_bytes(data[:-100])
-    problems = verify(own_store).problems
+    problems = verify_store(own_store).problems
     assert any("minhash.npy is missing" in problem for problem in problems)
     assert any("text.arrow is damaged" in problem and f"{len(data) - 100} bytes" in problem for problem in problems)
     with pytest.raises(StoreError, match=r"minhash\.npy is damaged: the file is missing"):
@@ -77,7 +77,7 @@ def test_verify_reports_damage_with_status_4(own_store: Path, run_helix) -> None
 
 def newer(root: Path, **changes: object) -> None:
     """Rewrite the current manifest as another Helix version would, with a fitting name."""
-    name = manifests.current_name(root)
+    name = manifests.read_current(root)
     raw = orjson.loads((root / "manifests" / str(name)).read_bytes()) | changes
     import hashlib
 
@@ -142,44 +142,44 @@ def test_an_unwritable_store_is_refused(tmp_path: Path, run_helix) -> None:
 
 
 def test_a_stale_writer_cannot_publish(own_store: Path) -> None:
-    with writer.lock(own_store, 1.0) as held:
-        name = manifests.current_name(own_store)
+    with writer.acquire_lock(own_store, 1.0) as held:
+        name = manifests.read_current(own_store)
         manifest = manifests.load(own_store, str(name))
         # As if the lock had been taken over, say by a machine that saw the first one's lease end.
         data = orjson.dumps({"token": held.token + 1, "pid": 1, "host": "other"})
         (own_store / "writer.lock").write_bytes(data)
         with pytest.raises(StoreError, match="has taken over"):
-            writer.publish(held, manifest)
-        assert manifests.current_name(own_store) == name
+            writer.publish_generation(held, manifest)
+        assert manifests.read_current(own_store) == name
 
 
 def test_a_commit_whose_parent_is_no_longer_current_publishes_nothing(own_store: Path) -> None:
     import dataclasses
 
-    name = manifests.current_name(own_store)
-    with writer.lock(own_store, 1.0) as held:
+    name = manifests.read_current(own_store)
+    with writer.acquire_lock(own_store, 1.0) as held:
         manifest = manifests.load(own_store, str(name))
         late = dataclasses.replace(manifest, parent="00000000-gone.json", generation=7, token=held.token)
         with pytest.raises(StoreError, match="nothing was published"):
-            writer.publish(held, late)
-    assert manifests.current_name(own_store) == name
+            writer.publish_generation(held, late)
+    assert manifests.read_current(own_store) == name
 
 
 def test_a_second_writer_names_the_holder_of_the_lock(own_store: Path) -> None:
     with (
-        writer.lock(own_store, 1.0),
+        writer.acquire_lock(own_store, 1.0),
         pytest.raises(StoreError, match=f"process {os.getpid()} on .* writes the store"),
-        writer.lock(own_store, 0.1),
+        writer.acquire_lock(own_store, 0.1),
     ):
         pass
 
 
 def test_the_token_never_decreases_even_without_the_lock_file(own_store: Path) -> None:
-    with writer.lock(own_store, 1.0) as first:
+    with writer.acquire_lock(own_store, 1.0) as first:
         pass
     (own_store / "writer.lock").unlink()
-    published = manifests.load(own_store, str(manifests.current_name(own_store))).token
-    with writer.lock(own_store, 1.0) as second:
+    published = manifests.load(own_store, str(manifests.read_current(own_store))).token
+    with writer.acquire_lock(own_store, 1.0) as second:
         assert second.token == published + 1
     assert first.token > published
 
@@ -196,11 +196,11 @@ def test_arrays_are_memory_mapped(sample_store: Path) -> None:
 
 
 def test_a_sweep_leaves_the_inbox_unchanged(tmp_path: Path) -> None:
-    paths.create(tmp_path / "s")
+    paths.create_folders(tmp_path / "s")
     for folder in ("inbox", "segments"):
         (tmp_path / "s" / folder / ".tmp-abc").mkdir()
         os.utime(tmp_path / "s" / folder / ".tmp-abc", (0, 0))
-    with writer.lock(tmp_path / "s", 1.0):
+    with writer.acquire_lock(tmp_path / "s", 1.0):
         pass
     assert (tmp_path / "s" / "inbox" / ".tmp-abc").exists()
     assert not (tmp_path / "s" / "segments" / ".tmp-abc").exists()

@@ -12,8 +12,8 @@ import pytest
 
 from helix.snapshot import writer
 from helix.snapshot.index.doc2query import KIND, write_queries
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.manifest import Index, describe_tree, new_id
+from helix.snapshot.ledger import inbox
+from helix.snapshot.manifest import Index, describe_tree, make_id
 from helix.snapshot.reader.snapshot import Snapshot
 from tests.support.sanitised import copy_sanitised, run
 
@@ -21,17 +21,17 @@ from tests.support.sanitised import copy_sanitised, run
 @pytest.fixture
 def broad_store(own_store: Path) -> Path:
     """A store with every kind of array, deleted rows and doc2query questions."""
-    with writer.lock(own_store, 1.0) as held:
-        name, manifest = ledger.current(own_store)
+    with writer.acquire_lock(own_store, 1.0) as held:
+        name, manifest = inbox.load_current(own_store)
         assert manifest is not None
         segment, rows = manifest.segments[0], np.arange(0, 40, 2, dtype=np.uint32)
-        index = own_store / "indexes" / new_id()
+        index = own_store / "indexes" / make_id()
         ids = [f"{int(key):016x}" for key in Snapshot.open(own_store).lexical.key[rows]]
         write_queries(index / KIND, rows, ids, [["why sqlite", f"what did Priya say about {row}"] for row in rows])
         found = Index(index.name, KIND, (segment.id,), describe_tree(own_store, index), {"model": "m"})
         gone = writer.write_deletes(own_store, segment.id, np.array([3, 90], np.uint32))
         more = {"indexes": (*manifest.indexes, found), "deletes": (gone,)}
-        writer.publish(held, writer.following(held, name, manifest, **more))
+        writer.publish_generation(held, writer.build_next(held, name, manifest, **more))
     return own_store
 
 

@@ -19,9 +19,8 @@ import pytest
 
 from helix.encoders.token_counter import TokenCounter
 from helix.settings import load
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.status import status
+from helix.snapshot.ledger import attempts, inbox
+from helix.snapshot.status import read_status
 from pipelines.ingest.accept import accept_source
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import try_enrich
@@ -112,7 +111,7 @@ def test_a_worker_that_commits_is_killed(running: Fleet, tmp_path: Path, point: 
 
 def test_a_pool_process_is_killed_and_its_document_is_tried_again(running: Fleet, tmp_path: Path) -> None:
     running.enqueue(running.write(tmp_path / "in", "kp", 6, 30))
-    wait_until(60, lambda: bool(tries.records(running.root)), running.log)
+    wait_until(60, lambda: bool(attempts.list_records(running.root)), running.log)
     for process in running.list_pool(MAKES):
         os.kill(process, signal.SIGKILL)
     report("kill -9 of a process of the pool", running.settle())
@@ -134,7 +133,9 @@ def test_redis_is_killed_and_comes_back(running: Fleet, tmp_path: Path, data: st
 def test_redis_falls_silent(running: Fleet, tmp_path: Path) -> None:
     running.enqueue(running.write(tmp_path / "in", "rs", 8, 60))
     wait_until(
-        60, lambda: any(tries.is_running(running.root, name) for name in tries.records(running.root)), running.log
+        60,
+        lambda: any(attempts.is_running(running.root, name) for name in attempts.list_records(running.root)),
+        running.log,
     )
     with running.redis.silent():
         began = time.monotonic()
@@ -183,23 +184,23 @@ print(sorted({{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in c
 
 def test_one_document_is_submitted_a_hundred_times_at_once(running: Fleet, tmp_path: Path) -> None:
     path = running.write(tmp_path / "in", "hu", 1)
-    before = len(ledger.accepted(running.root))
+    before = len(inbox.list_accepted(running.root))
     command = [sys.executable, "-c", SUBMIT.format(n=100, path=str(path))]
     done = subprocess.run(command, env=running.command_environ(), capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[0]", done.stderr
     report("100 submissions at once", running.settle())
-    assert len(ledger.accepted(running.root)) == before + 1
+    assert len(inbox.list_accepted(running.root)) == before + 1
 
 
 def test_a_document_that_kills_its_process_is_dead_and_can_be_retried(running: Fleet, tmp_path: Path) -> None:
     running.stop(MAKES)
     running.enqueue(running.write(tmp_path / "in", "po", 1))
-    poison = ledger.pending(running.root)[0]
+    poison = inbox.list_pending(running.root)[0]
     running.enqueue(running.write(tmp_path / "good", "pg", 4))
     running.worker("poisoned", MAKES, HELIX_FAILPOINT=f"enrich.begin@{poison}")
-    wait_until(90, lambda: ledger.is_dead(running.root, poison), running.log)
+    wait_until(90, lambda: inbox.is_dead(running.root, poison), running.log)
     wait_until(60, running.is_idle, running.log)  # the others continue
-    error = str(ledger.dead(running.root)[poison]["error"])
+    error = str(inbox.list_dead(running.root)[poison]["error"])
     assert "it killed the process that worked on it" in error
     assert "SIGKILL" in error
     assert "tried 3 times" in error
@@ -219,7 +220,7 @@ def test_workers_end_under_load_and_return_their_messages(running: Fleet, tmp_pa
     for queues in WORKERS:
         assert running.stop(queues) < 20
     assert not running.is_idle()
-    assert not [record for record in tries.records(running.root).values() if record.failed or record.vanished]
+    assert not [record for record in attempts.list_records(running.root).values() if record.failed or record.vanished]
     for queues in WORKERS:
         running.worker(queues)
     report("SIGTERM under load", running.settle())
@@ -237,12 +238,12 @@ def test_an_order_is_carried_out_although_its_worker_is_killed(running: Fleet, t
 def test_a_worker_that_merges_is_killed(running: Fleet, tmp_path: Path) -> None:
     running.stop(COMMITS)
     commit_each(running, running.write(tmp_path / "in", "me", 9))
-    assert len(ledger.current(running.root)[1].segments) >= 8
+    assert len(inbox.load_current(running.root)[1].segments) >= 8
     kill_at(running, "maintain", "compact.merged", lambda: request_now(running, "helix.maintain"))
     running.check()
     running.worker(COMMITS)
     request_now(running, "helix.maintain")
-    took = wait_until(60, lambda: len(ledger.current(running.root)[1].segments) < 8, running.log)
+    took = wait_until(60, lambda: len(inbox.load_current(running.root)[1].segments) < 8, running.log)
     running.check()
     report("kill -9 of maintain", took)
 
@@ -263,10 +264,10 @@ def test_a_worker_that_expands_is_killed(running: Fleet, tmp_path: Path, copying
     running.worker("expand", **model)
 
     def is_expanded() -> bool:
-        manifest = ledger.current(running.root)[1]
+        manifest = inbox.load_current(running.root)[1]
         return manifest.coverage["doc2query"].get("items") == manifest.counts["items"]
 
-    took = wait_until(90, lambda: not status(running.root)["backlog"] and is_expanded(), running.log)
+    took = wait_until(90, lambda: not read_status(running.root)["backlog"] and is_expanded(), running.log)
     running.stop("expand")
     running.check()
     report("kill -9 of expand", took)
@@ -277,7 +278,7 @@ def test_a_fresh_turn_is_enriched_before_an_import(running: Fleet, tmp_path: Pat
     running.write(tmp_path / "in", "go", 8, 10)
     for path in sorted((tmp_path / "in").iterdir()):
         accept_source(Inbox(running.root, load()), path, AcceptOptions())
-    pending = ledger.pending(running.root)
+    pending = inbox.list_pending(running.root)
     imported, fresh = pending[:5], pending[5:]
     app = create(replace(load(), redis_url=running.redis.url))
     running.redis.client.delete("enrich", "bulk")
@@ -295,7 +296,7 @@ def test_a_reindex_survives_its_workers_and_itself(tmp_path: Path, cache: Path) 
     new = {"HELIX_ITEM_WORDS": "100"}
     with fleet(tmp_path / "fleet") as running:  # a small store of its own
         seed_store(running.write(tmp_path / "in", "rx", 14, 20), running.root)
-        before = ledger.current(running.root)[1]
+        before = inbox.load_current(running.root)[1]
         target = pipeline_fingerprint(before.lineage.encoder, replace(load(), item_words=100))
 
         def count_parts() -> int:
@@ -314,7 +315,7 @@ def test_a_reindex_survives_its_workers_and_itself(tmp_path: Path, cache: Path) 
         took = wait_until(120, lambda: process.poll() is not None, running.log)
         assert running.running.pop("reindex").returncode == 0
         running.stop("new")
-        assert ledger.current(running.root)[1].lineage.pipeline == target
+        assert inbox.load_current(running.root)[1].lineage.pipeline == target
         enriched = len(running.events("enriched for the new lineage"))
         assert enriched <= before.counts["documents"] + 1  # the killed worker may have made one
         running.check()

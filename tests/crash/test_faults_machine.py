@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import attempts, inbox
 from tests.crash.test_full_disk import disk
 from tests.crash.test_kill import items, write_log
 from tests.support.fleet import MARK, Forks, Redis, fleet
@@ -50,8 +49,8 @@ def test_a_full_and_then_a_read_only_disk(tmp_path: Path, cache: Path, forks: Fo
         small.fill(64 << 10)  # room for an envelope, not for a part
         wait_until(60, lambda: "OSError 28" in made.read_log() or "No space left" in made.read_log(), made.log)
         time.sleep(2)
-        assert ledger.dead(made.root) == {}  # the documents are not at fault
-        assert not [record for record in tries.records(made.root).values() if record.failed]
+        assert inbox.list_dead(made.root) == {}  # the documents are not at fault
+        assert not [record for record in attempts.list_records(made.root).values() if record.failed]
         small.empty()
         made.settle()
 
@@ -121,7 +120,7 @@ def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple
         made.worker(ALL)
         made.enqueue(made.write(tmp_path / "last", "cd", 3))
         wait_until(60, made.is_idle, made.log)
-        assert ledger.dead(made.root) == {}
+        assert inbox.list_dead(made.root) == {}
         made.expected |= {"n#n:0": "the loaf is in the oven", "n#n:1": "and now it is out"}
         plan = {place: text for place, text in items(made.root).items() if "bake" in text}
         assert len(plan) == 1
@@ -180,9 +179,11 @@ def test_a_task_longer_than_the_visibility_timeout_does_not_run_twice(
     with fleet(tmp_path / "fleet", forks=forks) as made:
         made.worker("slow", ALL, **short)
         made.enqueue(made.write(tmp_path / "in", "vt", 1, 60))
-        wait_until(60, lambda: any(tries.is_running(made.root, name) for name in tries.records(made.root)), made.log)
+        wait_until(
+            60, lambda: any(attempts.is_running(made.root, name) for name in attempts.list_records(made.root)), made.log
+        )
         os.killpg(made.running["slow"].pid, signal.SIGSTOP)  # so that its own time limit does not end it
-        document = next(iter(tries.records(made.root)))
+        document = next(iter(attempts.list_records(made.root)))
         made.worker("quick", ALL, **short)
         wait_until(60, lambda: bool(made.events("another process works on it", document=document)), made.log)
         assert not made.events("enriched", document=document)
@@ -197,9 +198,9 @@ def test_a_document_that_takes_too_long_is_tried_three_times(tmp_path: Path, cac
     with fleet(tmp_path / "fleet", forks=forks) as made:
         made.worker("limited", ALL, **limits)
         made.enqueue(write_log(tmp_path / "long.jsonl", "l", [f"remark {i} {'walnut ' * 100}" for i in range(2_000)]))
-        document = ledger.pending(made.root)[0]
-        wait_until(60, lambda: ledger.is_dead(made.root, document), made.log)
-        error = str(ledger.dead(made.root)[document]["error"])
+        document = inbox.list_pending(made.root)[0]
+        wait_until(60, lambda: inbox.is_dead(made.root, document), made.log)
+        error = str(inbox.list_dead(made.root)[document]["error"])
         assert "HELIX_TASK_TIME_LIMIT (2 s)" in error
         assert "tried 3 times" in error
         made.check(dead=1)
@@ -212,11 +213,11 @@ def test_no_log_has_a_word_of_a_document_that_fails(tmp_path: Path, cache: Path,
     with fleet(tmp_path / "fleet", forks=forks) as made:
         made.enqueue(write_log(tmp_path / "a.jsonl", "a", ["the zorbified harp is mine"] * 3))
         made.enqueue(write_log(tmp_path / "b.jsonl", "b", ["the zorbified lute is mine"]))
-        poison, damaged = ledger.pending(made.root)
+        poison, damaged = inbox.list_pending(made.root)
         envelope = made.root / "inbox" / damaged
         envelope.write_bytes(envelope.read_bytes()[:-1] + b"#")
         made.worker(ALL, HELIX_FAILPOINT=f"enrich.begin@{poison}")
-        wait_until(90, lambda: len(ledger.dead(made.root)) == 2, made.log)
+        wait_until(90, lambda: len(inbox.list_dead(made.root)) == 2, made.log)
         assert made.events("given up")
         log = made.read_log()
         assert "zorbified" not in log

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from tests.support.fleet import Fleet, Forks, fleet
 from tests.support.labelled import REPORT
 from tests.support.processes import wait_until
@@ -126,7 +126,7 @@ def test_random_faults_lose_and_double_nothing(
                 recovery.append(time.monotonic() - began)
         wait_until(600, made.is_idle, made.log)
         made.check()
-        assert len(ledger.accepted(made.root)) == faults * share + 1
+        assert len(inbox.list_accepted(made.root)) == faults * share + 1
         REPORT.append(
             f"random faults, seed {seed}: {faults * share} documents, {faults} faults, 0 lost, 0 doubled, "
             f"{made.statuses['200']} recalls answered of {made.statuses.total()}; at rest after a fault in "

@@ -22,10 +22,9 @@ from helix.encoders.dense_export import cache_encoder
 from helix.encoders.registry import choose_encoder
 from helix.settings import Settings
 from helix.snapshot.index import dense
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import access_events, inbox
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from tests.crash.test_kill import write_log
 from tests.support.forks import forking
 from tests.support.publishing import publish_log
@@ -129,7 +128,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 def contents(root: Path) -> dict[str, str]:
     """Return turn → text, after checking that the store is whole and no turn is doubled."""
-    report = verify(root)
+    report = verify_store(root)
     assert report.problems == ()
     snapshot = Snapshot.open(root)
     rows = snapshot.text([row for row in range(snapshot.rows) if snapshot.alive[row]])
@@ -193,7 +192,7 @@ def test_an_ingest_on_a_full_disk_loses_nothing(
         log = write_log(tmp_path / f"{session}.jsonl", session, texts)
         small.fill(leave)
         done = helix("ingest", log, "--store", root, "--json")
-        if len(ledger.accepted(root)) > 8 + accepted:
+        if len(inbox.list_accepted(root)) > 8 + accepted:
             accepted += 1
             given[session] = [text.strip() for text in texts]
         if done.status == 0:
@@ -214,8 +213,8 @@ def test_an_ingest_on_a_full_disk_loses_nothing(
     done = helix("ingest", log, "--store", root, "--json")
     assert (done.status, done.err) == (0, "")
     assert contents(root) == before | says(given) | {"last:0": "and that is all"}
-    assert ledger.dead(root) == {}
-    assert ledger.pending(root) == []
+    assert inbox.list_dead(root) == {}
+    assert inbox.list_pending(root) == []
 
 
 @pytest.mark.parametrize("command", [["compact"], ["compact", "--full"]])
@@ -289,7 +288,7 @@ def test_old_generations_can_be_removed_from_a_full_disk(
     assert (done.status, done.err) == (0, "")
     assert json.loads(done.out)["bytes"] > 100_000
     assert contents(root) == before
-    assert verify(root).orphans == ()
+    assert verify_store(root).orphans == ()
 
 
 @pytest.mark.parametrize("leave", [0, 65_536])
@@ -304,7 +303,7 @@ def test_other_commands_on_a_full_disk_lose_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     items = [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
-    events.append(root, [events.Event(item, "used", 1_700_000_000) for item in items])
+    access_events.append_events(root, [access_events.AccessEvent(item, "used", 1_700_000_000) for item in items])
     monkeypatch.setenv("HELIX_ITEM_WORDS", "5")
     small.fill(leave)
     done = helix(command, "--store", root)
@@ -313,7 +312,7 @@ def test_other_commands_on_a_full_disk_lose_nothing(
         assert contents(root) == before
         small.empty()
         assert helix(command, "--store", root).status == 0
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 # ---------------------------------------------------------------- no right to write

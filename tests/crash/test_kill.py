@@ -15,8 +15,8 @@ import pytest
 
 from helix.sdk.open import open as open_store
 from helix.settings import load
-from helix.snapshot.status import status
-from helix.snapshot.verify import verify
+from helix.snapshot.status import read_status
+from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 
 PUBLISHING = ("commit.manifest", "commit.checked", "commit.current")
@@ -70,7 +70,7 @@ def test_an_ingest_killed_at_any_step_loses_and_doubles_nothing(
     )
     killed = run_helix("ingest", second, "--store", own_store, HELIX_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL
-    report = verify(own_store)
+    report = verify_store(own_store)
     assert report.problems == ()
     after = {
         **before,
@@ -85,9 +85,9 @@ def test_an_ingest_killed_at_any_step_loses_and_doubles_nothing(
     done = run_helix("ingest", other, "--store", own_store, "--json")
     assert done.returncode == 0, done.stderr
     assert items(own_store) == {**after, "k2#k2:0": "an unrelated note about parsley"}
-    assert verify(own_store).problems == ()
+    assert verify_store(own_store).problems == ()
     assert not list((own_store / "parts").iterdir())
-    state = status(own_store)
+    state = read_status(own_store)
     assert (state["pending"], state["dead"]) == (0, 0)
 
 
@@ -95,7 +95,7 @@ def test_a_kill_in_the_first_ingest_leaves_a_usable_store(tmp_path: Path, run_he
     log = write_log(tmp_path / "log.jsonl", "k1", ["the walnut loaf is in the oven"])
     for point in ("commit.segment", "commit.manifest"):
         assert run_helix("ingest", log, "--store", tmp_path / "s", HELIX_FAILPOINT=point).returncode == -signal.SIGKILL
-        assert verify(tmp_path / "s").problems == ()
+        assert verify_store(tmp_path / "s").problems == ()
         assert run_helix("recall", "walnut", "--store", tmp_path / "s").returncode == 0
     done = run_helix("ingest", log, "--store", tmp_path / "s", "--json")
     assert json.loads(done.stdout)["duplicates"] == 1
@@ -121,7 +121,7 @@ def test_ten_kills_at_random_moments_lose_nothing(own_store: Path, tmp_path: Pat
         time.sleep(rng.uniform(0.2, 1.6))
         process.kill()
         process.wait(10)
-        assert verify(own_store).problems == (), f"seed {seed}, kill {i}"
+        assert verify_store(own_store).problems == (), f"seed {seed}, kill {i}"
     assert run_helix("ingest", log, "--store", own_store).returncode == 0
     assert items(own_store) == expected
 
@@ -139,5 +139,5 @@ def test_four_concurrent_ingests_publish_every_document_once(own_store: Path, tm
         runs = list(pool.map(lambda _: run_helix("ingest", *logs, "--store", own_store, "--json"), range(4)))
     assert [run.returncode for run in runs] == [0] * 4, [run.stderr for run in runs]
     assert items(own_store) == expected
-    assert verify(own_store).problems == ()
+    assert verify_store(own_store).problems == ()
     assert sum(json.loads(run.stdout)["items"] for run in runs) == 32

@@ -17,10 +17,10 @@ from helix.cli.main import main
 from helix.errors import Damaged, StoreError
 from helix.snapshot import paths, writer
 from helix.snapshot.index import dense
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger.access_events import Event
+from helix.snapshot.ledger import access_events
+from helix.snapshot.ledger.access_events import AccessEvent
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from pipelines.ingest.dedupe import read_retained
 from pipelines.maintain import merge_policy
 from pipelines.maintain.compact import compact
@@ -41,7 +41,7 @@ def item_of(root: Path) -> str:
 
 
 def fold(root: Path, item: str) -> None:
-    events.append(root, [Event(item, "used", 1_772_500_000)])
+    access_events.append_events(root, [AccessEvent(item, "used", 1_772_500_000)])
     touch(root, SETTINGS)
 
 
@@ -113,12 +113,12 @@ def flip(path: Path, rng: random.Random) -> None:
 def test_damage_stays_visible_through_every_operation(operation: str, step: int, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     shutil.copytree(WHOLE, whole)
-    paths.create(whole)
+    paths.create_folders(whole)
     item = item_of(whole)
     good = tmp_path / "good"
     shutil.copytree(whole, good)
     OPERATIONS[operation](good, item)
-    assert verify(good).problems == ()
+    assert verify_store(good).problems == ()
     wanted, asked, failed = content(good), questions(good), []
     for i, file in enumerate(current(whole).files()[::step]):
         root = tmp_path / f"store-{i}"
@@ -130,7 +130,7 @@ def test_damage_stays_visible_through_every_operation(operation: str, step: int,
             if file.path not in str(error):
                 failed.append(f"{file.path}: {error}")
         if file in current(root).files():
-            laundered = not any(file.path in problem for problem in verify(root).problems)
+            laundered = not any(file.path in problem for problem in verify_store(root).problems)
         else:
             left_out = file.path.startswith("indexes/") and not any(questions(root))  # they are indexed again
             laundered = content(root) != wanted or (not left_out and questions(root) != asked)
@@ -162,11 +162,11 @@ def test_a_merge_leaves_a_damaged_segment_out(root: Path, capsys: pytest.Capture
     assert [segment.id == bad.id for segment in after.segments] == [False, True]
     assert [segment.rows for segment in after.segments] == [6 + 2, 2]
     assert target.read_bytes() == damaged
-    assert [problem for problem in verify(root).problems if bad.files[3].path not in problem] == []
+    assert [problem for problem in verify_store(root).problems if bad.files[3].path not in problem] == []
     target.write_bytes(before)
     done = compact(root, SETTINGS, full=True)
     assert (done.damaged, [segment.rows for segment in current(root).segments]) == ((), [10])
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_damaged_vectors_get_no_index(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,14 +37,13 @@ from helix.encoders.registry import choose_encoder
 from helix.enrich.chunk import chunk
 from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.snapshot.gc import collect
+from helix.snapshot.gc import collect_garbage
 from helix.snapshot.index import dense
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.manifest import current_name
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.manifest import read_current
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment import merge as merges
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept
 from pipelines.ingest.part import pipeline_fingerprint
@@ -195,7 +194,7 @@ def held(snapshot: Snapshot) -> Contents:
 
 
 def contents(root: Path) -> Contents:
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
     return held(Snapshot.open(root))
 
 
@@ -231,11 +230,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, settings: Settings, encod
     (folder / "both.jsonl").write_text("".join(path.read_text() for path in both))
     publish_log(root, folder / "both.jsonl", encoder, settings)
     every = [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
-    events.append(root, [events.Event(item, "used", 1_700_000_000) for item in every])
+    access_events.append_events(root, [access_events.AccessEvent(item, "used", 1_700_000_000) for item in every])
     touch(root, settings)
-    events.append(root, [events.Event(item, "helpful", 1_700_000_001) for item in every])
+    access_events.append_events(root, [access_events.AccessEvent(item, "helpful", 1_700_000_001) for item in every])
     assert contents(root) == NOW
-    assert len(ledger.current(root)[1].segments) == SEGMENTS
+    assert len(inbox.load_current(root)[1].segments) == SEGMENTS
     return root
 
 
@@ -270,8 +269,8 @@ MORE = says({"more": ["an unrelated note about parsley"]})
 def assert_tidy(root: Path) -> None:
     if list((root / "pins").iterdir()):
         gc.collect()  # releases readers of earlier checks
-    collect(root, 1, 0.0, 10.0)
-    report = verify(root)
+    collect_garbage(root, 1, 0.0, 10.0)
+    report = verify_store(root)
     assert (report.problems, report.orphans, report.generations) == ((), (), 1)
     assert not [path for folder in ("building", "pins", "purges") for path in (root / folder).iterdir()]
     assert not list(root.rglob(".tmp-*"))
@@ -292,8 +291,8 @@ def test_a_compaction_survives_a_kill_at_any_step(point: str, store: Path, setti
     done = compact(store, settings)
     assert (done.segments, done.merged) == (1, 0 if point == "commit.current" else SEGMENTS)
     assert contents(store) == NOW
-    assert len(ledger.current(store)[1].documents) == 1
-    collect(store, 1, 0.0, 10.0)
+    assert len(inbox.load_current(store)[1].documents) == 1
+    collect_garbage(store, 1, 0.0, 10.0)
     assert held(reader.snapshot) == NOW  # from files that only this reader maps
     assert reader.recall("walnut loaf").items
     assert len(reader.snapshot.manifest.segments) == SEGMENTS
@@ -310,7 +309,7 @@ def test_building_a_dense_index_survives_a_kill_at_any_step(point: str, store: P
     kill(point, compact_with_indexes, store, settings)
     assert contents(store) == NOW
     end(start(compact_with_indexes, store, settings))
-    assert [index.kind for index in ledger.current(store)[1].indexes if index.covers] == ["dense"]
+    assert [index.kind for index in inbox.load_current(store)[1].indexes if index.covers] == ["dense"]
     assert contents(store) == NOW
     assert Memory(store, settings).recall("zither", project="default").items
     assert_tidy(store)
@@ -325,7 +324,7 @@ def test_of_two_compactions_of_the_same_segments_one_plans_again(
     go.touch()
     for process in both:
         end(process)
-    assert len(ledger.current(store)[1].segments) == 1
+    assert len(inbox.load_current(store)[1].segments) == 1
     assert contents(store) == NOW
     assert_tidy(store)
 
@@ -334,7 +333,7 @@ def test_of_two_compactions_of_the_same_segments_one_plans_again(
 def test_a_compaction_whose_segments_are_collected_plans_again(amid: str, store: Path, settings: Settings) -> None:
     with paused(compact_slowly, store, settings, amid):
         compact(store, settings, full=True)
-        collect(store, 1, 0.0, 10.0)
+        collect_garbage(store, 1, 0.0, 10.0)
         assert len(list((store / "segments").iterdir())) == 1
     assert contents(store) == NOW
     assert_tidy(store)
@@ -350,9 +349,9 @@ def test_commits_continue_while_segments_are_merged(
     with paused(compact_slowly, store, settings, "compact.half"):
         for session, talk in new.items():
             publish_log(store, write_log(tmp_path / f"{session}.jsonl", session, talk), encoder, settings)
-        assert len(ledger.current(store)[1].segments) == SEGMENTS + 10
+        assert len(inbox.load_current(store)[1].segments) == SEGMENTS + 10
     assert contents(store) == says(logs)
-    manifest = ledger.current(store)[1]
+    manifest = inbox.load_current(store)[1]
     assert len(manifest.segments) < 8
     assert manifest.counts == {"items": says(logs).total(), "sessions": len(logs), "documents": 19}
     assert_tidy(store)
@@ -386,7 +385,7 @@ def ingest_each(root: Path, settings: Settings, folder: Path, which: range) -> N
 
 def test_a_compaction_does_not_give_damage_a_digest_that_fits(store: Path, settings: Settings) -> None:
     rng = random.Random(4)
-    segment = ledger.current(store)[1].segments[3]
+    segment = inbox.load_current(store)[1].segments[3]
     for i, file in enumerate(segment.files[::6]):
         own = store.with_name(f"store-{i}")
         shutil.copytree(store, own)
@@ -395,7 +394,7 @@ def test_a_compaction_does_not_give_damage_a_digest_that_fits(store: Path, setti
         done = compact(own, settings)
         assert len(done.damaged) == 1
         assert file.path in done.damaged[0]
-        assert [one.id == segment.id for one in ledger.current(own)[1].segments].count(True) == 1
+        assert [one.id == segment.id for one in inbox.load_current(own)[1].segments].count(True) == 1
         (own / file.path).write_bytes(before)
         assert contents(own) == NOW
         assert not list((own / "building").iterdir())
@@ -432,10 +431,10 @@ def quoting(prepared: Path, tmp_path_factory: pytest.TempPathFactory, settings: 
     shutil.copytree(prepared, store)
     given_up = write_log(folder / "dead.jsonl", "attic", [*NEW, "one zorbified more"])
     document = accept(store, given_up, settings).documents[0]
-    ledger.give_up(store, document, "ValueError: 'one zorbified more'")
+    inbox.give_up(store, document, "ValueError: 'one zorbified more'")
     other = replace(settings, item_words=40)
     make_part(store, document, encoder, other)
-    make_part(store, ledger.accepted(store)[0], encoder, other)
+    make_part(store, inbox.list_accepted(store)[0], encoder, other)
     kill("compact.moved", compact, store, settings)
     kill("compact.merged", compact, store, settings)
     assert {Path(path).parts[0] for path in traces(store)} == {"segments", "inbox", "dead", "parts", "building"}
@@ -457,7 +456,7 @@ def assert_forgotten(root: Path, settings: Settings, ids: set[str], documents: s
         assert file["before"] != file["after"]
     keys = np.array([int(item, 16) for item in ids], np.uint64)
     snapshot = Snapshot.open(root)
-    assert not np.isin(keys, events.load_access(root, snapshot.manifest.access).key).any()
+    assert not np.isin(keys, access_events.load_access(root, snapshot.manifest.access).key).any()
     assert not any(item in path.read_text() for path in (root / "events").iterdir() for item in ids)
     found = Memory(root, settings).recall(f"{SECRET} harp zither")
     assert not any(SECRET in item.text for item in found.items)
@@ -470,7 +469,7 @@ def test_a_deletion_survives_a_kill_at_any_step(point: str, quoted: Path, settin
     ids = {row["id"] for row in reader.snapshot.text(range(reader.snapshot.rows)) if row["session"] == "attic"}
     documents = {
         row["document"]
-        for file in ledger.current(root)[1].documents
+        for file in inbox.load_current(root)[1].documents
         for row in pq.read_table(root / file.path).to_pylist()
         if "attic" in row["path"] or "both" in row["path"]
     }
@@ -541,7 +540,7 @@ def test_a_deletion_during_a_merge_leaves_no_trace(amid: str, store: Path, setti
 def test_a_reader_keeps_its_generation_during_a_deletion(store: Path, settings: Settings) -> None:
     reader = Memory(store, settings)
     forget(store, Selection(session="attic"), settings)
-    collect(store, 1, 0.0, 10.0)
+    collect_garbage(store, 1, 0.0, 10.0)
     assert held(reader.snapshot) == NOW
     assert any(SECRET in item.text for item in reader.recall("zorbified harp").items)
     reader.refresh()
@@ -575,10 +574,10 @@ assert len(CUT) > len(NOW)
 
 def assert_reindexed(root: Path, expected: Contents, pipeline: str) -> None:
     assert contents(root) == expected
-    lineage = ledger.current(root)[1].lineage
+    lineage = inbox.load_current(root)[1].lineage
     assert lineage.pipeline == pipeline
-    assert current_name(root, "NEXT") is None
-    assert ledger.pending(root) == []
+    assert read_current(root, "NEXT") is None
+    assert inbox.list_pending(root) == []
 
 
 @pytest.mark.parametrize(("point", "at_swap"), [*((p, "") for p in BUILDING), *(("", p) for p in SWAPPING)])
@@ -593,7 +592,7 @@ def test_a_reindex_survives_a_kill_at_any_step(
     # Documents the old lineage gets meanwhile are in the new one too.
     publish_log(store, more, encoder, settings)
     assert contents(store) == (CUT if swapped else NOW) + MORE
-    collect(store, 1, 0.0, 10.0)
+    collect_garbage(store, 1, 0.0, 10.0)
     reindex(store, smaller)
     assert_reindexed(store, CUT + MORE, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
     assert held(reader.snapshot) == NOW
@@ -612,11 +611,11 @@ def test_a_reindex_to_another_encoder_survives_kills(
     kill("reindex.committed", reindex, store, settings, weights[1])
     kill("", reindex, store, settings, weights[1], "commit.checked")
     assert contents(store) == NOW
-    assert ledger.current(store)[1].lineage.dim == 32
+    assert inbox.load_current(store)[1].lineage.dim == 32
     assert not reader.refresh()
     assert reader.recall("walnut loaf", project="default").degraded == ()
     reindex(store, settings, weights[1])
-    lineage = ledger.current(store)[1].lineage
+    lineage = inbox.load_current(store)[1].lineage
     assert (lineage.name, lineage.dim) == ("tiny-48", 48)
     assert_reindexed(store, NOW, pipeline_fingerprint(lineage.encoder, settings))
     assert reader.recall("walnut loaf", project="default").degraded == ()  # by the old lineage
@@ -626,7 +625,7 @@ def test_a_reindex_to_another_encoder_survives_kills(
     del reader
     rollback(store, settings)
     assert contents(store) == NOW
-    assert ledger.current(store)[1].lineage.encoder == encoder.spec.fingerprint
+    assert inbox.load_current(store)[1].lineage.encoder == encoder.spec.fingerprint
     assert_tidy(store)
     assert [path.name for path in (store / "encoders").iterdir()] == [encoder.spec.fingerprint]
 
@@ -678,7 +677,7 @@ def test_an_unreadable_pending_document_does_not_stop_a_reindex(
     reindex(store, replace(settings, item_words=WORDS))
     envelope.write_bytes(data)
     assert words_of(contents(store)) == before
-    assert document in ledger.pending(store)
+    assert document in inbox.list_pending(store)
 
 
 def test_items_forgotten_before_a_reindex_do_not_come_back(
@@ -708,8 +707,8 @@ def test_a_reindex_covers_items_of_the_new_pipeline_in_the_old_lineage(
 def test_of_two_concurrent_reindexes_one_builds_nothing(store: Path, smaller: Settings, pipeline: str) -> None:
     with paused(reindex_slowly, store, smaller, "reindex.compacted"):
         reindex(store, smaller)
-        before = current_name(store)
-    assert current_name(store) == before
+        before = read_current(store)
+    assert read_current(store) == before
     assert_reindexed(store, CUT, pipeline)
 
 
@@ -777,7 +776,7 @@ def test_an_interrupted_reindex_ends_with_its_processes(store: Path) -> None:
     wait_until(10, lambda: not started_by(mark))
     assert contents(store) == NOW
     made = [path for path in (store / "parts").glob("*-*") if (path / "part.json").is_file()]
-    assert len(made) < ledger.current(store)[1].counts["documents"]  # it did not wait for the rest
+    assert len(made) < inbox.load_current(store)[1].counts["documents"]  # it did not wait for the rest
 
 
 def started_by(mark: str) -> list[str]:
@@ -804,15 +803,15 @@ def test_removing_old_generations_survives_a_kill(store: Path, settings: Setting
     reader = Memory(store, settings)
     compact(store, settings)
     compact(store, settings, full=True)
-    kill("gc.manifests", collect, store, 1, 0.0, 10.0)
-    report = verify(store)
+    kill("gc.manifests", collect_garbage, store, 1, 0.0, 10.0)
+    report = verify_store(store)
     assert report.problems == ()
     assert report.generations == 2  # the current one and the reader's
     assert contents(store) == held(reader.snapshot) == NOW
     assert len(list((store / "pins").iterdir())) == 1  # that of the dead reader is gone
-    collect(store, 1, 0.0, 10.0)
+    collect_garbage(store, 1, 0.0, 10.0)
     assert held(reader.snapshot) == NOW
-    assert verify(store).orphans == ()
+    assert verify_store(store).orphans == ()
     assert reader.refresh()
     assert held(reader.snapshot) == NOW
     del reader
@@ -825,7 +824,7 @@ def test_gc_retains_files_a_reindex_is_about_to_publish(
     amid: str, store: Path, smaller: Settings, pipeline: str
 ) -> None:
     with paused(reindex_slowly, store, smaller, amid):
-        collecting = start(collect, store, 1, 0.0, 30.0)
+        collecting = start(collect_garbage, store, 1, 0.0, 30.0)
         time.sleep(0.3)
     end(collecting)
     assert_reindexed(store, CUT, pipeline)
@@ -838,7 +837,7 @@ def test_gc_retains_files_a_reindex_is_about_to_publish(
 def test_a_rollback_survives_a_kill_at_any_step(
     point: str, store: Path, settings: Settings, encoder: Encoder, more: Path, tmp_path: Path
 ) -> None:
-    to = ledger.current(store)[1].generation
+    to = inbox.load_current(store)[1].generation
     publish_log(store, more, encoder, settings)
     reader = Memory(store, settings)
     kill(point, roll_back, store, settings, to)
@@ -856,7 +855,7 @@ def test_a_rollback_survives_a_kill_at_any_step(
     assert held(reader.snapshot) == NOW
     ingest(store, [more, other], settings)
     assert contents(store) == NOW + MORE + saffron
-    assert ledger.dead(store) == {}
+    assert inbox.list_dead(store) == {}
     del reader
     assert_tidy(store)
 
@@ -865,18 +864,18 @@ def test_a_reindex_after_a_killed_rollback_keeps_published_documents(
     store: Path, settings: Settings, encoder: Encoder, more: Path
 ) -> None:
     """Documents the rollback set aside, and that are still published, count."""
-    to = ledger.current(store)[1].generation
+    to = inbox.load_current(store)[1].generation
     publish_log(store, more, encoder, settings)
     kill("rollback.set_aside", roll_back, store, settings, to)
     reindex(store, replace(settings, item_words=WORDS))
     assert contents(store) == CUT + MORE
-    assert ledger.dead(store) == {}
+    assert inbox.list_dead(store) == {}
 
 
 def test_a_rollback_makes_a_reindex_start_over(
     store: Path, settings: Settings, smaller: Settings, encoder: Encoder, pipeline: str, more: Path
 ) -> None:
-    to = ledger.current(store)[1].generation
+    to = inbox.load_current(store)[1].generation
     publish_log(store, more, encoder, settings)
     with paused(reindex_slowly, store, smaller, "reindex.compacted"):
         rollback(store, settings, to)
@@ -897,7 +896,7 @@ def test_a_reader_keeps_its_generation_through_every_operation(
         (reindex, (store, smaller), CUT + MORE),
         (rollback, (store, settings), NOW + MORE),
         (forget, (store, Selection(session="attic"), settings), WITHOUT + MORE),
-        (collect, (store, 1, 0.0, 10.0), WITHOUT + MORE),
+        (collect_garbage, (store, 1, 0.0, 10.0), WITHOUT + MORE),
     ]
     for work, arguments, expected in steps:
         work(*arguments)

@@ -217,7 +217,7 @@ class Working:
 @contextmanager
 def working(folder: Path, url: str, **environ: str) -> Iterator[Working]:
     root, log, counted = folder / "store", folder / "log", folder / "counted"
-    paths.create(root)
+    paths.create_folders(root)
     counted.mkdir()
     log.touch()
     client = redis.Redis.from_url(url)

@@ -22,7 +22,7 @@ from helix.sdk.memory import Memory
 from helix.snapshot import gc as collector
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, pins, verify, writer
-from helix.snapshot.gc import collect
+from helix.snapshot.gc import collect_garbage
 from helix.snapshot.reader import generation
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment import open as segment
@@ -91,7 +91,7 @@ def write_generations(root: Path, count: int) -> None:
         else:
             publish(root, watermarks={"events": {"x": i}})
         if i % 50 == 49:
-            collect(root, keep=3, grace=0.0, wait=5.0)
+            collect_garbage(root, keep=3, grace=0.0, wait=5.0)
         sys.stdout.write(f"{i}\n")
         sys.stdout.flush()
 
@@ -141,13 +141,13 @@ def read_generations(root: Path, count: int) -> None:
     for i in range(count):
         assert exchange(writing) == str(i)
         assert memory.refresh()
-        assert memory.snapshot.name == manifests.current_name(root)
+        assert memory.snapshot.name == manifests.read_current(root)
         if i in (199, count - 1):
             usages.append(asdict(measure_usage()))
     assert len(memory.recall("walnut bread").items) == 10
     assert memory.snapshot.live == len(TEXTS) + count // 10 * 8
     assert len(list_pins(root)) == 1
-    assert pins.pinned(root) == {memory.snapshot.name}
+    assert pins.list_pinned(root) == {memory.snapshot.name}
     writing.communicate(timeout=10)
     sys.stdout.write(json.dumps(usages) + "\n")
 
@@ -176,7 +176,7 @@ def replace_all(root: Path) -> None:
 
 
 def collect_all(root: Path) -> None:
-    collect(root, keep=1, grace=0.0, wait=5.0)
+    collect_garbage(root, keep=1, grace=0.0, wait=5.0)
 
 
 def supersede(root: Path) -> None:
@@ -197,16 +197,16 @@ def test_an_open_generation_stays_until_the_reader_takes_the_next(root: Path) ->
     answer = memory.recall("walnut jar", now=NOW).items
     held = list_files(root, name)
     supersede(root)
-    assert {path.name for path in (root / "manifests").iterdir()} == {name, manifests.current_name(root)}
+    assert {path.name for path in (root / "manifests").iterdir()} == {name, manifests.read_current(root)}
     assert all(path.exists() for path in held)
     assert read_texts(Snapshot.open(root, name)) == before  # a second reader of it, opened now
     assert memory.recall("walnut jar", now=NOW).items == answer
-    assert verify.verify(root).problems == ()
+    assert verify.verify_store(root).problems == ()
     assert memory.refresh()
     assert_collected(root, held)
     assert {path.name for path in (root / "manifests").iterdir()} == {memory.snapshot.name}
     assert "the parsley is in the blue bowl" in read_texts(memory.snapshot)
-    report = verify.verify(root)
+    report = verify.verify_store(root)
     assert (report.problems, report.orphans) == ((), ())
 
 
@@ -239,7 +239,7 @@ def test_an_open_generation_goes_when_its_process_is_killed(root: Path, child: S
     reading = child("-c", HOLD, root)
     answer = exchange(reading)
     assert answer.endswith(" 1")
-    held = list_files(root, str(manifests.current_name(root)))
+    held = list_files(root, str(manifests.read_current(root)))
     supersede(root)
     assert all(path.exists() for path in held)
     assert exchange(reading) == answer
@@ -308,13 +308,13 @@ def test_a_generation_that_cannot_be_opened_is_not_pinned(root: Path) -> None:
         assert len(list_pins(root)) == 1
     after = measure_usage()
     assert after.descriptors <= before.descriptors
-    assert pins.pinned(root) == {memory.snapshot.name}
+    assert pins.list_pinned(root) == {memory.snapshot.name}
     errors.clear()
     del error
     paths.write_file(broken, data)
     assert memory.refresh()
     gc.collect()
-    assert pins.pinned(root) == {memory.snapshot.name}
+    assert pins.list_pinned(root) == {memory.snapshot.name}
 
 
 def test_a_missing_current_does_not_empty_an_open_memory(root: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_missing_current_does_not_empty_an_open_memory(root: Path) -> None:
 
 def test_a_generation_removed_before_its_pin_is_skipped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader reads CURRENT; a commit and a gc follow; then it pins the removed generation."""
-    real = pins.pin
+    real = pins.pin_generation
     wanted: list[str] = []
 
     def pin_late(where: Path, name: str) -> Any:
@@ -346,18 +346,18 @@ def test_a_generation_removed_before_its_pin_is_skipped(root: Path, monkeypatch:
 
     monkeypatch.setattr(generation, "pin", pin_late)
     snapshot = Snapshot.open(root)
-    assert snapshot.name == manifests.current_name(root) == wanted[-1] != wanted[0]
+    assert snapshot.name == manifests.read_current(root) == wanted[-1] != wanted[0]
     assert "the parsley is in the blue bowl" in read_texts(snapshot)
-    assert pins.pinned(root) == {snapshot.name}
+    assert pins.list_pinned(root) == {snapshot.name}
     assert len(list_pins(root)) == 1
 
 
 def test_a_reader_keeps_the_files_that_a_gc_is_about_to_remove(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gc reads the pins; then the reader pins and opens; then the manifest goes."""
-    old = str(manifests.current_name(root))
+    old = str(manifests.read_current(root))
     held = list_files(root, old)
     replace_all(root)
-    real = pins.pinned
+    real = pins.list_pinned
     opened: list[Snapshot] = []
 
     def open_early(where: Path) -> set[str]:
@@ -371,7 +371,7 @@ def test_a_reader_keeps_the_files_that_a_gc_is_about_to_remove(root: Path, monke
     assert not held[0].exists()  # the manifest, which it has in memory
     assert all(path.exists() for path in held[1:])
     assert read_texts(opened[0]) == TEXTS
-    assert verify.verify(root).problems == ()
+    assert verify.verify_store(root).problems == ()
     monkeypatch.undo()
     opened.clear()
     gc.collect()
@@ -386,7 +386,7 @@ def test_without_pins_files_that_vanish_during_an_open_are_no_damage(
     tries: list[str] = []
 
     def open_late(*arguments: Any, **options: Any) -> Any:
-        tries.append(str(manifests.current_name(root)))
+        tries.append(str(manifests.read_current(root)))
         if len(tries) == 1:
             supersede(root)
         return real(*arguments, **options)
@@ -394,14 +394,14 @@ def test_without_pins_files_that_vanish_during_an_open_are_no_damage(
     monkeypatch.setattr(generation, "pin", lambda *_: None)
     monkeypatch.setattr(generation, "open_segment", open_late)
     snapshot = Snapshot.open(root)
-    assert snapshot.name == manifests.current_name(root)
+    assert snapshot.name == manifests.read_current(root)
     assert "the parsley is in the blue bowl" in read_texts(snapshot)
 
 
 def test_generations_that_change_faster_than_they_open_end_in_an_error(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = pins.pin
+    real = pins.pin_generation
 
     def pin_late(where: Path, name: str) -> Any:
         publish(root, watermarks={"events": {name: 1}})
@@ -416,7 +416,7 @@ def test_generations_that_change_faster_than_they_open_end_in_an_error(
 
 
 def test_a_removed_generation_is_an_error_by_name(root: Path) -> None:
-    name = str(manifests.current_name(root))
+    name = str(manifests.read_current(root))
     supersede(root)
     with pytest.raises(StoreError, match="does not exist"):
         Snapshot.open(root, name)
@@ -440,7 +440,7 @@ def test_a_reader_that_cannot_pin_opens_answers_and_refreshes(without_pins: Path
     assert read_texts(memory.snapshot) == TEXTS
     answer = memory.recall("walnut bread").items
     assert len(answer) == 10
-    assert pins.pinned(root) == set()
+    assert pins.list_pinned(root) == set()
     supersede(root)  # the gc cannot know of the reader, whose mapped files still exist for it
     assert [item.id for item in memory.recall("walnut bread").items] == [item.id for item in answer]
     assert memory.refresh()
@@ -449,9 +449,9 @@ def test_a_reader_that_cannot_pin_opens_answers_and_refreshes(without_pins: Path
 
 def test_the_grace_period_protects_readers_that_cannot_pin(without_pins: Path) -> None:
     root = without_pins
-    held = list_files(root, str(manifests.current_name(root)))
+    held = list_files(root, str(manifests.read_current(root)))
     replace_all(root)
-    collect(root, keep=1, grace=60.0, wait=5.0)
+    collect_garbage(root, keep=1, grace=60.0, wait=5.0)
     assert all(path.exists() for path in held)
     assert read_texts(Snapshot.open(root, held[0].name)) == TEXTS
 
@@ -465,7 +465,7 @@ def test_pins_of_dead_processes_go_and_others_stay(root: Path) -> None:
     for name in ("0123456789abcdef", ".tmp-0123456789abcdef", ".tmp-fedcba9876543210"):
         (folder / name).write_text('{"manifest": "00000001-gone.json", "pid": 1, "host": "h"}')
     os.utime(folder / ".tmp-0123456789abcdef", (0, 0))
-    assert pins.pinned(root) == {snapshot.name}
+    assert pins.list_pinned(root) == {snapshot.name}
     left = list_pins(root)
     assert len(left) == 2
     assert left[0] == ".tmp-fedcba9876543210"  # a reader may be about to hold it
@@ -480,10 +480,10 @@ def test_a_pin_names_its_process(root: Path) -> None:
 
 
 def test_an_empty_store_has_no_pin(tmp_path: Path) -> None:
-    paths.create(tmp_path / "s")
+    paths.create_folders(tmp_path / "s")
     assert Memory(tmp_path / "s").snapshot.generation == 0
     assert list_pins(tmp_path / "s") == []
-    with writer.lock(tmp_path / "s", 1.0):
+    with writer.acquire_lock(tmp_path / "s", 1.0):
         pass
 
 

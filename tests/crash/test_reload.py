@@ -21,7 +21,7 @@ import pytest
 from helix.errors import EncoderError, HelixError, StoreError
 from helix.sdk.memory import Memory
 from helix.snapshot import manifest as manifests
-from helix.snapshot.ledger.access_events import append, make_event
+from helix.snapshot.ledger.access_events import append_events, make_event
 from helix.snapshot.reader import generation, row_map, snapshot
 from pipelines.maintain.touch import touch
 from query import service as module
@@ -102,11 +102,11 @@ def test_any_error_of_a_look_is_reported_counted_and_tried_again(root: Path) -> 
     failed: list[int] = []
     wrong: list[str] = []
     with serve_quickly(root) as service:
-        append(root, [make_event(f"{int(service.memory.snapshot.columns.key[0]):016x}", "used")])
+        append_events(root, [make_event(f"{int(service.memory.snapshot.columns.key[0]):016x}", "used")])
         touch(root, QUICK)
 
         def is_newest() -> bool:
-            return service.memory.snapshot.name == manifests.current_name(root) and not service.trouble
+            return service.memory.snapshot.name == manifests.read_current(root) and not service.trouble
 
         service.on_failure = lambda: failed.append(1)
         each = [(step, KINDS[i % len(KINDS)]) for i, step in enumerate(STEPS)]

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import Appender, Event
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger.access_events import AccessEvent, EventAppender
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from pipelines.maintain.touch import touch
 from tests.support.tiny import SETTINGS, make_store
 
@@ -38,30 +37,30 @@ def ids(root: Path) -> list[str]:
 
 
 def counts(root: Path) -> Counter[str]:
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     assert manifest is not None
-    found = events.load_access(root, manifest.access)
+    found = access_events.load_access(root, manifest.access)
     return Counter({f"{key:016x}": count for key, count in zip(found.key.tolist(), found.count.tolist(), strict=True)})
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_fold_survives_a_kill_at_any_step(point: str, store: Path, run_helix) -> None:
     first, second, third = ids(store)
-    living = Appender(store)
-    living.append([Event(first, "used", AT)])
+    living = EventAppender(store)
+    living.append([AccessEvent(first, "used", AT)])
     touch(store, SETTINGS)  # so that there is a sidecar and a watermark already
     for _ in range(2):  # two dead appenders, so that the cleaning can be killed half-way
-        events.append(store, [Event(second, "used", AT), Event(second, "fetched", AT)])
-    living.append([Event(first, "helpful", AT), Event(third, "wrong", AT)])
+        access_events.append_events(store, [AccessEvent(second, "used", AT), AccessEvent(second, "fetched", AT)])
+    living.append([AccessEvent(first, "helpful", AT), AccessEvent(third, "wrong", AT)])
     before, after = Counter({first: 1}), Counter({first: 2, second: 4})
     assert counts(store) == before
 
     killed = run_helix("touch", "--store", store, HELIX_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert verify(store).problems == ()
+    assert verify_store(store).problems == ()
     assert counts(store) == (before if point in POINTS[:4] else after)  # all of it or nothing
 
-    living.append([Event(first, "used", AT)])
+    living.append([AccessEvent(first, "used", AT)])
     after[first] += 1
     for _ in range(2):
         done = run_helix("touch", "--store", store)
@@ -72,16 +71,16 @@ def test_a_fold_survives_a_kill_at_any_step(point: str, store: Path, run_helix) 
     touch(store, SETTINGS)
     assert counts(store) == after
     assert list((store / "events").iterdir()) == []
-    assert verify(store).problems == ()
+    assert verify_store(store).problems == ()
 
 
 APPEND = """
 import sys
 from pathlib import Path
-from helix.snapshot.ledger.access_events import Appender, Event
-appender = Appender(Path(sys.argv[1]))
+from helix.snapshot.ledger.access_events import EventAppender, AccessEvent
+appender = EventAppender(Path(sys.argv[1]))
 while True:
-    appender.append([Event(sys.argv[2], "used", 1.0)])
+    appender.append([AccessEvent(sys.argv[2], "used", 1.0)])
     print(flush=True)
 """
 
@@ -112,10 +111,10 @@ def test_folds_lose_no_event_of_appenders_that_come_and_go(store: Path) -> None:
 
     def work(i: int) -> None:
         rng = random.Random(seed + i)
-        appender = Appender(store)
+        appender = EventAppender(store)
         for _ in range(120):
             item = rng.choice(wanted)
-            appender.append([Event(item, "used", AT)])
+            appender.append([AccessEvent(item, "used", AT)])
             sent[i][item] += 1
             if rng.random() < 0.5:
                 appender.close()

@@ -22,7 +22,7 @@ import yaml
 
 import helix
 from helix.errors import UsageError
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from tests.crash.test_kill import items, write_log
 from tests.support.chat_server import chatting
 from tests.support.fleet import FAST, Redis
@@ -89,7 +89,7 @@ def test_up_runs_everything_and_leaves_no_process(tmp_path: Path, cache: Path, r
         path = write_log(tmp_path / "a.jsonl", "a", ["we chose parsley over dill"])
         sent = subprocess.run([*HELIX, "enqueue", str(path), "--json"], env=environ, capture_output=True, text=True)
         assert json.loads(sent.stdout)["queued"] == 1, sent.stderr
-        wait_until(60, lambda: not ledger.pending(root), log)
+        wait_until(60, lambda: not inbox.list_pending(root), log)
 
         def recall() -> list[str]:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/recall?query=parsley") as answer:

@@ -12,10 +12,10 @@ import pytest
 import redis
 
 from helix.settings import load
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.status import status
-from helix.snapshot.verify import verify
+from helix.snapshot.status import read_status
+from helix.snapshot.verify import verify_store
 from tests.crash.test_kill import items, write_log
 from tests.support.fleet import count_done, expected_texts, list_turns, worker, write_documents
 from tests.support.processes import free_port, wait_until
@@ -23,7 +23,7 @@ from tests.support.processes import free_port, wait_until
 
 def check_store(root: Path, documents: int, turns: int = 3) -> None:
     assert items(root) == expected_texts(documents, turns)  # `items` fails on a doubled turn
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 @pytest.mark.soak
@@ -35,9 +35,9 @@ def test_small_segments_are_merged_in_the_background(tmp_path: Path, redis_url: 
             sent = run_helix("enqueue", path, "--store", root, HELIX_REDIS_URL=redis_url)
             assert sent.returncode == 0, sent.stderr
             wait_until(60, lambda i=i: count_done(root) == i + 1, log)  # each has a commit of its own
-        wait_until(60, lambda: len(ledger.current(root)[1].segments) < 8, log)
+        wait_until(60, lambda: len(inbox.load_current(root)[1].segments) < 8, log)
         wait_until(60, lambda: not any((root / "building").iterdir()), log)
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest.generation > 10  # ten commits and a merge at least
     assert len(manifest.documents) < 10
     check_store(root, 10)
@@ -66,7 +66,7 @@ def test_workers_reindex_with_the_encoder_of_the_store(tmp_path: Path, redis_url
 
     root, other, log = tmp_path / "store", tmp_path / "elsewhere", tmp_path / "workers.log"
     assert run_helix("ingest", write_documents(tmp_path / "in", 6), "--store", root).returncode == 0
-    before = ledger.current(root)[1]
+    before = inbox.load_current(root)[1]
     other.symlink_to(root)
     call = ("reindex", "--encoder", tiny_bert(tmp_path / "tiny"), "--store", root, "--json")
     with worker(other, redis_url, "enrich,bulk", log, HELIX_CACHE=str(tmp_path / "cache")):
@@ -75,7 +75,7 @@ def test_workers_reindex_with_the_encoder_of_the_store(tmp_path: Path, redis_url
     result = json.loads(done.stdout)
     assert (result["swapped"], result["documents"], result["items"]) == (True, 6, 18)
     assert log.read_text(errors="replace").count("enriched for the new lineage") == 6
-    after = ledger.current(root)[1]
+    after = inbox.load_current(root)[1]
     assert after.lineage.name == "tiny"
     assert after.lineage.pipeline != before.lineage.pipeline
     assert not {segment.id for segment in after.segments} & {segment.id for segment in before.segments}
@@ -98,7 +98,7 @@ def test_items_are_recallable_first_and_expanded_later(
     assert run_helix("enqueue", tmp_path / "one.jsonl", "--store", root, **shared).returncode == 0
     # One process runs one task at a time: the generations show the order, however busy the machine is.
     with worker(root, redis_url, "enrich,bulk,commit,maintain,expand", log, HELIX_DOC2QUERY=str(copying_t5)):
-        wait_until(90, lambda: count_done(root) == 1 and not status(root)["backlog"], log)
+        wait_until(90, lambda: count_done(root) == 1 and not read_status(root)["backlog"], log)
         state = json.loads(run_helix("status", "--store", root, "--json").stdout)
     assert (state["backlog"], state["coverage"]["doc2query"]["items"]) == ({}, 3)
     first, last = (Snapshot(root, path.name) for path in sorted((root / "manifests").glob("[0-9]*.json")))
@@ -107,7 +107,7 @@ def test_items_are_recallable_first_and_expanded_later(
     assert first.expansion is None
     assert last.expansion.looked.all()
     assert any(last.expansion.of(np.arange(3)))
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_reindex_without_its_broker_says_so(tmp_path: Path, run_helix) -> None:
@@ -131,14 +131,14 @@ def test_lost_messages_are_sent_again_and_a_damaged_document_is_dead(tmp_path: P
         wait_until(90, lambda: count_done(root) == 1, log)
     assert items(root) == expected_texts(1)
     assert run_helix("enqueue", second, "--store", root).returncode == 0
-    (damaged,) = ledger.pending(root)
+    (damaged,) = inbox.list_pending(root)
     envelope = root / "inbox" / damaged
     envelope.write_bytes(envelope.read_bytes()[:-1] + b"#")
     with worker(root, redis_url, "enrich,bulk,commit", log):
         wait_until(60, lambda: log.read_text(errors="replace").count("ready") == 2, log)
         assert run_helix("enqueue", third, "--store", root).returncode == 0
-        wait_until(90, lambda: count_done(root) == 2 and len(ledger.dead(root)) == 1, log)
-    assert "damaged" in ledger.dead(root)[damaged]["error"]
+        wait_until(90, lambda: count_done(root) == 2 and len(inbox.list_dead(root)) == 1, log)
+    assert "damaged" in inbox.list_dead(root)[damaged]["error"]
     state = json.loads(run_helix("status", "--store", root, "--json").stdout)
     assert (state["done"], state["dead"], state["pending"]) == (2, 1, 0)
     assert "damaged" in state["errors"][damaged]
@@ -165,7 +165,7 @@ def test_messages_carry_names_and_nothing_else(tmp_path: Path, redis_url: str, r
     assert message["content-type"] == "application/json"
     body = base64.b64decode(message["body"])
     assert b"unmistakable" not in raw + body
-    assert json.loads(body)[0] == ledger.accepted(root)
+    assert json.loads(body)[0] == inbox.list_accepted(root)
     client.delete("enrich")
 
 

@@ -19,7 +19,7 @@ from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.settings import load as settings
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.stages.pack import CLOSE, OPEN
 from helix.stages.route import route
 from helix.stages.trace import Trace, why_not
@@ -41,7 +41,7 @@ def f32(*values: Any) -> Any:
     return np.array(values, np.float32)
 
 
-def at(seconds: float) -> datetime:
+def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -53,11 +53,11 @@ def seeing(snap: Snapshot, *vector: float) -> Snapshot:
 
 
 def ask(snap: Snapshot, text: str, profile: AnnieProfile = ANNIE, trace: Trace | None = None, **how: Any) -> Bundle:
-    query = make_query(text, snap, SETTINGS, **{"now": at(BASE + DAY), **how})
+    query = make_query(text, snap, SETTINGS, **{"now": moment(BASE + DAY), **how})
     return recall(query, snap, profile, trace or Trace(True), NO_MODELS)
 
 
-def whys(found: Bundle) -> dict[str, Any]:
+def reasons(found: Bundle) -> dict[str, Any]:
     return {one.text: one.why for one in found.items}
 
 
@@ -118,7 +118,7 @@ def test_a_pool_fades_by_age_and_what_a_fact_brought_does_not(tmp_path: Path) ->
     days = (3, 120, 120, 0)
     given = [{"time": BASE - day * DAY} for day in days]
     snap = make_store(tmp_path, list("abcd"), given=given, mentions=[[], PRIYA, [], []])
-    query = make_query("x", snap, SETTINGS, now=at(BASE))
+    query = make_query("x", snap, SETTINGS, now=moment(BASE))
     score = f32(0.0325, 0.0325, 0.0325, 0.01)
     pool = Pool(np.arange(4, dtype=np.uint32), score, {"facts": f32(NAN, NAN, 1, NAN)}, {})
     faded = apply_decay(pool, query, snap, ANNIE.decay)
@@ -130,11 +130,11 @@ def test_a_pool_fades_by_age_and_what_a_fact_brought_does_not(tmp_path: Path) ->
 
 def test_an_item_without_a_time_is_of_when_it_came_in(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["ferry"], given=[{"time": None, "t_valid": BASE, "t_ingested": BASE}])
-    found = ask(snap, "ferry", now=at(BASE + 30 * DAY))
+    found = ask(snap, "ferry", now=moment(BASE + 30 * DAY))
     assert found.items[0].why["decay"] == pytest.approx(0.5, abs=1e-5)
 
 
-def test_what_is_evergreen(tmp_path: Path) -> None:
+def test_persons_places_and_relationships_are_evergreen(tmp_path: Path) -> None:
     texts = ["names another", "names herself", "names a file", "states a fact", "states one of a service", "a place"]
     ana = ("person", "ana", "Ana")
     mentions = [PRIYA, [ana], [("path", "a.py", "a.py")], [ana], [], [("place", "goa", "Goa")]]
@@ -154,13 +154,13 @@ def test_the_look_back_is_168_hours_where_there_is_one(tmp_path: Path) -> None:
     given = [{"time": BASE - hour * 3600} for hour in hours]
     facts = [[{"subject": "priya", "relation": "likes", "object_": "tea"}], [], []]
     snap = make_store(tmp_path, ["priya old ferry", "ferry week", "ferry new"], given=given, facts=facts)
-    assert {one.text for one in ask(snap, "Priya ferry", now=at(BASE)).items} == {
+    assert {one.text for one in ask(snap, "Priya ferry", now=moment(BASE)).items} == {
         "priya old ferry",
         "ferry week",
         "ferry new",
     }
     week, trace = replace(ANNIE, look_back=168), Trace(True)
-    found = ask(snap, "Priya ferry", week, trace, now=at(BASE))
+    found = ask(snap, "Priya ferry", week, trace, now=moment(BASE))
     assert {one.text for one in found.items} == {"ferry week", "ferry new"}
     old = f"{snap.lexical.key[0]:016x}"
     assert why_not(old, 0, trace, found.items, found.packed) == "route: 169 hours old, and the look-back is 168"
@@ -172,7 +172,7 @@ def test_the_look_back_keeps_the_other_filters(tmp_path: Path) -> None:
     given = [{"time": BASE, "project": "p"}, {"time": BASE, "project": "q"}, {"time": BASE, "project": "p"}]
     snap = make_store(tmp_path, ["ferry one", "ferry two", "ferry gone"], given=given, deleted={0: [2]})
     week = replace(ANNIE, look_back=168)
-    assert [one.text for one in ask(snap, "ferry", week, now=at(BASE), project="p").items] == ["ferry one"]
+    assert [one.text for one in ask(snap, "ferry", week, now=moment(BASE), project="p").items] == ["ferry one"]
 
 
 # ------------------------------------------------------------ facts
@@ -195,13 +195,13 @@ def test_facts_that_hold_of_whom_the_question_names(tmp_path: Path) -> None:
     facts[0][0]["functional"] = False
     given: list[dict[str, Any]] = [{}] * 8 + [{"project": "q"}]
     snap = make_store(tmp_path, [name for name, *_ in said], facts=facts, given=given, deleted={0: [7]})
-    query = make_query("and priya?", snap, SETTINGS, now=at(BASE + DAY), project="p")
+    query = make_query("and priya?", snap, SETTINGS, now=moment(BASE + DAY), project="p")
     rows = snap.facts.columns.row[find_facts(query, snap, route(query, None, snap))]
     assert rows.tolist() == [1, 4, 0]  # .9, .7, .6: one fact an item, its surest
     found = ask(snap, "and priya?", project="p")
     assert [one.why["facts"] for one in found.items] == [1, 2, 3]
     # Before the move the first home held.
-    early = make_query("and priya?", snap, SETTINGS, now=at(BASE + 200), project="p")
+    early = make_query("and priya?", snap, SETTINGS, now=moment(BASE + 200), project="p")
     homes = find_facts(early, snap, route(early, None, snap))
     assert snap.facts.columns.row[homes].tolist() == [1, 3, 0]
 
@@ -214,7 +214,7 @@ def test_a_fact_comes_as_a_statement_where_no_words_found_it(tmp_path: Path) -> 
     snap = fact_store(tmp_path, items)
     found = ask(snap, "ana")
     assert set(bullets(found)) == {"- ana lives in Oslo", '- Omar said: "Omar said hello to Ana"'}
-    assert whys(found)["I moved there last year"]["fact"] == "ana lives in Oslo"
+    assert reasons(found)["I moved there last year"]["fact"] == "ana lives in Oslo"
     plain = fact_store(tmp_path / "plain", items, plain=[0])
     assert set(bullets(ask(plain, "ana"))) == {
         '- Ana said: "I moved there last year"',
@@ -226,7 +226,7 @@ def test_a_fact_is_of_now(tmp_path: Path) -> None:
     facts = [[{"subject": "ana", "relation": "lives_in", "object_": "oslo"}], []]
     given = [{"time": BASE - 365 * DAY}, {"time": BASE - 365 * DAY}]
     snap = make_store(tmp_path, ["Ana has a flat", "Ana has a boat"], facts=facts, given=given)
-    found = whys(ask(snap, "ana", now=at(BASE)))
+    found = reasons(ask(snap, "ana", now=moment(BASE)))
     assert found["Ana has a flat"]["decay"] == 1
     assert found["Ana has a boat"]["decay"] < 0.001
 
@@ -303,7 +303,7 @@ def test_a_briefing_has_at_most_2000_characters_and_the_budget() -> None:
     assert briefing(lines, 2000, 20, count) == briefing([], 2000, 2000, count) == ("", 0, [])
 
 
-def test_what_the_briefing_has_no_room_for_is_said(tmp_path: Path) -> None:
+def test_the_trace_names_items_without_room_in_the_briefing(tmp_path: Path) -> None:
     snap = make_store(tmp_path, [f"ferry {i} {'w' * 150}" for i in range(5)])
     trace = Trace(True)
     found = ask(snap, "ferry", trace=trace, budget=120)
@@ -337,7 +337,7 @@ def vacation(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     return root
 
 
-def test_what_did_i_tell_priya_about_vacation(vacation: Path) -> None:
+def test_the_vacation_question_of_the_sample(vacation: Path) -> None:
     found = Memory(vacation).recall(
         "What did I tell Priya about vacation?", profile="annie", project="trip", now="2026-02-13T09:00:00Z"
     )
@@ -359,7 +359,7 @@ def test_what_did_i_tell_priya_about_vacation(vacation: Path) -> None:
     assert not found.degraded
 
 
-def test_what_is_known_of_priya_comes_in_where_no_project_is_named(vacation: Path) -> None:
+def test_facts_of_all_projects_count_without_a_project_filter(vacation: Path) -> None:
     found = Memory(vacation).recall(
         "What did I tell Priya about vacation?", profile="annie", now="2026-02-13T09:00:00Z"
     )
@@ -372,11 +372,11 @@ def test_what_is_known_of_priya_comes_in_where_no_project_is_named(vacation: Pat
 
 
 def test_the_same_question_gives_the_same_bytes(vacation: Path) -> None:
-    def once() -> Bundle:
+    def recall_once() -> Bundle:
         found = Memory(vacation).recall("What about Priya?", profile="annie", now="2026-02-13", explain=True)
         return replace(found, ms={}, trace=None)
 
-    assert once() == once()
+    assert recall_once() == recall_once()
 
 
 def test_without_an_encoder_words_and_facts_answer(vacation: Path) -> None:
@@ -411,11 +411,11 @@ def test_an_empty_store_and_an_empty_answer(tmp_path: Path) -> None:
     assert (nothing.items, nothing.context) == ((), "")
 
 
-def test_what_a_reader_may_not_see_is_in_no_list(tmp_path: Path) -> None:
+def test_hidden_items_are_in_no_list(tmp_path: Path) -> None:
     facts = [[], [{"subject": "ana", "relation": "likes", "object_": "secret"}]]
     make_store(tmp_path, ["Ana has a boat", "Ana has a secret"], facts=facts, given=[{}, {"acl": ["bo"]}])
     memory = Memory(tmp_path, SETTINGS)
-    asked = {"profile": "annie", "now": at(BASE + DAY)}
+    asked = {"profile": "annie", "now": moment(BASE + DAY)}
     assert [one.text for one in memory.recall("ana", **asked).items] == ["Ana has a boat"]
     assert len(memory.recall("ana", principal="bo", **asked).items) == 2
 
@@ -444,7 +444,7 @@ def test_the_profile_says_every_number() -> None:
 
 
 def test_ids_are_the_tie_rule(tmp_path: Path) -> None:
-    given = [{"id": digest(name), "time": BASE} for name in "abcde"]
+    given = [{"id": hash_parts(name), "time": BASE} for name in "abcde"]
     snap = make_store(tmp_path, ["ferry"] * 5, given=given)
     trace = Trace(True)
     ask(snap, "ferry", replace(ANNIE, mmr=replace(ANNIE.mmr, lambda_=1.0)), trace)

@@ -35,9 +35,8 @@ from helix.recipes.engram_retention import FEATURES, KIND, Perceptron, build_fea
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.snapshot import writer
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import Event
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger.access_events import AccessEvent
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.pack import CLOSE, OPEN
 from helix.stages.trace import Trace, why_not
@@ -82,7 +81,7 @@ def ask(
     return recall(query, snap, profile, trace or Trace(True), models)
 
 
-def why(found: Bundle) -> dict[str, Mapping[str, Any]]:
+def reasons(found: Bundle) -> dict[str, Mapping[str, Any]]:
     return {item.text: item.why for item in found.items}
 
 
@@ -110,7 +109,7 @@ def test_weights_of_each_intent(said: str, weights: tuple[float, ...], tmp_path:
     assert tuple(ENGRAM.intents[said][channel] for channel in ("dense", "bm25", "graph")) == weights
     snap = seeing(make_store(tmp_path, ["walnut loaf"], [[1, 0]]), [1, 0])
     alone = replace(QUIET, hopfield=replace(QUIET.hopfield, weight=0.0))
-    entry = why(ask(snap, f"{said} walnut", alone))["walnut loaf"]
+    entry = reasons(ask(snap, f"{said} walnut", alone))["walnut loaf"]
     assert (entry["dense"], entry["bm25"]) == (1, 1)  # and whatever the walk says of what it starts from
     held = weights[2] / 61 if entry["graph"] == 1 else 0
     assert entry["rrf"] == pytest.approx((weights[0] + weights[1]) / 61 + held, abs=1e-6)
@@ -183,10 +182,10 @@ def test_an_item_of_the_day_asked_for_counts_twice(tmp_path: Path) -> None:
     moments = (BASE - 30 * DAY, BASE + 3 * DAY)  # the 15th of October and the 17th of November 2023
     given = [{"time": moment, "type": "code"} for moment in moments]
     snap = seeing(make_store(tmp_path, ["walnut one", "walnut two"], [[1, 0], [0.9, 0.1]], given), [1, 0])
-    found = why(ask(snap, "the walnut of 2023-11-17", now=datetime(2023, 12, 1, tzinfo=UTC)))
+    found = reasons(ask(snap, "the walnut of 2023-11-17", now=datetime(2023, 12, 1, tzinfo=UTC)))
     assert (found["walnut two"]["date"], found["walnut one"]["date"]) == (2.0, 1.0)
     assert next(iter(found)) == "walnut two"
-    none = why(ask(snap, "the walnut", now=datetime(2023, 12, 1, tzinfo=UTC)))
+    none = reasons(ask(snap, "the walnut", now=datetime(2023, 12, 1, tzinfo=UTC)))
     assert {entry["date"] for entry in none.values()} == {1.0}
     assert next(iter(none)) == "walnut one"
 
@@ -211,13 +210,15 @@ def test_only_episodes_fade_from_their_last_access(tmp_path: Path) -> None:
     make_store(tmp_path, texts, np.eye(3), given)
     year = ENGRAM.decay.half_life
     now = datetime.fromtimestamp(BASE + year * DAY, UTC)
-    found = why(ask(Snapshot.open(tmp_path), "walnut", now=now))
+    found = reasons(ask(Snapshot.open(tmp_path), "walnut", now=now))
     assert found["walnut one"]["decay"] == pytest.approx(0.5, abs=1e-3)
     assert found["walnut two"]["decay"] == 1.0
     assert found["walnut old"]["decay"] == 0.5
-    events.append(tmp_path, [Event(f"{Snapshot.open(tmp_path).columns.key[2]:016x}", "used", BASE + year * DAY / 2)])
+    access_events.append_events(
+        tmp_path, [AccessEvent(f"{Snapshot.open(tmp_path).columns.key[2]:016x}", "used", BASE + year * DAY / 2)]
+    )
     touch(tmp_path, SETTINGS)
-    found = why(ask(Snapshot.open(tmp_path), "walnut", now=now))
+    found = reasons(ask(Snapshot.open(tmp_path), "walnut", now=now))
     assert found["walnut old"]["decay"] == pytest.approx(math.exp(-0.3465), abs=1e-3)
 
 
@@ -226,9 +227,9 @@ def test_accesses_by_the_natural_logarithm(tmp_path: Path) -> None:
     assert found == pytest.approx([1.0, 1.0693147, 1.2302585])
     snap = make_store(tmp_path, ["walnut one", "walnut two"])
     second = f"{snap.columns.key[1]:016x}"
-    events.append(tmp_path, [Event(second, "used", BASE)] * 9)
+    access_events.append_events(tmp_path, [AccessEvent(second, "used", BASE)] * 9)
     touch(tmp_path, SETTINGS)
-    signals = why(ask(Snapshot.open(tmp_path), "walnut"))
+    signals = reasons(ask(Snapshot.open(tmp_path), "walnut"))
     assert signals["walnut two"]["access"] == pytest.approx(1 + 0.1 * math.log(10), abs=1e-6)
     assert signals["walnut one"]["access"] == 1.0
 
@@ -253,11 +254,11 @@ def test_the_association_is_a_list_of_its_own(tmp_path: Path) -> None:
     few = replace(QUIET, retrieve=replace(QUIET.retrieve, dense=3, hopfield=1))
     one = replace(few, hopfield=replace(QUIET.hopfield, neighbours=3, beta=0.0, weight=0.5))
     # Without β all three weigh the same: their mean is (.8, .434), nearest to the second.
-    places = {text: entry["hopfield"] for text, entry in why(ask(snap, "nothing", one)).items()}
+    places = {text: entry["hopfield"] for text, entry in reasons(ask(snap, "nothing", one)).items()}
     assert (places.pop("b b"), set(places.values())) == (1, {None})
-    off = why(ask(snap, "nothing", replace(one, hopfield=replace(one.hopfield, weight=0.0))))
+    off = reasons(ask(snap, "nothing", replace(one, hopfield=replace(one.hopfield, weight=0.0))))
     assert "hopfield" not in off["b b"]
-    on = why(ask(snap, "nothing", one))
+    on = reasons(ask(snap, "nothing", one))
     assert on["b b"]["rrf"] - off["b b"]["rrf"] == pytest.approx(0.5 / 61, abs=1e-6)
 
 
@@ -334,27 +335,27 @@ def test_the_forward_pass_by_hand() -> None:
     assert predict(MODEL._replace(scale=f32(*[1e-20] * 10)), x).tolist() == pytest.approx([1, 0.5], abs=1e-6)
 
 
-def published(root: Path, model: Perceptron) -> Snapshot:
+def publish_model(root: Path, model: Perceptron) -> Snapshot:
     """The next generation with this model."""
-    with writer.lock(root, 1.0) as held:
-        name, manifest = ledger.current(root)
+    with writer.acquire_lock(root, 1.0) as held:
+        name, manifest = inbox.load_current(root)
         assert manifest is not None
         index = writer.write_index(root, KIND, {"retention.npz": dump(model)}, {})
-        writer.publish(held, writer.following(held, name, manifest, indexes=(*manifest.indexes, index)))
+        writer.publish_generation(held, writer.build_next(held, name, manifest, indexes=(*manifest.indexes, index)))
     return Snapshot.open(root)
 
 
 def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path) -> None:
     snap = seeing(make_store(tmp_path, ["walnut one", "walnut two"], [[1, 0], [0, 1]]), [1, 0])
     trace = Trace(True)
-    without = why(ask(snap, "walnut", trace=trace))
+    without = reasons(ask(snap, "walnut", trace=trace))
     assert "retention" not in without["walnut one"]
     (said,) = [stage for stage in trace.stages if stage["stage"] == "retention"]
     assert "no model was trained" in said["off"]
 
-    snap = seeing(published(tmp_path, MODEL), [1, 0])
+    snap = seeing(publish_model(tmp_path, MODEL), [1, 0])
     trace = Trace(True)
-    with_it = why(ask(snap, "walnut", trace=trace))
+    with_it = reasons(ask(snap, "walnut", trace=trace))
     # One: cosine 1, retention .977 after a day: the logit is 2 + 0 − 1. Two: cosine 0, the logit −1.
     assert with_it["walnut one"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(-1)) - 0.5), abs=5e-3)
     assert with_it["walnut two"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(1)) - 0.5), abs=5e-3)
@@ -362,7 +363,7 @@ def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path)
 
     del snap.files.__dict__["encoder"]  # no encoder: no cosine
     trace = Trace(True)
-    assert "retention" not in why(ask(snap, "walnut", trace=trace))["walnut one"]
+    assert "retention" not in reasons(ask(snap, "walnut", trace=trace))["walnut one"]
     assert any("without an encoder" in stage.get("off", "") for stage in trace.stages)
 
 
@@ -394,12 +395,12 @@ def test_a_cross_encoder_reads_the_best_and_sets_a_minimum(tmp_path: Path) -> No
     assert [item.why["cross"] for item in found.items] == pytest.approx([0.95, 0.6])
     rows = {text: row for row, text in enumerate(texts)}
 
-    def said(text: str) -> str:
+    def explain(text: str) -> str:
         identity = f"{snap.columns.key[rows[text]]:016x}"
         return why_not(identity, rows[text], trace, found.items, found.packed)
 
-    assert "gives it 0.290, the minimum is 0.3" in said(order[0])
-    assert "below the best 20" in said(order[22])
+    assert "gives it 0.290, the minimum is 0.3" in explain(order[0])
+    assert "below the best 20" in explain(order[22])
     # Of no minimum nothing falls out; without a cross-encoder neither.
     lax = replace(cross, cross=replace(cross.cross, minimum=0.0))
     assert len(ask(snap, "walnut", lax, judge(scores, read), k=25).items) == 25
@@ -456,14 +457,14 @@ FLIGHTS = {
 def test_the_walk_is_a_channel_ranked_by_mass(tmp_path: Path) -> None:
     snap = seeing(make_store(tmp_path, **FLIGHTS), [1, 0, 0])
     near = replace(PLAIN, retrieve=replace(PLAIN.retrieve, dense=1, hopfield=1))
-    found = why(ask(snap, "walnut", near))
+    found = reasons(ask(snap, "walnut", near))
     assert found["saffron"]["graph"] is not None  # over Ana alone
     assert found["saffron"]["dense"] is None
     assert found["saffron"]["bm25"] is None
     assert found["saffron"]["rrf"] == pytest.approx(1 / (60 + found["saffron"]["graph"]), abs=1e-6)
     assert "parsley" not in found
     mute = {name: {**weights, "graph": 0.0} for name, weights in near.intents.items()}
-    assert why(ask(snap, "walnut", replace(near, intents=mute)))["saffron"]["rrf"] == 0
+    assert reasons(ask(snap, "walnut", replace(near, intents=mute)))["saffron"]["rrf"] == 0
 
 
 def test_the_walk_ranks_by_mass_and_leaves_out_what_has_none(tmp_path: Path) -> None:
@@ -473,7 +474,7 @@ def test_the_walk_ranks_by_mass_and_leaves_out_what_has_none(tmp_path: Path) -> 
     texts = ["walnut loaf", "saffron", "parsley", "thyme"]
     snap = seeing(make_store(tmp_path, texts, np.eye(4), given, mentions), [1, 0.2, 0.2, 0.1])
     one = replace(PLAIN, graph=replace(PLAIN.graph, seeds=1))
-    found = why(ask(snap, "walnut", one))
+    found = reasons(ask(snap, "walnut", one))
     places = {text: entry["graph"] for text, entry in found.items()}
     assert places["parsley"] < places["saffron"]  # two ways lead there, one to the other
     assert places["thyme"] is None
@@ -484,7 +485,7 @@ def test_the_walk_ranks_by_mass_and_leaves_out_what_has_none(tmp_path: Path) -> 
 def test_no_channel_brings_what_a_filter_or_a_deletion_leaves_out(how: dict[str, str], tmp_path: Path) -> None:
     deleted = {} if how else {0: [2]}
     snap = seeing(make_store(tmp_path, **FLIGHTS, deleted=deleted), [0.6, 0.5, 0.6])
-    found = set(why(ask(snap, "walnut saffron", **how)))
+    found = set(reasons(ask(snap, "walnut saffron", **how)))
     assert found == ({"walnut loaf"} if how else {"walnut loaf", "parsley"})
 
 
@@ -494,7 +495,7 @@ def test_no_channel_brings_what_a_filter_or_a_deletion_leaves_out(how: dict[str,
 def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     from helix.snapshot import paths
 
-    paths.create(tmp_path / "empty")
+    paths.create_folders(tmp_path / "empty")
     found = ask(Snapshot.open(tmp_path / "empty"), "why walnut")
     assert (found.items, found.context, found.tokens) == ((), "", 0)
     none = ask(make_store(tmp_path / "s", ["parsley"]), "walnut")

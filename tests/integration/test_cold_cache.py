@@ -16,10 +16,10 @@ import pytest
 
 from helix.sdk.memory import Memory
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.columns import Columns
-from helix.snapshot.writer import following, lock, publish
+from helix.snapshot.segment.columns import SnapshotColumns
+from helix.snapshot.writer import acquire_lock, build_next, publish_generation
 from tests.support.tiny import make_store, memory_of
 
 SIZE = 10_000
@@ -32,7 +32,7 @@ FILES = 20
 # A process of its own: nothing of an earlier test is in a cache. The audit hook sees every file that is opened.
 FIRST = """
 import json, sys
-from helix.memory import Memory
+from helix.sdk.memory import Memory
 from helix.recipes.registry import recipe
 from helix.settings import Settings
 recipe("helix")
@@ -51,10 +51,10 @@ def lazy(kind: type) -> set[str]:
     return {name for name, value in vars(kind).items() if isinstance(value, cached_property)}
 
 
-def computed(snapshot: Snapshot) -> set[str]:
+def count_computed(snapshot: Snapshot) -> set[str]:
     """What of it has been computed."""
     own = {f"snapshot.{name}" for name in lazy(Snapshot) & vars(snapshot).keys()}
-    return own | {f"columns.{name}" for name in lazy(Columns) & vars(snapshot.columns).keys()}
+    return own | {f"columns.{name}" for name in lazy(SnapshotColumns) & vars(snapshot.columns).keys()}
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +94,9 @@ def test_a_warm_store_leaves_nothing_for_the_first_question(root: Path, given: d
     """Switch: a name taken out of `Snapshot.warm`."""
     memory = memory_of(root, vector)
     memory.snapshot.warm()
-    warm = computed(memory.snapshot)
+    warm = count_computed(memory.snapshot)
     assert memory.recall("what does word7 say of word12 and name5?", **given).items
-    assert computed(memory.snapshot) - warm == set()
+    assert count_computed(memory.snapshot) - warm == set()
 
 
 def test_a_new_generation_is_warm_before_it_answers(root: Path, tmp_path: Path) -> None:
@@ -104,15 +104,15 @@ def test_a_new_generation_is_warm_before_it_answers(root: Path, tmp_path: Path) 
     shutil.copytree(root, tmp_path / "store")
     memory = memory_of(tmp_path / "store", vector)
     memory.recall("what does word7 say?")
-    with lock(memory.root, 1.0) as held:
-        name, manifest = ledger.current(memory.root)
+    with acquire_lock(memory.root, 1.0) as held:
+        name, manifest = inbox.load_current(memory.root)
         assert manifest is not None
-        publish(held, following(held, name, manifest, counts=manifest.counts))
+        publish_generation(held, build_next(held, name, manifest, counts=manifest.counts))
     assert memory.refresh()
-    warm = computed(memory.snapshot)
+    warm = count_computed(memory.snapshot)
     assert memory.snapshot.generation == 2
     assert memory.recall("what does word7 say of word12 and name5?").items
-    assert computed(memory.snapshot) - warm == set()
+    assert count_computed(memory.snapshot) - warm == set()
 
 
 def test_the_first_question_opens_no_file_of_the_store(sample_store: Path) -> None:
@@ -142,6 +142,6 @@ def test_ten_thousand_items_answer_at_once(root: Path) -> None:
 
 def test_an_empty_store_is_warm_at_once(tmp_path: Path) -> None:
     """It answers, and says that there is nothing."""
-    paths.create(tmp_path / "none")
+    paths.create_folders(tmp_path / "none")
     memory = Memory(tmp_path / "none")
     assert memory.recall("what did I tell Priya about vacation?").items == ()

@@ -20,9 +20,8 @@ from helix.enrich.facts import MAX_FACTS
 from helix.sdk.memory import Memory
 from helix.sdk.open import open as open_store
 from helix.settings import load
-from helix.snapshot.segment.batch import Rows
-from helix.snapshot.segment.batch import load as load_rows
-from helix.snapshot.verify import verify
+from helix.snapshot.segment.batch import RowBatch, load_rows
+from helix.snapshot.verify import verify_store
 from helix.text.entities import MAX_ENTITIES
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept_source
@@ -226,7 +225,7 @@ class Taken(NamedTuple):
     seconds: float  # of CPU from reading to the part, without the encoder's
     size: int  # bytes
     turns: int
-    rows: Rows
+    rows: RowBatch
 
 
 class Store(NamedTuple):
@@ -251,7 +250,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
         lines = (json.dumps({"project": name, "ts": SAID, **turn}) + "\n" for turn in own)
         (logs / f"{name}.jsonl").write_text("".join(lines))
     spent: dict[str, float] = {}
-    rows: dict[str, Rows] = {}
+    rows: dict[str, RowBatch] = {}
     embedding: list[float] = []
     enrich, passages = pipelines.embedded.ingest.try_enrich, Encoder.passages
 
@@ -291,7 +290,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
 def test_nothing_is_refused(store: Store) -> None:
     assert store.report.refused == []
     assert store.report.dead == 0
-    assert verify(store.memory.root).problems == ()
+    assert verify_store(store.memory.root).problems == ()
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -302,7 +301,7 @@ def test_no_log_takes_much_longer_than_an_ordinary_one(store: Store, name: str) 
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_what_is_kept_of_it_is_bounded(store: Store, name: str) -> None:
+def test_stored_text_is_bounded(store: Store, name: str) -> None:
     log = store.taken[name]
     rows, items = log.rows, log.rows.items.to_pydict()
     characters = sum(map(len, items["text"]))

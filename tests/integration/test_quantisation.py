@@ -17,7 +17,7 @@ from helix.ranking.topk import sort_rows
 from helix.settings import Settings
 from helix.snapshot.index import dense
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.arrays import quantise
+from helix.snapshot.segment.arrays import quantise_vectors
 from helix.stages.dense import search_dense
 from helix.types import F32, Plan
 from tests.conftest import SAMPLE
@@ -128,7 +128,7 @@ def snapshot(vectors: Vectors, tmp_path_factory: pytest.TempPathFactory) -> Snap
     return make_store(tmp_path_factory.mktemp("int8"), vectors[0], vectors[1])
 
 
-def kept(snapshot: Snapshot, vectors: Vectors) -> tuple[float, float]:
+def count_retained(snapshot: Snapshot, vectors: Vectors) -> tuple[float, float]:
     """Mean recall@10 of the dense leg against the exact vectors, and how far a score is off at most."""
     _, passages, questions = vectors
     shares, drift = [], 0.0
@@ -141,18 +141,18 @@ def kept(snapshot: Snapshot, vectors: Vectors) -> tuple[float, float]:
 
 
 def faithful(snapshot: Snapshot, vectors: Vectors) -> bool:
-    recall, drift = kept(snapshot, vectors)
+    recall, drift = count_retained(snapshot, vectors)
     return recall >= LEAST and drift <= MOST
 
 
 def coarser(levels: int) -> Callable[[F32], Codes]:
     """A quantiser of fewer levels a sign, in the same codes."""
 
-    def quantised(vectors: F32) -> Codes:
-        codes, scale = quantise(vectors)
+    def quantise_rows(vectors: F32) -> Codes:
+        codes, scale = quantise_vectors(vectors)
         return np.rint(codes * (levels / 127)).astype(np.int8), scale * np.float32(127 / levels)
 
-    return quantised
+    return quantise_rows
 
 
 def one_scale(vectors: F32) -> Codes:
@@ -187,7 +187,7 @@ def test_scores_are_of_the_codes_whatever_the_index_holds(
     texts, passages, questions = vectors
     snapshot = make_store(tmp_path / "store", texts, passages)
     (block,) = snapshot.vectors.blocks
-    params = dense.build(block.codes, block.scale, tmp_path / "index", tier=tier)
+    params = dense.build_dense(block.codes, block.scale, tmp_path / "index", tier=tier)
     assert snapshot.manifest is not None
     snapshot.files.dense[snapshot.manifest.segments[0].id] = dense.open_dense(tmp_path / "index", params)
     assert snapshot.vectors.blocks[0].dense is not None

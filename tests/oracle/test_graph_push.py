@@ -17,7 +17,7 @@ import pytest
 
 from helix.recipes.load_profile import load
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import collect_mass, push, seed, view_graph, walk
 from helix.stages.route import route
@@ -41,11 +41,11 @@ def person(name: str) -> tuple[str, str, str]:
 
 
 def key(name: str) -> int:
-    return int(digest("person", name), 16)
+    return int(hash_parts("person", name), 16)
 
 
 def item_key(i: int, session: str) -> int:
-    return int(digest("tiny", session, f"t{i}", "0"), 16)
+    return int(hash_parts("tiny", session, f"t{i}", "0"), 16)
 
 
 def ask(snap: Snapshot, *entities: str, **filters: Any) -> Query:
@@ -189,7 +189,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     return World(tmp_path / "store", request.param)
 
 
-def pushed(world: World, **bounds: Any) -> Any:
+def push_naively(world: World, **bounds: Any) -> Any:
     query, plan = world.query()
     pool = pool_of(world.snap, *world.pool)
     graph = replace(world.graph, **bounds)
@@ -198,10 +198,10 @@ def pushed(world: World, **bounds: Any) -> Any:
     return push(start, seen, graph), start
 
 
-def named(world: World, state: Any) -> dict[Any, tuple[float, float]]:
+def named_hub(world: World, state: Any) -> dict[Any, tuple[float, float]]:
     """(estimate, residual) by node."""
     snap = world.snap
-    sessions = {int(digest("tiny", name), 16): name for name in set(world.session)}
+    sessions = {int(hash_parts("tiny", name), 16): name for name in set(world.session)}
     nodes: dict[int, Any] = {row: ("item", row) for row in range(world.n)}
     nodes |= {snap.graph.nodes.sessions + code: ("session", sessions[int(k)]) for code, k in enumerate(snap.sessions)}
     nodes |= {number_of(snap, name): ("entity", name) for name in NAMES}
@@ -215,9 +215,9 @@ def number_of(snap: Snapshot, name: str) -> int:
 
 
 def test_to_the_end_a_push_is_pagerank(world: World) -> None:
-    state, start = pushed(world)
+    state, start = push_naively(world)
     exact, own = world.pagerank()
-    found = named(world, state)
+    found = named_hub(world, state)
     assert sum(p for p, _ in found.values()) == pytest.approx(1, abs=1e-6)
     assert {node: p for node, (p, _) in found.items() if p > 1e-9} == pytest.approx(
         {node: p for node, p in exact.items() if p > 1e-9}, abs=1e-7
@@ -239,8 +239,8 @@ def test_at_every_hop_the_mass_is_one_and_no_estimate_too_high(world: World, eps
     exact, _ = world.pagerank()
     before = -1.0
     for hops in range(6):
-        state, _ = pushed(world, hops=hops, epsilon=epsilon)
-        found = named(world, state)
+        state, _ = push_naively(world, hops=hops, epsilon=epsilon)
+        found = named_hub(world, state)
         assert sum(p + r for p, r in found.values()) == pytest.approx(1, abs=1e-9)
         assert all(p + ALPHA * r <= exact[node] + 1e-9 for node, (p, r) in found.items())
         missing = sum(exact[node] - found.get(node, (0, 0))[0] for node in exact)
@@ -252,11 +252,11 @@ def test_at_every_hop_the_mass_is_one_and_no_estimate_too_high(world: World, eps
 
 def test_an_epsilon_bounds_the_edges_read(world: World) -> None:
     for epsilon in (0.1, 0.01, 0.001):
-        state, _ = pushed(world, epsilon=epsilon)
+        state, _ = push_naively(world, epsilon=epsilon)
         assert state.edges <= 1 / (ALPHA * epsilon)
-        last, _ = pushed(world, epsilon=epsilon, hops=10**6)
+        last, _ = push_naively(world, epsilon=epsilon, hops=10**6)
         assert last.edges == state.edges  # nothing is left to push
-    assert pushed(world, epsilon=1.0)[0].edges == 0
+    assert push_naively(world, epsilon=1.0)[0].edges == 0
 
 
 # ------------------------------------------------------------ by hand
@@ -270,7 +270,7 @@ def pushed_from(snap: Snapshot, pool: Candidates, query: Query, **bounds: Any) -
     return state
 
 
-def shared(folder: Path, *names: Sequence[str], **more: Any) -> Snapshot:
+def shared_store(folder: Path, *names: Sequence[str], **more: Any) -> Snapshot:
     """Items of their own sessions, each with the people it names."""
     sessions = [chr(ord("a") + i) for i in range(len(names))]
     given = more.pop("given", lone(*sessions))
@@ -286,7 +286,7 @@ def shared(folder: Path, *names: Sequence[str], **more: Any) -> Snapshot:
 
 def test_three_nodes_by_hand(tmp_path: Path) -> None:
     # a – ana – b; each keeps half of what it pushes
-    snap = shared(tmp_path, ["ana"], ["ana"])
+    snap = shared_store(tmp_path, ["ana"], ["ana"])
     pool, query = pool_of(snap, 0), ask(snap)
     by_hops = []
     for hops in range(4):
@@ -305,7 +305,7 @@ def test_three_nodes_by_hand(tmp_path: Path) -> None:
 
 def test_weights_share_out_what_is_pushed(tmp_path: Path) -> None:
     # a, b, c in a session: a leads to b by `next`, to all three by the session
-    snap = shared(tmp_path, [], [], [], given=lone("s", "s", "s"))
+    snap = shared_store(tmp_path, [], [], [], given=lone("s", "s", "s"))
     weights = {"next": 3.0, "session": 1.0, "reply": 0.0, "same": 0.0, "fact": 0.0}
     found = mass_of(snap, [0], graph=replace(GRAPH, edges=weights, hops=1))
     assert found == pytest.approx({1: ALPHA * 0.5 * 3 / 4})
@@ -316,7 +316,7 @@ def test_weights_share_out_what_is_pushed(tmp_path: Path) -> None:
 
 
 def test_a_seed_that_leads_nowhere_hands_back_what_it_cannot_push(tmp_path: Path) -> None:
-    snap = shared(tmp_path, [], ["ana"], ["ana"])
+    snap = shared_store(tmp_path, [], ["ana"], ["ana"])
     assert mass_of(snap, [0]) == {}  # what it gives itself says nothing
     query, pool = ask(snap), pool_of(snap, 0, 1)
     state = pushed_from(snap, pool, query)
@@ -326,10 +326,10 @@ def test_a_seed_that_leads_nowhere_hands_back_what_it_cannot_push(tmp_path: Path
 
 def test_a_fact_joins_two_entities_in_either_direction(tmp_path: Path) -> None:
     facts = [[], [{"subject": "ana", "relation": "spouse", "object_": "bo"}], [], [], []]
-    snap = shared(tmp_path, [], ["ana"], ["ana"], ["bo"], ["bo"], facts=facts)
+    snap = shared_store(tmp_path, [], ["ana"], ["ana"], ["bo"], ["bo"], facts=facts)
     assert set(mass_of(snap, [0], "ana")) == {1, 2, 3, 4}
     assert set(mass_of(snap, [0], "bo")) == {1, 2, 3, 4}
-    without = shared(tmp_path / "without", [], ["ana"], ["ana"], ["bo"], ["bo"])
+    without = shared_store(tmp_path / "without", [], ["ana"], ["ana"], ["bo"], ["bo"])
     assert set(mass_of(without, [0], "ana")) == {1, 2}
 
 
@@ -341,7 +341,7 @@ def test_of_many_facts_the_surest_carry(tmp_path: Path) -> None:
         for i, p in enumerate(others)
     ]
     names = [[], ["ana", *others], others]
-    snap = shared(tmp_path, *names, facts=[*facts, []])
+    snap = shared_store(tmp_path, *names, facts=[*facts, []])
     query, pool = ask(snap, "ana"), pool_of(snap, 0)
     state = pushed_from(snap, pool, query, hops=1)
     people = set(state.nodes.number.tolist()) & {number_of(snap, name) for name in ("ana", *others)}
@@ -352,10 +352,10 @@ def test_of_many_facts_the_surest_carry(tmp_path: Path) -> None:
 
 
 def test_hubs_carry_nothing_and_what_is_no_hub_does(tmp_path: Path) -> None:
-    snap = shared(tmp_path, *[["ana"]] * 4)
+    snap = shared_store(tmp_path, *[["ana"]] * 4)
     assert set(mass_of(snap, [0], graph=replace(GRAPH, entity_df=4))) == {0, 1, 2, 3}
     assert mass_of(snap, [0], graph=replace(GRAPH, entity_df=3)) == {}
-    talk = shared(tmp_path / "talk", *[[]] * 4, given=[{"session": "s"}] * 4)
+    talk = shared_store(tmp_path / "talk", *[[]] * 4, given=[{"session": "s"}] * 4)
     weights = {**GRAPH.edges, "next": 0.0}
     assert set(mass_of(talk, [0], graph=replace(GRAPH, edges=weights, session_size=4))) == {0, 1, 2, 3}
     assert mass_of(talk, [0], graph=replace(GRAPH, edges=weights, session_size=3)) == {}
@@ -364,7 +364,7 @@ def test_hubs_carry_nothing_and_what_is_no_hub_does(tmp_path: Path) -> None:
 def test_a_hub_the_question_names_stays_a_seed(tmp_path: Path) -> None:
     """It favours those of the pool that name it, leads on by its facts, and adds no items that only name it."""
     facts = [[{"subject": "ana", "relation": "spouse", "object_": "bo"}], *[[]] * 7]
-    snap = shared(tmp_path, [], [], ["ana"], ["ana"], ["ana"], ["ana"], ["bo"], ["bo"], facts=facts)
+    snap = shared_store(tmp_path, [], [], ["ana"], ["ana"], ["ana"], ["ana"], ["bo"], ["bo"], facts=facts)
     graph = replace(GRAPH, entity_df=3, seeds=1)
     found = mass_of(snap, [0, 1, 2], "ana", graph=graph)
     assert set(found) == {2, 6, 7}
@@ -390,21 +390,21 @@ def test_a_hub_of_ten_thousand_items_drags_nothing_in(tmp_path: Path) -> None:
 
 
 def test_no_further_than_hops(tmp_path: Path) -> None:
-    snap = shared(tmp_path, *[[]] * 5, given=[{"session": "s"}] * 5)
+    snap = shared_store(tmp_path, *[[]] * 5, given=[{"session": "s"}] * 5)
     for hops in range(5):
         found = mass_of(snap, [0], graph=replace(GRAPH, hops=hops, session_size=0))
         assert set(found) - {0} == set(range(1, hops + 1))
 
 
 def test_no_item_holds_more_than_the_cap(tmp_path: Path) -> None:
-    snap = shared(tmp_path, ["ana"], ["ana"], ["bo"], ["bo", "ana"])
+    snap = shared_store(tmp_path, ["ana"], ["ana"], ["bo"], ["bo", "ana"])
     free = mass_of(snap, [0])
     assert max(free.values()) > 0.05 > min(free.values())
     capped = mass_of(snap, [0], graph=replace(GRAPH, mass=0.05))
     assert capped == pytest.approx({row: min(m, 0.05) for row, m in free.items()})
 
 
-def test_what_may_not_be_searched_neither_holds_nor_carries(tmp_path: Path) -> None:
+def test_filtered_rows_neither_hold_nor_carry_mass(tmp_path: Path) -> None:
     """Item 1 is the only way from 0 to 2: as the turn between, by the entities it names, by its links, by its facts."""
     replies = [[], [(item_key(0, "a"), 0)], [(item_key(1, "b"), 0)]]
     stated = [[], [{"subject": "ana", "relation": "spouse", "object_": "bo"}], []]
@@ -418,7 +418,7 @@ def test_what_may_not_be_searched_neither_holds_nor_carries(tmp_path: Path) -> N
         reached = []
         for project in ("p", "q"):
             given = [{"session": name, "project": p} for name, p in zip(sessions, ("p", project, "p"), strict=True)]
-            snap = shared(tmp_path / f"{at}{project}", *names, given=given, **more)
+            snap = shared_store(tmp_path / f"{at}{project}", *names, given=given, **more)
             query = ask(snap, *asked, project="p")
             plan = route(query, None, snap)
             graph = replace(GRAPH, session_size=0)
@@ -436,15 +436,15 @@ def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None
     facts = [[], [{"subject": "ana", "relation": "spouse", "object_": "bo"}], [], []]
     for project, led in (("p", {2, 3}), ("q", set())):
         given = [{"session": str(i), "project": project if i == 1 else "p"} for i in range(4)]
-        snap = shared(tmp_path / project, [], ["ana"], ["bo"], ["bo"], given=given, facts=facts)
+        snap = shared_store(tmp_path / project, [], ["ana"], ["bo"], ["bo"], given=given, facts=facts)
         assert set(mass_of(snap, [0], "ana", project="p")) - {1} == led
 
 
 def test_deleted_items_count_for_nothing(tmp_path: Path) -> None:
     """Four deleted items make no hub of what two others name, and no session too large."""
     names = [["ana"]] * 6
-    whole = shared(tmp_path / "whole", ["ana"], ["ana"])
-    less = shared(tmp_path / "less", *names, deleted={0: [2, 3, 4, 5]})
+    whole = shared_store(tmp_path / "whole", ["ana"], ["ana"])
+    less = shared_store(tmp_path / "less", *names, deleted={0: [2, 3, 4, 5]})
     graph = replace(GRAPH, entity_df=3)
     assert mass_of(less, [0], graph=graph) == pytest.approx(mass_of(whole, [0], graph=graph))
 
@@ -453,7 +453,7 @@ def test_deleted_items_count_for_nothing(tmp_path: Path) -> None:
 
 
 def test_too_little_work_for_a_hop_is_done_breadth_first(tmp_path: Path) -> None:
-    snap = shared(tmp_path, ["ana"], ["ana"], ["bo"], given=lone("a", "b", "b"))
+    snap = shared_store(tmp_path, ["ana"], ["ana"], ["bo"], given=lone("a", "b", "b"))
     query = ask(snap)
     plan, pool = route(query, None, snap), pool_of(snap, 0)
 
@@ -475,7 +475,7 @@ def test_too_little_work_for_a_hop_is_done_breadth_first(tmp_path: Path) -> None
 
 
 def test_breadth_first_the_best_way_counts_and_the_best_seed_goes_first(tmp_path: Path) -> None:
-    snap = shared(tmp_path, ["ana"], ["ana", "bo"], ["bo"], given=lone("a", "b", "b"))
+    snap = shared_store(tmp_path, ["ana"], ["ana", "bo"], ["bo"], given=lone("a", "b", "b"))
     graph = replace(GRAPH, method="bfs", mass=1.0)
     seeds = [2, 0]  # 2 has 1 as its neighbour
     share = (1 / 61) / (1 / 61 + 1 / 62)
@@ -491,7 +491,7 @@ def test_breadth_first_the_best_way_counts_and_the_best_seed_goes_first(tmp_path
 
 
 def test_entities_that_are_forced_are_seeds(tmp_path: Path) -> None:
-    snap = shared(tmp_path, [], ["ana"], ["ana"])
+    snap = shared_store(tmp_path, [], ["ana"], ["ana"])
     assert mass_of(snap, [0]) == {}
     assert set(mass_of(snap, [0], "ana")) == {1, 2}
 
@@ -505,7 +505,7 @@ def test_the_same_again_byte_for_byte(world: World) -> None:
 
 
 def test_an_empty_pool_stays_empty(tmp_path: Path) -> None:
-    snap = shared(tmp_path, ["ana"])
+    snap = shared_store(tmp_path, ["ana"])
     query = ask(snap, "ana")
     found, how = walk(pool_of(snap), query, snap, route(query, None, snap), GRAPH)
     assert (len(found), how) == (0, "push")

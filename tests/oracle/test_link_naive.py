@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import digest
-from helix.snapshot.segment.columns import link
+from helix.snapshot.segment.batch import hash_parts
+from helix.snapshot.segment.columns import link_sessions
 from helix.text.cues import read_cues
 from helix.text.titles import hash_title
 from helix.text.tokenize import hash_terms, tokenise
@@ -48,7 +48,7 @@ class World:
             versions[turn] = row
             self.items.append(
                 {
-                    "id": digest(turn),
+                    "id": hash_parts(turn),
                     "turn": turn,
                     "segment": segment,
                     "local": row - bounds[segment],
@@ -105,7 +105,7 @@ def test_sessions_and_neighbours(world: World) -> None:
             after[left], before[right] = right, left
     assert snap.columns.previous.tolist() == before
     assert snap.columns.next.tolist() == after
-    keys = {session: int(digest("tiny", session), 16) for session in {item["session"] for item in world.items}}
+    keys = {session: int(hash_parts("tiny", session), 16) for session in {item["session"] for item in world.items}}
     assert snap.sessions.tolist() == sorted(keys.values())
     codes = {session: sorted(keys.values()).index(key) for session, key in keys.items()}
     assert snap.columns.session.tolist() == [codes[item["session"]] for item in world.items]
@@ -160,7 +160,7 @@ def test_titles(world: World) -> None:
     assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == wanted
 
 
-def test_who_speaks_in_a_project(world: World) -> None:
+def test_speakers_by_project(world: World) -> None:
     found: dict[int | None, set[str]] = {None: set()}
     for item in (world.items[row] for row in world.live):
         words = set((item["speaker"] or "").lower().split())
@@ -173,7 +173,9 @@ def test_linking_does_not_depend_on_the_cuts(world: World, tmp_path: Path) -> No
     """The same rows in one segment link the same way."""
     given = [{key: value for key, value in item.items() if key not in ("mentions", "alive")} for item in world.items]
     # One segment holds an id once: the versions that are dead get another.
-    given = [item if world.items[row]["alive"] else {**item, "id": digest(str(row))} for row, item in enumerate(given)]
+    given = [
+        item if world.items[row]["alive"] else {**item, "id": hash_parts(str(row))} for row, item in enumerate(given)
+    ]
     dead = [row for row, item in enumerate(world.items) if not item["alive"]]
     texts = [item["text"] for item in world.items]
     one = make_store(tmp_path / "one", texts, np.eye(len(texts), 8), given, deleted={0: dead})
@@ -182,7 +184,7 @@ def test_linking_does_not_depend_on_the_cuts(world: World, tmp_path: Path) -> No
 
 
 def test_no_segments() -> None:
-    session, previous, following, keys = link([], np.empty(0, np.int64), np.empty(0, bool))
+    session, previous, following, keys = link_sessions([], np.empty(0, np.int64), np.empty(0, bool))
     assert [len(array) for array in (session, previous, following, keys)] == [0] * 4
 
 
@@ -222,7 +224,7 @@ def test_terms(world: World) -> None:
 
 def test_entities(world: World) -> None:
     snap, rng = world.snap, random.Random(1)
-    hashes = {entity: int(digest(*entity[:2]), 16) for entity in ENTITIES}
+    hashes = {entity: int(hash_parts(*entity[:2]), 16) for entity in ENTITIES}
     asked = [rng.randrange(len(world.items)) for _ in range(50)]
     at, keys = snap.graph.entities_of(np.array(asked))
     mentions = [(i, hashes[entity]) for i, row in enumerate(asked) for entity in world.items[row]["mentions"]]
@@ -245,7 +247,7 @@ def test_entities(world: World) -> None:
     ] == [0] * 4
 
 
-def test_what_is_said_of_a_row(world: World) -> None:
+def test_facts_of_rows(world: World) -> None:
     snap, rng = world.snap, random.Random(2)
     asked = [rng.randrange(len(world.items)) for _ in range(40)]
     shown = [

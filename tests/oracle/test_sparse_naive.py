@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from helix.native import postings as native
 from helix.ranking.postings import WEIGHT_STEP
 from helix.snapshot.index import sparse as impacts
-from helix.snapshot.index.sparse import ImpactField, Impacts, merge_impacts, open_impacts, quantise, write_impacts
+from helix.snapshot.index.sparse import (
+    SparseField,
+    SparseIndex,
+    merge_sparse,
+    open_sparse,
+    quantise_weights,
+    write_sparse,
+)
 from helix.snapshot.manifest import Index
 from helix.stages import sparse
 from helix.stages.sparse import search_sparse
@@ -31,15 +38,15 @@ def weights_of(rng: np.random.Generator, rows: int, vocabulary: int = VOCABULARY
     return np.where(held, rng.choice([0.25, 0.5, 1.0, 3.0], (rows, vocabulary)), 0).astype(np.float32)
 
 
-def index_of(folder: Path, weights: Any, rows: Any) -> Impacts:
+def index_of(folder: Path, weights: Any, rows: Any) -> SparseIndex:
     """An index of some rows of a segment whose weights are given."""
     row, term = np.nonzero(weights[rows])
     indptr = np.append(0, np.cumsum(np.bincount(row, minlength=len(rows)))).astype(np.int64)
     target = folder / "indexes" / f"{len(list(folder.glob('indexes/*')))}"
-    write_impacts(
+    write_sparse(
         target / impacts.KIND, rows.astype(np.uint32), indptr, term.astype(np.uint32), weights[rows][row, term]
     )
-    return open_impacts(folder, Index(target.name, impacts.KIND, (), ()))
+    return open_sparse(folder, Index(target.name, impacts.KIND, (), ()))
 
 
 class World:
@@ -56,9 +63,9 @@ class World:
             for rows in np.array_split(rng.permutation(high - low), int(rng.integers(1, 4))):
                 if len(rows):
                     self.parts.append((low, index_of(folder, self.weights[low:high], np.sort(rows))))
-        self.field = ImpactField(self.parts, n, np.ones(n, bool), self.key)
+        self.field = SparseField(self.parts, n, np.ones(n, bool), self.key)
 
-    def asked(self) -> Sparse:
+    def draw_question(self) -> Sparse:
         terms = np.sort(self.rng.choice(VOCABULARY + 5, int(self.rng.integers(1, 20)), replace=False))  # some unknown
         return Sparse(terms.astype(np.uint32), self.rng.choice([0.5, 1.0, 2.0], len(terms)).astype(np.float32))
 
@@ -107,9 +114,9 @@ def test_merged_indexes_hold_what_their_parts_do(tmp_path: Path, seed: int) -> N
     kept = world.rng.random(n) < 0.8
     place = np.where(kept, np.cumsum(kept) - 1, -1)
     folder = tmp_path / "indexes" / "merged" / impacts.KIND
-    rows = merge_impacts(folder, [(held, place[start + held.rows.astype(np.int64)]) for start, held in world.parts])
+    rows = merge_sparse(folder, [(held, place[start + held.rows.astype(np.int64)]) for start, held in world.parts])
     assert rows.tolist() == list(range(int(kept.sum())))
-    merged = open_impacts(tmp_path, Index("merged", impacts.KIND, (), ()))
+    merged = open_sparse(tmp_path, Index("merged", impacts.KIND, (), ()))
     alone = index_of(tmp_path, world.weights[kept], np.arange(int(kept.sum())))
     assert {name: array.tolist() for name, array in merged.arrays.items()} == {
         name: array.tolist() for name, array in alone.arrays.items()
@@ -123,21 +130,21 @@ def test_of_a_row_in_two_indexes_the_first_counts(tmp_path: Path) -> None:
     one = index_of(tmp_path, np.array([[1, 0], [0, 2]], np.float32), np.array([0, 1]))
     other = index_of(tmp_path, np.array([[0, 3], [4, 0]], np.float32), np.array([0, 1]))
     folder = tmp_path / "indexes" / "both" / impacts.KIND
-    rows = merge_impacts(folder, [(one, np.array([0, 1])), (other, np.array([1, 2]))])
+    rows = merge_sparse(folder, [(one, np.array([0, 1])), (other, np.array([1, 2]))])
     assert rows.tolist() == [0, 1, 2]
-    field = ImpactField([(0, open_impacts(tmp_path, Index("both", "", (), ())))], 3, np.ones(3, bool), np.arange(3))
+    field = SparseField([(0, open_sparse(tmp_path, Index("both", "", (), ())))], 3, np.ones(3, bool), np.arange(3))
     for term, expected in ((0, [1, 0, 4]), (1, [0, 2, 0])):
         asked = Sparse(np.array([term], np.uint32), np.ones(1, np.float32))
         assert field.scores(np.arange(3), asked).tolist() == expected
-    assert merge_impacts(tmp_path / "none", [(one, np.array([-1, -1]))]).tolist() == []
+    assert merge_sparse(tmp_path / "none", [(one, np.array([-1, -1]))]).tolist() == []
     assert not (tmp_path / "none").exists()
 
 
 def test_a_weight_is_kept_in_steps() -> None:
     given = np.array([0.0, WEIGHT_STEP / 3, WEIGHT_STEP, 1.0, 63.5, 64.0, 1e6], np.float32)
-    assert quantise(given).tolist() == [0, 0, 1, 1_024, 65_024, 65_535, 65_535]
+    assert quantise_weights(given).tolist() == [0, 0, 1, 1_024, 65_024, 65_535, 65_535]
     weights = np.linspace(0.001, 60, 7_919, dtype=np.float32)
-    assert np.abs(quantise(weights) * WEIGHT_STEP - weights).max() <= WEIGHT_STEP / 2 + 1e-5
+    assert np.abs(quantise_weights(weights) * WEIGHT_STEP - weights).max() <= WEIGHT_STEP / 2 + 1e-5
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.floats(0.02, 1.0))
@@ -148,9 +155,9 @@ def test_any_weights_are_searched_exactly(seed: int, k: int, share: float) -> No
     n, terms = 50, 12
     weights = np.where(rng.random((n, terms)) < 0.5, rng.gamma(1.0, 1.0, (n, terms)), 0).astype(np.float32)
     weights[rng.integers(0, n, 10)] = weights[0]  # rows alike to the bit
-    codes = quantise(weights)
-    held = Impacts(_arrays(codes))
-    field = ImpactField([(0, held)], n, np.ones(n, bool), rng.permutation(n).astype(np.uint64))
+    codes = quantise_weights(weights)
+    held = SparseIndex(_arrays(codes))
+    field = SparseField([(0, held)], n, np.ones(n, bool), rng.permutation(n).astype(np.uint64))
     asked = Sparse(np.arange(terms, dtype=np.uint32), rng.gamma(1.0, 1.0, terms).astype(np.float32))
     allowed = rng.random(n) < share
     found = search_sparse(asked, field, Plan(allowed, int(allowed.sum())), k)

@@ -28,12 +28,12 @@ from helix.recipes.load_profile import names
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import paths, writer
-from helix.snapshot.index.dense import build as build_dense
+from helix.snapshot.index.dense import build_dense
 from helix.snapshot.index.doc2query import KIND, write_queries
-from helix.snapshot.ledger.access_events import Access, dump_access
-from helix.snapshot.manifest import Index, Lineage, Manifest, describe, describe_tree, new_id
+from helix.snapshot.ledger.access_events import AccessTimes, dump_access
+from helix.snapshot.manifest import Index, Lineage, Manifest, describe_file, describe_tree, make_id
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.write import write_segment
 from helix.stages import dense as stage
 from helix.stages.dense import search_dense
@@ -97,8 +97,8 @@ class Words:
 
 def build(root: Path, parts: Parts) -> Path:
     """Make a store with one segment for each part that is not empty."""
-    paths.create(root)
-    with writer.lock(root, 1.0) as held:
+    paths.create_folders(root)
+    with writer.acquire_lock(root, 1.0) as held:
         segments, indexes = [], []
         for part in filter(None, parts):
             records = [
@@ -124,7 +124,7 @@ def build(root: Path, parts: Parts) -> Path:
             segments.append(write_segment(root, rows))
             processed = [i for i, one in enumerate(part) if one.asked is not None]
             if processed:
-                target = root / "indexes" / new_id()
+                target = root / "indexes" / make_id()
                 asked = [part[i].asked or () for i in processed]
                 write_queries(target / KIND, np.array(processed, np.uint32), [part[i].id for i in processed], asked)
                 indexes.append(
@@ -133,7 +133,7 @@ def build(root: Path, parts: Parts) -> Path:
         used = sorted((int(one.id, 16), one.accesses) for part in parts for one in part if one.accesses)
         access = root / "access" / "known.npz"
         key, count = (np.array([entry[i] for entry in used], kind) for i, kind in enumerate((np.uint64, np.uint32)))
-        access.write_bytes(dump_access(Access(key, np.full(len(used), BASE + 5_000, np.int64), count)))
+        access.write_bytes(dump_access(AccessTimes(key, np.full(len(used), BASE + 5_000, np.int64), count)))
         manifest = Manifest(
             generation=1,
             parent=None,
@@ -147,9 +147,9 @@ def build(root: Path, parts: Parts) -> Path:
             coverage={},
             counts={"items": sum(map(len, parts)), "sessions": 1, "documents": 0},
             token=held.token,
-            access=describe(root, access),
+            access=describe_file(root, access),
         )
-        writer.publish(held, manifest)
+        writer.publish_generation(held, manifest)
     return root
 
 
@@ -190,7 +190,7 @@ def make_world(rng: random.Random, n: int = 40) -> list[list[Entry]]:
         people = rng.sample(PEOPLE, rng.randint(0, 2))
         text = repeated or " ".join([*rng.choices(WORDS, k=rng.randint(3, 9)), *people])
         given = {
-            **{"place": i, "id": digest("acl", str(i)), "acl": acl},
+            **{"place": i, "id": hash_parts("acl", str(i)), "acl": acl},
             **{"session": f"s{rng.randint(0, 4)}", "ord": rng.randint(0, 20), "project": rng.choice("pqr")},
             **{
                 "speaker": rng.choice([None, "Ana", "ANA", "Bo"]),
@@ -387,13 +387,13 @@ SECRETS = {
     "a subject no other item names": Entry(
         "x", {**BOSS, "session": "v"}, [("person", "bo", "Bo"), ("person", "eva", "Eva")]
     ),
-    "the target of links": Entry("lantern", {**BOSS, "session": "v"}, links=[(int(digest("acl", "1"), 16), 1)]),
+    "the target of links": Entry("lantern", {**BOSS, "session": "v"}, links=[(int(hash_parts("acl", "1"), 16), 1)]),
 }
 
 
 def place_items(items: Sequence[Entry]) -> list[Entry]:
     return [
-        one._replace(given={"acl": [], "ord": i + 1, **one.given, "place": i, "id": digest("acl", str(i))})
+        one._replace(given={"acl": [], "ord": i + 1, **one.given, "place": i, "id": hash_parts("acl", str(i))})
         for i, one in enumerate(items)
     ]
 

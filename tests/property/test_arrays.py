@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix.snapshot.segment.arrays import flat_index, invert, owners, quantise
+from helix.snapshot.segment.arrays import expand_rows, flatten_rows, invert_csr, quantise_vectors
 
 LISTS = st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=12)
 
@@ -22,15 +22,15 @@ def csr(lists: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 def test_taking_rows(lists: list[list[int]], data: st.DataObject) -> None:
     indptr, flat = csr(lists)
     rows = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=8))
-    out, positions = flat_index(indptr, np.array(rows, np.int64))
+    out, positions = flatten_rows(indptr, np.array(rows, np.int64))
     assert [flat[positions[a:b]].tolist() for a, b in pairwise(out)] == [lists[row] for row in rows]
-    assert owners(indptr).tolist() == [row for row, values in enumerate(lists) for _ in values]
+    assert expand_rows(indptr).tolist() == [row for row, values in enumerate(lists) for _ in values]
 
 
 @given(lists=LISTS)
 def test_inverting(lists: list[list[int]]) -> None:
     indptr, flat = csr(lists)
-    keys, starts, rows, order = invert(indptr, flat)
+    keys, starts, rows, order = invert_csr(indptr, flat)
     found = {int(key): rows[a:b].tolist() for key, a, b in zip(keys, starts, starts[1:], strict=False)}
     expected: dict[int, list[int]] = {}
     for row, values in enumerate(lists):
@@ -50,7 +50,7 @@ def test_inverting(lists: list[list[int]]) -> None:
 )
 def test_quantising_errs_by_half_a_step_at_most(values: list[list[float]]) -> None:
     vectors = np.array(values, np.float32)
-    codes, scale = quantise(vectors)
+    codes, scale = quantise_vectors(vectors)
     assert codes.dtype == np.int8
     error = np.abs(codes * scale[:, None] - vectors).max(axis=1)
     assert (error <= scale / 2 * 1.001 + 1e-30).all()

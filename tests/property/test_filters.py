@@ -24,13 +24,12 @@ from hypothesis import strategies as st
 from helix.errors import UsageError
 from helix.ranking.bm25 import compute_gain, compute_idf, compute_norms
 from helix.snapshot import paths, writer
-from helix.snapshot.index.dense import Dense, open_dense
-from helix.snapshot.index.dense import build as build_dense
+from helix.snapshot.index.dense import DenseIndex, build_dense, open_dense
 from helix.snapshot.manifest import Lineage, Manifest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.reader.vectors import VectorBlock
-from helix.snapshot.segment.arrays import hexes
-from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, Rows
+from helix.snapshot.segment.arrays import format_hex
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, RowBatch
 from helix.snapshot.segment.write import write_segment
 from helix.stages import dense as stage
 from helix.stages.dense import score, search_dense
@@ -132,9 +131,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 def write_store(root: Path, made: Mapping[str, Any]) -> Snapshot:
     """Write the store; an index probes one list only and misses much."""
-    paths.create(root)
+    paths.create_folders(root)
     bounds = (0, *CUTS, N)
-    with writer.lock(root, 1.0) as held:
+    with writer.acquire_lock(root, 1.0) as held:
         parts = [slice(low, high) for low, high in pairwise(bounds)]
         segments = [write_segment(root, rows_of({name: made[name][part] for name in made})) for part in parts]
         deletes = [
@@ -147,7 +146,7 @@ def write_store(root: Path, made: Mapping[str, Any]) -> Snapshot:
             **{"indexes": (), "documents": (), "encoder": (), "coverage": {}, "token": held.token},
             **{"counts": {"items": N, "sessions": 5, "documents": 0}},
         )
-        writer.publish(held, manifest)
+        writer.publish_generation(held, manifest)
     snap = Snapshot.open(root)
     for segment, block in list(zip(segments, snap.vectors.blocks, strict=True))[:2]:
         path = root / f"{segment.id}.faiss"
@@ -156,12 +155,12 @@ def write_store(root: Path, made: Mapping[str, Any]) -> Snapshot:
     return snap
 
 
-def rows_of(made: Mapping[str, Any]) -> Rows:
+def rows_of(made: Mapping[str, Any]) -> RowBatch:
     """Turn columns into rows without texts."""
     n = len(made["key"])
     size = [str((*SIZES, "rest")[place]) for place in made["group"].tolist()]
     known = {
-        **{"id": hexes(made["key"]), "source": ["jsonl"] * n, "path": ["x.jsonl"] * n, "document": ["0" * 64] * n},
+        **{"id": format_hex(made["key"]), "source": ["jsonl"] * n, "path": ["x.jsonl"] * n, "document": ["0" * 64] * n},
         **{"session": [f"s{one}" for one in size], "turns": [["t"]] * n, "piece": [0] * n, "ord": np.arange(n)},
         **{"speaker": [f"Speaker {one}" for one in size], "role": ["user"] * n, "origin": ["human"] * n},
         **{"text": ["w"] * n, "type": [(*TYPES, TYPES[-1])[place] for place in made["group"].tolist()]},
@@ -184,7 +183,7 @@ def rows_of(made: Mapping[str, Any]) -> Rows:
     ]
     row, word = np.nonzero(made["tf"])
     nothing = np.zeros(n + 1, np.int64)
-    return Rows(
+    return RowBatch(
         items=pa.table(columns, schema=ITEMS),
         **{"codes": made["codes"], "scale": made["scale"], "exact": np.zeros((n, 0), np.float16)},
         minhash=np.zeros((n, 64), np.uint32),
@@ -304,8 +303,8 @@ def is_crossed(world: World, kinds: Mapping[str, int]) -> bool:
 def index_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each search of an index."""
     calls: list[int] = []
-    search = Dense.search
-    monkeypatch.setattr(Dense, "search", lambda self, *given: calls.append(1) or search(self, *given))  # type: ignore[func-returns-value]
+    search = DenseIndex.search
+    monkeypatch.setattr(DenseIndex, "search", lambda self, *given: calls.append(1) or search(self, *given))  # type: ignore[func-returns-value]
     return calls
 
 

@@ -29,17 +29,15 @@ from helix.encoders.token_counter import TokenCounter
 from helix.errors import UsageError
 from helix.sdk.memory import Memory
 from helix.settings import Settings, load
-from helix.snapshot.gc import collect
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import cursors
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import Event
-from helix.snapshot.manifest import generations
-from helix.snapshot.paths import create
+from helix.snapshot.gc import collect_garbage
+from helix.snapshot.ledger import access_events, cursors, inbox
+from helix.snapshot.ledger.access_events import AccessEvent
+from helix.snapshot.manifest import list_generations
+from helix.snapshot.paths import create_folders
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import digest
-from helix.snapshot.sql import ask
-from helix.snapshot.verify import verify
+from helix.snapshot.segment.batch import hash_parts
+from helix.snapshot.sql import run_statement
+from helix.snapshot.verify import verify_store
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from pipelines.ingest.accept import accept
@@ -65,7 +63,7 @@ Key = tuple[str, str]  # session, turn
 
 
 def identity(key: Key) -> str:
-    return digest("jsonl", *key, "0")
+    return hash_parts("jsonl", *key, "0")
 
 
 KEYS = {identity((session, turn)): (session, turn) for session in SESSIONS for turn in TURNS}
@@ -121,7 +119,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.work = Path(tempfile.mkdtemp(prefix="life-"))
         self.root = self.work / "store"
-        create(self.root)
+        create_folders(self.root)
         self.cut = CUTS[0]
         self.documents: dict[str, Document] = {}
         self.files: list[Path] = []
@@ -138,7 +136,7 @@ class Life(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            assert verify(self.root).problems == ()
+            assert verify_store(self.root).problems == ()
         finally:
             shutil.rmtree(self.work)
 
@@ -241,7 +239,7 @@ class Life(RuleBasedStateMachine):
 
     def offer(self, path: Path) -> None:
         taken = accept(self.root, path, self.settings)
-        cursor = cursors.read(self.root, cursors.key_of(str(path), "auto", None, ()))
+        cursor = cursors.read_cursor(self.root, cursors.make_key(str(path), "auto", None, ()))
         assert cursor is not None
         name = cursor.document  # the one with its end
         chain = self.chains.setdefault(path, [])
@@ -267,7 +265,7 @@ class Life(RuleBasedStateMachine):
                 says[line["session"], line["id"]] = version
             self.documents[name] = Document(len(self.documents), says)
         self.read[path] = len(lines)
-        for document in ledger.pending(self.root):
+        for document in inbox.list_pending(self.root):
             assert try_enrich(self.root, document, self.encoder, self.counter, self.settings).part
         commit(self.root, self.encoder, self.settings)
         self.publish_pending()
@@ -363,7 +361,7 @@ class Life(RuleBasedStateMachine):
 
     def owned(self) -> None:
         """Check the document of each item: the last one that changed its salience or confidence."""
-        with ask(self.root, "SELECT id, document FROM items") as found:
+        with run_statement(self.root, "SELECT id, document FROM items") as found:
             owner = {KEYS[name]: document for name, document in found.rows}
         for key, version in self.state.items.items():
             name = owner[key]
@@ -390,7 +388,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.history)
     @rule(back=st.integers(1, 6))
     def rollback(self, back: int) -> None:
-        earlier = [manifest.generation for _, manifest in generations(self.root)][1:]
+        earlier = [manifest.generation for _, manifest in list_generations(self.root)][1:]
         if not earlier:
             with pytest.raises(UsageError):
                 rollback(self.root, self.settings)
@@ -407,16 +405,16 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.history)
     @rule(keep=st.integers(1, 4))
     def collect(self, keep: int) -> None:
-        done = collect(self.root, keep, 0.0, 1.0)
+        done = collect_garbage(self.root, keep, 0.0, 1.0)
         assert 1 <= done.kept <= keep
-        report = verify(self.root)
+        report = verify_store(self.root)
         assert report.problems == report.orphans == ()
         self.check()
 
     @precondition(lambda self: self.history)
     @rule(which=st.lists(st.sampled_from(sorted(KEYS)), max_size=4), fold=st.booleans())
     def touch(self, which: list[str], fold: bool) -> None:
-        events.append(self.root, [Event(name, "used", 1_800_000_000) for name in which])
+        access_events.append_events(self.root, [AccessEvent(name, "used", 1_800_000_000) for name in which])
         self.waiting += [KEYS[name] for name in which]
         if fold:
             touch(self.root, self.settings)
@@ -445,8 +443,8 @@ class Life(RuleBasedStateMachine):
         assert snapshot.manifest.lineage.pipeline == pipeline_fingerprint(
             self.encoder.spec.fingerprint, replace(self.base, item_words=self.state.pipeline)
         )
-        assert set(ledger.dead(self.root)) == self.dead
-        assert set(ledger.pending(self.root)) == set(self.pending())
+        assert set(inbox.list_dead(self.root)) == self.dead
+        assert set(inbox.list_pending(self.root)) == set(self.pending())
 
         for path, chain in self.chains.items():
             if len(chain) > 1 and not (self.dead | self.blank).isdisjoint(chain):

@@ -23,9 +23,9 @@ from helix.snapshot.checked_arrays import map_ipc, map_npy
 from helix.snapshot.manifest import Segment, describe_tree
 from helix.snapshot.segment import merge as merging
 from helix.snapshot.segment import write as build
-from helix.snapshot.segment.batch import Rows, concat
+from helix.snapshot.segment.batch import RowBatch, concat_rows
 from helix.snapshot.segment.layout import ARRAYS, COLUMNS, FACT_NUMBERS, FACT_TEXT, OPTIONAL, TEXT
-from helix.snapshot.segment.merge import merge
+from helix.snapshot.segment.merge import merge_rows
 from helix.snapshot.segment.open import open_segment
 from helix.snapshot.segment.write import write_segment
 from helix.text.cues import FIRST_PERSON
@@ -65,7 +65,7 @@ ITEM = st.fixed_dictionaries(
 BATCHES = st.lists(st.lists(ITEM, min_size=1, max_size=6), min_size=1, max_size=4)
 
 
-def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Generator) -> Rows:
+def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Generator) -> RowBatch:
     texts = [" ".join(item["words"]) for item in items]
     vectors = rng.normal(size=(len(items), DIM)).astype(np.float32)
     vectors[rng.random(len(items)) < 0.1] = 0
@@ -99,16 +99,16 @@ def check(batches: list[list[dict[str, Any]]], seed: int = 0) -> None:
     keep = [np.array([item["kept"] for item in items], bool) for items in batches]
     with tempfile.TemporaryDirectory() as work:
         root = Path(work)
-        paths.create(root)
+        paths.create_folders(root)
         segments = [write_segment(root, part, exact=True) for part in rows]
         sources = [(open_segment(root, segment, dim=DIM), kept) for segment, kept in zip(segments, keep, strict=True)]
         merged = root / "merged"
         merged.mkdir()
-        n = merge(root, sources, merged)
+        n = merge_rows(root, sources, merged)
         assert n == sum(map(np.count_nonzero, keep))
         if not n:
             return  # nothing is written of no rows; that nothing fails is enough
-        whole = write_segment(root, concat(rows).take(np.flatnonzero(np.concatenate(keep))), exact=True)
+        whole = write_segment(root, concat_rows(rows).take(np.flatnonzero(np.concatenate(keep))), exact=True)
         same(root, merged, root / "segments" / whole.id)
         # What was merged opens as a segment, too.
         merged.rename(root / "segments" / "merged")
@@ -205,14 +205,14 @@ def test_a_segment_of_an_earlier_release_is_merged(tmp_path: Path) -> None:
     item = {"session": "s1", "mentions": [], "links": [], "facts": [], "role": "document"}
     old = make_rows([{**item, "words": ["walnut", "my"], "title": "Walnut"}, {**item, "words": ["redis"]}], 0, rng)
     new = make_rows([{**item, "words": ["redis", "walnut", "my"], "title": "Parsley Queue"}], 2, rng)
-    paths.create(tmp_path)
+    paths.create_folders(tmp_path)
     first, second = write_segment(tmp_path, old), write_segment(tmp_path, new)
     late = ("order.", "cues", "titles.")
     less = replace(first, files=tuple(file for file in first.files if not Path(file.path).name.startswith(late)))
     assert len(first.files) - len(less.files) == 5
     (tmp_path / "merged").mkdir()
     keep = np.array([False, True])
-    merge(
+    merge_rows(
         tmp_path,
         [(open_segment(tmp_path, less, dim=DIM), keep), (open_segment(tmp_path, second, dim=DIM), keep[1:])],
         tmp_path / "merged",

@@ -22,10 +22,10 @@ from helix.enrich.neardup import compute_signatures
 from helix.sdk.open import open as open_store
 from helix.settings import load
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.inbox import Envelope
-from helix.snapshot.segment.batch import digest, save
-from helix.snapshot.verify import verify
+from helix.snapshot.segment.batch import hash_parts, save_rows
+from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.commit import commit
 from pipelines.ingest.lineage import open_encoder
@@ -70,7 +70,7 @@ def test_the_store_holds_the_newest_version_of_every_turn(cache: Path, logs: lis
         entries = snapshot.text(rows)
         assert len(entries) == len(model)
         assert {(entry["session"], entry["turns"][0]): entry["text"] for entry in entries} == model
-        assert verify(root).problems == ()
+        assert verify_store(root).problems == ()
 
 
 # ---------------------------------------------------------------- in whatever order they are committed
@@ -120,11 +120,11 @@ def test_the_order_of_commits_does_not_matter(
         assert snapshot.manifest.counts == {"items": len(model), "sessions": len(sessions), "documents": len(logs)}
         if len(bounds) == 2:  # at once: of equal copies the earliest stays; else the one that was there already
             assert {entry["turns"][0]: entry["session"] for entry in entries} == where
-        assert verify(root).problems == ()
+        assert verify_store(root).problems == ()
 
 
 def make_record(i: int, turn: str, session: str, text: str, place: int) -> dict[str, Any]:
-    given = {"id": digest("unique", turn), "turn": turn, "session": session, "ord": place, "t_ingested": BASE + i}
+    given = {"id": hash_parts("unique", turn), "turn": turn, "session": session, "ord": place, "t_ingested": BASE + i}
     return record(place, text, given)
 
 
@@ -139,10 +139,10 @@ def commit_parts(cache: Path, tmp_path: Path) -> Commit:
     fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, load())
 
     def run(root: Path, documents: Sequence[tuple[int, list[dict[str, Any]]]]) -> None:
-        paths.create(root)
+        paths.create_folders(root)
         for i, records in documents:
             name, accepted = f"{i:064x}", datetime.fromtimestamp(BASE + i, UTC)
-            ledger.write(root, Envelope(name, f"{i}.jsonl", "", "jsonl", None, (), None, accepted, {}, ()))
+            inbox.accept_envelope(root, Envelope(name, f"{i}.jsonl", "", "jsonl", None, (), None, accepted, {}, ()))
             texts = [entry["text"] for entry in records]
             vectors = np.random.default_rng(i).normal(size=(len(texts), encoder.dim)).astype(np.float32)
             part = {
@@ -150,8 +150,8 @@ def commit_parts(cache: Path, tmp_path: Path) -> Commit:
                 **{"turns": len(texts), "items": len(texts), "sessions": 1},
                 **{"redacted": {}, "problems": [], "unknown": {}},
             }
-            with paths.new_folder(part_folder(root, name, fingerprint)) as folder:
-                save(build_rows(records, texts, [[] for _ in texts], vectors, compute_signatures(texts)), folder)
+            with paths.build_folder(part_folder(root, name, fingerprint)) as folder:
+                save_rows(build_rows(records, texts, [[] for _ in texts], vectors, compute_signatures(texts)), folder)
                 (folder / "part.json").write_text(json.dumps(part))
         assert len(commit(root, encoder, load()).documents) == len(documents)
 

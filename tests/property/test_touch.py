@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.snapshot import writer
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import KINDS, Appender, Event
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger.access_events import KINDS, AccessEvent, EventAppender
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from pipelines.maintain import touch as folding
 from pipelines.maintain.touch import touch
 from tests.support.draws import draw_share
@@ -59,7 +58,7 @@ def killed_touch(root: Path, point: str) -> None:
 
     with (
         mock.patch.object(folding, "failpoint", failpoint),
-        mock.patch.object(events, "failpoint", failpoint),
+        mock.patch.object(access_events, "failpoint", failpoint),
         mock.patch.object(writer, "failpoint", failpoint),
     ):
         try:
@@ -68,7 +67,7 @@ def killed_touch(root: Path, point: str) -> None:
             return
 
 
-def torn(root: Path, appender: Appender, event: Event, length: int) -> None:
+def torn(root: Path, appender: EventAppender, event: AccessEvent, length: int) -> None:
     """Return an appender that dies inside its last line."""
     appender.append([event])
     file = appender._file
@@ -86,20 +85,20 @@ def test_every_event_counts_exactly_once(base: Path, steps) -> None:
         root = Path(work) / "s"
         shutil.copytree(base, root)
         keys = [*Snapshot.open(root).columns.key.tolist(), 1]
-        appenders = [Appender(root) for _ in range(3)]
+        appenders = [EventAppender(root) for _ in range(3)]
         count: Counter[int] = Counter()
         last: dict[int, int] = {}
 
-        def model(item: int, kind: str, at: int) -> Event:
+        def model(item: int, kind: str, at: int) -> AccessEvent:
             if item != NOBODY and kind != "wrong":
                 count[keys[item]] += 1
                 last[keys[item]] = max(last.get(keys[item], 0), at)
-            return Event(f"{keys[item]:016x}", kind, at)
+            return AccessEvent(f"{keys[item]:016x}", kind, at)
 
         def check() -> None:
-            _, manifest = ledger.current(root)
+            _, manifest = inbox.load_current(root)
             assert manifest is not None
-            found = events.load_access(root, manifest.access)
+            found = access_events.load_access(root, manifest.access)
             assert dict(zip(found.key.tolist(), found.count.tolist(), strict=True)) == count
             assert dict(zip(found.key.tolist(), found.last.tolist(), strict=True)) == last
 
@@ -120,8 +119,8 @@ def test_every_event_counts_exactly_once(base: Path, steps) -> None:
             appender.close()
         touch(root, SETTINGS)
         check()
-        name, _ = ledger.current(root)
+        name, _ = inbox.load_current(root)
         assert list((root / "events").iterdir()) == []
         touch(root, SETTINGS)
-        assert ledger.current(root)[0] == name
-        assert verify(root).problems == ()
+        assert inbox.load_current(root)[0] == name
+        assert verify_store(root).problems == ()

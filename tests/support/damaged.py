@@ -85,7 +85,7 @@ def copy_store(store: Path, work: Path) -> Path:
 
 def replace_file(root: Path, path: str, data: bytes) -> None:
     """Replace a file, and the manifest with its digest."""
-    name = manifests.current_name(root)
+    name = manifests.read_current(root)
     assert name is not None
     raw = orjson.loads((root / "manifests" / name).read_bytes())
     for file in _list_files(raw):

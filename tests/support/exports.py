@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from helix.redact.redact import redact
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.inbox import Envelope
 from helix.sources import registry as sources
 from helix.sources.common.decode import decode, unescape_ascii
@@ -53,7 +53,7 @@ def whole(root: Path, path: Path) -> str:
     text, _ = decode(path.read_bytes(), 1 << 24)
     format = sources.detect(Document(str(path), text)).NAME
     text, redacted = redact(unescape_ascii(text))
-    document = ledger.name_of(text, format, None, ())
+    document = inbox.name_document(text, format, None, ())
     now = datetime.now(UTC)
-    ledger.write(root, Envelope(document, str(path), text, format, None, (), now, now, dict(redacted), ()))
+    inbox.accept_envelope(root, Envelope(document, str(path), text, format, None, (), now, now, dict(redacted), ()))
     return document

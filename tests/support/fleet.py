@@ -27,8 +27,8 @@ import pytest
 import redis
 
 from helix.settings import load
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.verify import verify
+from helix.snapshot.ledger import inbox
+from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from tests.crash.test_kill import items, write_log
 from tests.support.processes import HELIX, free_port, wait_until
@@ -61,7 +61,7 @@ def write_documents(folder: Path, n: int, turns: int = 3) -> Path:
 
 
 def count_done(root: Path) -> int:
-    return len(ledger.done(root, ledger.current(root)[1]))
+    return len(inbox.list_done(root, inbox.load_current(root)[1]))
 
 
 @contextmanager
@@ -240,7 +240,7 @@ class Fleet:
     def is_idle(self) -> bool:
         """Return whether no document is pending and no order is open."""
         orders = [path for path in (self.root / "orders").glob("*.json") if not path.stem.endswith(".done")]
-        return not orders and not ledger.pending(self.root)
+        return not orders and not inbox.list_pending(self.root)
 
     def settle(self, seconds: float = 90) -> float:
         """Wait until all accepted documents are done, then check the store; return the seconds of the wait."""
@@ -251,8 +251,8 @@ class Fleet:
     def check(self, dead: int = 0) -> None:
         """Check that every document is recallable once, the store is whole, and the query process was never down."""
         assert items(self.root) == self.expected  # `items` fails on a doubled turn
-        assert verify(self.root).problems == ()
-        assert len(ledger.dead(self.root)) == dead, ledger.dead(self.root)
+        assert verify_store(self.root).problems == ()
+        assert len(inbox.list_dead(self.root)) == dead, inbox.list_dead(self.root)
         if "query" in self.running:
             self.wait_for_newest()
             for place in [place for place, text in self.expected.items() if _unique_word(place) in text][-5:]:
@@ -262,7 +262,7 @@ class Fleet:
 
     def wait_for_newest(self) -> None:
         """Wait until the query process serves the newest generation."""
-        generation = ledger.current(self.root)[1].generation
+        generation = inbox.load_current(self.root)[1].generation
         wait_until(10, lambda: self.get("/v1/status")["serving"] >= generation, self.read_log)
 
     def check_recall(self, place: str) -> None:

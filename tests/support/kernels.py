@@ -25,7 +25,7 @@ from helix.native.rows import find_distinct, fuse_legs, list_neighbours
 from helix.native.terms import count_terms, find_ngrams, score_joined
 from helix.native.vectors import build_vector_table, score_neighbours, score_vectors
 from helix.native.zones import Zones, build_zones, filter_range
-from helix.snapshot.index.graph import FactEdges, Graph, Seen
+from helix.snapshot.index.graph import FactEdges, FilteredGraph, SegmentGraph
 
 Array = np.ndarray[Any, Any]
 Given = dict[str, Any]
@@ -226,10 +226,10 @@ def call_read_edges(
     names = ("previous", "following", "session", "alive", "key", "session_key", "session_size")
     opened: Any = [Part(held, len(held["ids.key"]), f"seg-{i}") for i, held in enumerate(segments)]
     starts = np.cumsum([0, *(part.rows for part in opened)], dtype=np.int64)[:-1]
-    graph = Graph(opened, starts, named, *(rest[name] for name in names), FactEdges(one, other, confidence, row))
+    graph = SegmentGraph(opened, starts, named, *(rest[name] for name in names), FactEdges(one, other, confidence, row))
     hubs = rest["hubs"], rest["hub_rows"], rest["hub_weights"]
     weights = dict.fromkeys(("next", "session", "fact", "reply", "same"), 0.5)
-    seen = Seen(graph, rest["allowed"], rest["asked"], hubs, 50, 50, weights)
+    seen = FilteredGraph(graph, rest["allowed"], rest["asked"], hubs, 50, 50, weights)
     return graph.find(rest["asked"]), seen.degree(rest["nodes"]), seen.edges(rest["nodes"])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import TokenCounter
 from helix.settings import Settings
-from helix.snapshot.paths import create
+from helix.snapshot.paths import create_folders
 from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import enrich
@@ -21,7 +21,7 @@ def make_part(root: Path, document: str, encoder: Encoder, settings: Settings) -
 
 def publish_log(root: Path, path: Path, encoder: Encoder, settings: Settings) -> str:
     """Accept, enrich and commit one file; return its document."""
-    create(root)
+    create_folders(root)
     document = accept(root, path, settings).documents[0]
     make_part(root, document, encoder, settings)
     commit(root, encoder, settings)

@@ -8,7 +8,7 @@ from typing import Any
 
 from helix.settings import Settings
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from pipelines.ingest.accept import accept
 from pipelines.ingest.items import Record, list_vanished, make_items
 from pipelines.ingest.versions import read_document
@@ -27,7 +27,7 @@ class Replay:
         self.root, self.settings = root, settings or Settings()
         self.items: dict[str, Record] = {}
         self.made: list[int] = []  # records of each document
-        paths.create(root)
+        paths.create_folders(root)
 
     def offer(self, path: Path, **way: Any) -> tuple[str, ...]:
         """Accept and apply the new part of a file; return its documents."""
@@ -38,7 +38,7 @@ class Replay:
 
     def apply(self, document: str) -> None:
         """Change the items as the publication of a document does."""
-        envelope = ledger.read(self.root, document)
+        envelope = inbox.read_envelope(self.root, document)
         reading = read_document(self.root, envelope, self.settings)
         found = make_items(reading, envelope, self.settings, Counter())
         new = [record for record, state in zip(found.records, found.state, strict=True) if state == "new"]

@@ -17,7 +17,7 @@ from helix.settings import Settings
 from helix.snapshot import paths, writer
 from helix.snapshot.manifest import Lineage, Manifest
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.write import write_segment
 from pipelines.ingest.rows import build_rows
 
@@ -27,7 +27,7 @@ BASE = 1_700_000_000  # 2023-11-14T22:13:20Z
 def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
     session, turn = given.get("session", "s"), given.get("turn", f"t{i}")
     return {
-        "id": given.get("id", digest("tiny", session, turn, "0")),
+        "id": given.get("id", hash_parts("tiny", session, turn, "0")),
         "source": "tiny",
         "path": "tiny.jsonl",
         "document": "0" * 64,
@@ -55,7 +55,7 @@ def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
         "pinned": False,
         "acl": given.get("acl", []),
         "tokens": len(text.split()),
-        "content": digest(text),
+        "content": hash_parts(text),
         "near": None,
     }
 
@@ -64,10 +64,10 @@ def fact(item: Mapping[str, Any], subject: str, relation: str, object_: str, **g
     """A record of FACTS, said by an item; the two entities are persons."""
 
     def entity(key: str) -> int:
-        return int(digest("person", key), 16) if key else 0
+        return int(hash_parts("person", key), 16) if key else 0
 
     return {
-        "id": digest(item["id"], subject, relation, object_),
+        "id": hash_parts(item["id"], subject, relation, object_),
         "item": item["id"],
         "project": item["project"],
         "subject": subject,
@@ -83,8 +83,8 @@ def fact(item: Mapping[str, Any], subject: str, relation: str, object_: str, **g
         "confidence": given.get("confidence", 0.5),
         "functional": given.get("functional", True),
         "closes": given.get("closes", False),
-        "group": int(digest("fact", subject, relation), 16),
-        "family": int(digest("fact", subject, relation), 16),
+        "group": int(hash_parts("fact", subject, relation), 16),
+        "family": int(hash_parts("fact", subject, relation), 16),
         "subject_entity": entity(subject),
         "object_entity": entity(object_),
     }
@@ -112,8 +112,8 @@ def make_store(
     mentions = mentions or [[] for _ in range(n)]
     links = links or [[] for _ in range(n)]
     facts = facts or [[] for _ in range(n)]
-    paths.create(root)
-    with writer.lock(root, 1.0) as held:
+    paths.create_folders(root)
+    with writer.acquire_lock(root, 1.0) as held:
         segments, deletes = [], []
         for start, stop in zip([0, *cuts], [*cuts, n], strict=True):
             part = slice(start, stop)
@@ -146,7 +146,7 @@ def make_store(
             counts={"items": n, "sessions": 1, "documents": 0},
             token=held.token,
         )
-        writer.publish(held, manifest)
+        writer.publish_generation(held, manifest)
     return Snapshot.open(root)
 
 

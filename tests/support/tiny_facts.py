@@ -10,7 +10,7 @@ import numpy as np
 
 from helix.enrich.neardup import compute_signatures
 from helix.snapshot import paths, writer
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Segment
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.write import write_segment
@@ -70,10 +70,10 @@ def fact_store(
         deleted: rows by place of a segment.
         plain: places of segments whose facts have no index.
     """
-    paths.create(root)
+    paths.create_folders(root)
     make_store(root, [], np.empty((0, dim)))
-    with writer.lock(root, 1.0) as held:
-        name, manifest = ledger.current(root)
+    with writer.acquire_lock(root, 1.0) as held:
+        name, manifest = inbox.load_current(root)
         assert manifest is not None
         assert name is not None
         segments = [
@@ -84,9 +84,9 @@ def fact_store(
             writer.write_deletes(root, segments[place].id, np.array(rows, np.uint32))
             for place, rows in (deleted or {}).items()
         ]
-        writer.publish(
+        writer.publish_generation(
             held,
-            writer.following(
+            writer.build_next(
                 held,
                 name,
                 manifest,

@@ -19,13 +19,13 @@ def retry(argv: Sequence[str]) -> int:
     """Try dead documents again, as if for the first time."""
     examples = "  helix retry 3f2a90c1…    # one, by its name in 'helix status'\n  helix retry --all"
     options = _add_selection(build_parser("retry", retry.__doc__ or "", examples)).parse_args(argv)
-    from helix.snapshot.ledger import inbox as ledger
+    from helix.snapshot.ledger import inbox
     from workers.cli.enqueue import queue_documents
 
     settings, root = load(), resolve_store(options)
     selected = _select(root, options)
     for document in selected:
-        ledger.revive(root, document)
+        inbox.revive_document(root, document)
     queued = queue_documents(root, selected, settings, "retry")
     text = (
         f"{format_count(len(selected), 'document')} {'waits' if len(selected) == 1 else 'wait'} again, {queued} queued"
@@ -38,12 +38,12 @@ def drop(argv: Sequence[str]) -> int:
     """Remove the text of dead documents. Later copies of them are not accepted."""
     examples = "  helix drop 3f2a90c1…\n  helix drop --all"
     options = _add_selection(build_parser("drop", drop.__doc__ or "", examples)).parse_args(argv)
-    from helix.snapshot.ledger import inbox as ledger
+    from helix.snapshot.ledger import inbox
     from pipelines.maintain.forget import drop_dead
 
     settings, root = load(), resolve_store(options)
     selected = _select(root, options)
-    if back := [document for document in selected if _was_published(ledger.dead(root)[document])]:
+    if back := [document for document in selected if _was_published(inbox.list_dead(root)[document])]:
         raise UsageError(f"{back[0][:12]}… was published, and rolled back", "use 'helix forget', or leave it")
     if settings.share:
         from pipelines.maintain.replication import primary
@@ -66,10 +66,10 @@ def _add_selection(new: Parser) -> Parser:
 
 def _select(root: Path, options: argparse.Namespace) -> list[str]:
     """Return the names of the selected dead documents; raise UsageError if a name matches none, or several."""
-    from helix.snapshot.ledger import inbox as ledger
+    from helix.snapshot.ledger import inbox
 
-    ledger.current(root)  # raises if there is no store
-    dead = ledger.dead(root)
+    inbox.load_current(root)  # raises if there is no store
+    dead = inbox.list_dead(root)
     if options.all == bool(options.documents):
         raise UsageError("name documents, or give --all", "'helix status' lists the dead documents")
     if options.all:

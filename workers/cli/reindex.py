@@ -73,7 +73,7 @@ def make_parts_by_workers(
         StoreError: the broker cannot be reached, no worker makes parts, or a document kills every worker.
     """
     from helix.errors import StoreError
-    from helix.snapshot.ledger import attempts as tries
+    from helix.snapshot.ledger import attempts
     from pipelines.ingest.part import part_folder, pipeline_fingerprint
 
     fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, settings)
@@ -88,12 +88,12 @@ def make_parts_by_workers(
         if len(left) < before:
             progressed = time.monotonic()
             made(len(documents) - len(left))
-        for name, record in tries.records(root).items():
+        for name, record in attempts.list_records(root).items():
             document = name.removesuffix(f"-{fingerprint}")
-            if document in left and document != name and record.over():
+            if document in left and document != name and record.explain_end():
                 (root / "tries" / name).unlink(missing_ok=True)  # so that the next run tries again
                 raise StoreError(
-                    f"document {document[:12]}… cannot be enriched: {record.over()}",
+                    f"document {document[:12]}… cannot be enriched: {record.explain_end()}",
                     "the store is unchanged, and the next run continues from here",
                 )
         if time.monotonic() - progressed > settings.task_time_limit:
@@ -126,7 +126,7 @@ def _send(root: Path, documents: Sequence[str], encoder: Encoder) -> None:
 
 def _store_encoder(root: Path, encoder: Encoder) -> None:
     """Copy an encoder into the store with a new time: `gc` removes old encoders that no generation names."""
-    from helix.snapshot.writer import adopt_encoder
+    from helix.snapshot.writer import copy_encoder
 
-    adopt_encoder(root, encoder.folder, encoder.spec.fingerprint)
+    copy_encoder(root, encoder.folder, encoder.spec.fingerprint)
     os.utime(root / "encoders" / encoder.spec.fingerprint)

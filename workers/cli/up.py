@@ -51,7 +51,7 @@ def run_services(argv: Sequence[str]) -> int:
 
     settings = load()
     root = resolve_store(options, settings).absolute()
-    paths.create(root)
+    paths.create_folders(root)
     _export_encoder(root, settings)
     stop = StopFlag()
     with open_broker(settings) as (url, redis), tempfile.TemporaryDirectory(prefix="helix-metrics-") as metrics:
@@ -113,9 +113,9 @@ def _export_encoder(root: Path, settings: Settings) -> None:
     """Export the encoder of a new store once, before each worker would."""
     from helix.encoders.dense_export import cache_encoder, is_encoder_cached
     from helix.encoders.registry import choose_encoder
-    from helix.snapshot.ledger import inbox as ledger
+    from helix.snapshot.ledger import inbox
 
-    if ledger.current(root)[0] is None:
+    if inbox.load_current(root)[0] is None:
         weights = choose_encoder(settings)
         if not is_encoder_cached(weights, Path(settings.cache)):
             print(f"exporting and quantising {weights.model.name}, once", file=sys.stderr)

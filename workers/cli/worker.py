@@ -92,8 +92,8 @@ def _prepare(options: argparse.Namespace) -> tuple[Path, Settings]:
     from helix.snapshot.index import dense
     from workers import liveness
 
-    dense.prefix_of(settings.vectors.removesuffix(dense.FLOAT))  # fail now, not at the first commit
-    paths.create(root)
+    dense.parse_prefix(settings.vectors.removesuffix(dense.FLOAT))  # fail now, not at the first commit
+    paths.create_folders(root)
     liveness.create_file(settings.alive)
     # Pool processes are new interpreters: they read the store from the environment.
     os.environ["HELIX_STORE"] = str(root)

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from helix.errors import StoreError, UsageError
 from helix.native.arrays import explain_damage
-from helix.snapshot.index.pq import Coded, nearest_coded, open_coded
+from helix.snapshot.index.pq import CodedLists, open_coded, search_coded
 from helix.types import F32, I64, Bool
 from helix.util.threads import WorkStarter, defer_work
 
@@ -60,7 +60,7 @@ _CORES: Final = (({"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "SkylakeX"), 
 
 
 @cache
-def library() -> Any:
+def load_faiss() -> Any:
     """FAISS, told what this processor can do.
 
     The OpenBLAS it brings (0.3.15) takes a processor younger than itself for one of 2004, and fills an index at a
@@ -90,7 +90,7 @@ FLOAT = "+float"
 """Ends the name of a tier whose candidates are rescored in half precision instead of 8 bits."""
 
 
-def prefix_of(tier: str) -> int:
+def parse_prefix(tier: str) -> int:
     """Dimensions the inverted file looks at; 0: all of them, or none (binary).
 
     Raises:
@@ -104,19 +104,21 @@ def prefix_of(tier: str) -> int:
     return int(dims)
 
 
-def fitting(tier: str, d: int) -> int:
+def fit_prefix(tier: str, d: int) -> int:
     """What `prefix_of` gives, for vectors of d dimensions.
 
     Raises:
         UsageError: no such tier, or it does not fit such vectors.
     """
-    dims = prefix_of(tier)
+    dims = parse_prefix(tier)
     if dims >= d or (tier == "binary" and d % 8):
         raise UsageError(f"the tier {tier} does not fit vectors of {d} dimensions", "take int8, or a shorter prefix")
     return dims
 
 
-def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, tier: str = "int8") -> dict[str, Any]:
+def build_dense(
+    codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, tier: str = "int8"
+) -> dict[str, Any]:
     """Train, fill and write an index; ids are row numbers.
 
     Args:
@@ -131,9 +133,9 @@ def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, ti
     Raises:
         UsageError: no such tier, or it does not fit the vectors.
     """
-    faiss = library()
+    faiss = load_faiss()
     n, d = codes.shape
-    dims = fitting(tier, d) or d
+    dims = fit_prefix(tier, d) or d
     rng = np.random.default_rng(seed)
     if tier == "binary":
         return _build_binary(codes, scale, path, rng)
@@ -151,30 +153,30 @@ def build(codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, ti
     index.cp.niter = _ROUNDS
     index.cp.seed = seed + 1
     index.cp.spherical = True  # else lists of what is alike draw in all that lies their way, and hold nothing together
-    index.train(_cut(vectors(codes, scale, sample), dims))
+    index.train(_cut(dequantise(codes, scale, sample), dims))
     for start in range(0, n, _BATCH):
         rows = np.arange(start, min(start + _BATCH, n))
-        index.add_with_ids(_cut(vectors(codes, scale, rows), dims), rows.astype(np.int64))
+        index.add_with_ids(_cut(dequantise(codes, scale, rows), dims), rows.astype(np.int64))
     probes, over, recall = _effort(index, codes, scale, dims, rng)
     faiss.write_index(index, str(path))
     return {"tier": tier, "lists": lists, "probes": probes, "over": over, "recall": recall}
 
 
 def _build_binary(codes: npt.NDArray[np.int8], scale: F32, path: Path, rng: np.random.Generator) -> dict[str, Any]:
-    faiss = library()
+    faiss = load_faiss()
     n, d = codes.shape
     index = faiss.IndexBinaryFlat(d)
     for start in range(0, n, _BATCH):
-        index.add(bits(codes[start : start + _BATCH]))
+        index.add(pack_signs(codes[start : start + _BATCH]))
     asked, exact = _questions(codes, scale, rng)
     over, recall = _least(
-        _OVER, lambda over: _recall(exact, index.search(bits(asked), min(n, over * exact.shape[1]))[1])
+        _OVER, lambda over: _recall(exact, index.search(pack_signs(asked), min(n, over * exact.shape[1]))[1])
     )
     faiss.write_index_binary(index, str(path))
     return {"tier": "binary", "lists": 0, "probes": 0, "over": over, "recall": recall}
 
 
-def bits(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def pack_signs(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """The signs of numbers[n, d], one bit each: uint8[n, d / 8]."""
     return np.packbits(rows > 0, axis=1, bitorder="little")
 
@@ -194,24 +196,24 @@ def _questions(codes: npt.NDArray[np.int8], scale: F32, rng: np.random.Generator
     alike in all directions, half as many lists seem to do: most of it is in none of the items'.)
     """
     n = len(codes)
-    own = vectors(codes, scale, rng.choice(n, min(_ASKED, n), replace=False))
-    others = vectors(codes, scale, rng.choice(n, min(_MIXED, n), replace=False))
+    own = dequantise(codes, scale, rng.choice(n, min(_ASKED, n), replace=False))
+    others = dequantise(codes, scale, rng.choice(n, min(_MIXED, n), replace=False))
     noise = rng.normal(size=(len(own), len(others))).astype(np.float32) @ others
     asked = _LIKE * own + (1 - _LIKE**2) ** 0.5 * _unit(noise)
     asked = _unit(asked.astype(np.float32))
-    return asked, nearest(asked, codes, scale, min(_K, n))
+    return asked, scan_nearest(asked, codes, scale, min(_K, n))
 
 
 def _unit(rows: F32) -> F32:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9), np.float32)
 
 
-def nearest(asked: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) -> I64:
+def scan_nearest(asked: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) -> I64:
     """The k rows nearest each of float32[m, d], best first, by looking at all: int64[m, k]."""
     scores, rows = np.empty((len(asked), 0), np.float32), np.empty((len(asked), 0), np.int64)
     for start in range(0, len(codes), _BATCH):
         here = np.arange(start, min(start + _BATCH, len(codes)))
-        scores = np.concatenate((scores, asked @ vectors(codes, scale, here).T), axis=1)
+        scores = np.concatenate((scores, asked @ dequantise(codes, scale, here).T), axis=1)
         rows = np.concatenate((rows, np.broadcast_to(here, (len(asked), len(here)))), axis=1)
         if scores.shape[1] > k:
             best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
@@ -253,20 +255,20 @@ def _effort(
     return probes, over, reached
 
 
-def vectors(codes: npt.NDArray[np.int8], scale: F32, rows: Any) -> F32:
+def dequantise(codes: npt.NDArray[np.int8], scale: F32, rows: Any) -> F32:
     """float32[len(rows), d], dequantised."""
     return np.asarray(codes[rows].astype(np.float32) * scale[rows, None], np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class Dense:
+class DenseIndex:
     """An open index of one segment. `over`: candidates it gives for a row that is wanted."""
 
     index: Any
     probes: int
     tier: str = "int8"
     over: int = 1
-    coded: Coded | None = None  # an inverted file over codes of 4 bits
+    coded: CodedLists | None = None  # an inverted file over codes of 4 bits
 
     def search(
         self,
@@ -300,12 +302,12 @@ class Dense:
             # Probes of 8-bit codes were tuned on easy questions, in earlier releases, and are few.
             probes = int(probes * (max(1.0, (10 * share) ** -0.25) if self.over > 1 else 3 / share - 2))
         if self.tier == "binary":  # all rows are compared: there is nothing to widen
-            return self._by_faiss(bits(vector[None, :]), k, allowed)
+            return self._by_faiss(pack_signs(vector[None, :]), k, allowed)
         short = _cut(vector[None, :], self.index.d)
         while True:
             lists = min(probes, self.index.nlist)
             if self.coded:
-                found = nearest_coded(self.coded, short[0], k, lists, allowed, start_work)
+                found = search_coded(self.coded, short[0], k, lists, allowed, start_work)
             else:
                 found = self._by_faiss(short, k, allowed, nprobe=lists)
             if len(found) >= wanted or (lists == self.index.nlist and start_work is None):
@@ -318,7 +320,7 @@ class Dense:
         Raises:
             StoreError: the index names a row that is none.
         """
-        faiss = library()
+        faiss = load_faiss()
         parameters: Any = faiss.SearchParametersIVF if chosen else faiss.SearchParameters
         passed: dict[str, Any] = {}
         if allowed is not None:
@@ -335,7 +337,7 @@ class Dense:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """FAISS works alone: a search is short, and threads that wait for each other take the time of the processor."""
-    faiss = library()
+    faiss = load_faiss()
     threads = faiss.omp_get_max_threads()  # of this thread's calls
     faiss.omp_set_num_threads(1)
     try:
@@ -344,7 +346,7 @@ def _one_thread() -> Iterator[None]:
         faiss.omp_set_num_threads(threads)
 
 
-def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) -> Dense:
+def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) -> DenseIndex:
     """Map an index.
 
     Args:
@@ -354,7 +356,7 @@ def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) ->
     Raises:
         StoreError: the file cannot be read, or is of other vectors.
     """
-    faiss = library()
+    faiss = load_faiss()
     index: Any
     try:
         tier, over, probes = str(params.get("tier", "int8")), int(params.get("over", 1)), int(params["probes"])
@@ -364,7 +366,7 @@ def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) ->
             index = faiss.read_index_binary(str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
         else:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-        if shape and (index.ntotal, index.d) != (shape[0], prefix_of(tier) or shape[1]):
+        if shape and (index.ntotal, index.d) != (shape[0], parse_prefix(tier) or shape[1]):
             raise ValueError(f"it is of {index.ntotal} vectors of {index.d} dimensions, the segment has {shape[0]}")
         coded = open_coded(index, faiss) if isinstance(index, faiss.IndexIVFPQFastScan) else None
     except (RuntimeError, ValueError, TypeError, KeyError) as error:
@@ -372,4 +374,4 @@ def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) ->
             f"{path} is damaged: {str(error).splitlines()[0][:200]}",
             "run 'helix verify', and 'helix compact' after removing what it names, which builds the index anew",
         ) from None
-    return Dense(index, probes, tier, over, coded)
+    return DenseIndex(index, probes, tier, over, coded)

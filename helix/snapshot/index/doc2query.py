@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from helix.ranking.bm25 import FieldNorms
-from helix.snapshot.checked_arrays import Kind, damaged, map_all, map_ipc
+from helix.snapshot.checked_arrays import ArrayKind, make_damage_error, map_arrays, map_ipc
 from helix.snapshot.manifest import Index
-from helix.snapshot.segment.arrays import invert, lives
+from helix.snapshot.segment.arrays import invert_csr, select_alive
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I64, U32, U64, Bool
 
@@ -28,17 +28,17 @@ KIND = "doc2query"
 SCHEMA = pa.schema([("id", pa.string()), ("queries", pa.list_(pa.string()))])
 
 _ARRAYS: Final = {
-    "rows": Kind(np.uint32, ("q",)),
-    "length": Kind(np.uint32, ("q",)),
-    "terms.key": Kind(np.uint64, ("t",)),
-    "terms.indptr": Kind(np.int64, ("t + 1",)),
-    "terms.rows": Kind(np.uint32, ("p",)),
-    "terms.tf": Kind(np.uint16, ("p",)),
+    "rows": ArrayKind(np.uint32, ("q",)),
+    "length": ArrayKind(np.uint32, ("q",)),
+    "terms.key": ArrayKind(np.uint64, ("t",)),
+    "terms.indptr": ArrayKind(np.int64, ("t + 1",)),
+    "terms.rows": ArrayKind(np.uint32, ("p",)),
+    "terms.tf": ArrayKind(np.uint16, ("p",)),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Queries:
+class QueryIndex:
     """What one index holds: q rows of one segment that were looked at, some of them without a question."""
 
     arrays: Mapping[str, npt.NDArray[Any]]
@@ -60,7 +60,7 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
     """
     import pyarrow.parquet as pq  # here: a recall writes none
 
-    from helix.snapshot.segment.write import save, write_ipc
+    from helix.snapshot.segment.write import save_array, write_ipc
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     table = pa.table({"id": list(ids), "queries": [list(found) for found in queries]}, schema=SCHEMA)
@@ -70,7 +70,7 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(count) for count in counts], dtype=np.int64)])
     hashes = hash_terms([term for count in counts for term in count])
     tf = np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16)
-    key, term_indptr, at, order = invert(indptr, hashes)
+    key, term_indptr, at, order = invert_csr(indptr, hashes)
     arrays: dict[str, npt.NDArray[Any]] = {
         "rows": rows.astype(np.uint32),
         "length": np.array([sum(count.values()) for count in counts], np.uint32),
@@ -80,38 +80,40 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
         "terms.tf": tf[order],
     }
     for name, array in arrays.items():
-        save(folder, name, array)
+        save_array(folder, name, array)
 
 
 _QUESTIONS: Final = pa.schema([("queries", pa.list_(pa.string()))])
 """queries.arrow."""
 
 
-def open_queries(root: Path, index: Index) -> Queries:
+def open_queries(root: Path, index: Index) -> QueryIndex:
     """Map an index.
 
     Raises:
         StoreError: a file is missing or damaged.
     """
     folder = root / "indexes" / index.id / KIND
-    arrays = map_all(folder, _ARRAYS, {"terms.indptr": "terms.rows"})
+    arrays = map_arrays(folder, _ARRAYS, {"terms.indptr": "terms.rows"})
     questions = map_ipc(folder / "queries.arrow", _QUESTIONS, full=True)[0]
     if questions.num_rows != len(arrays["rows"]):
-        raise damaged(folder / "queries.arrow", f"it holds {questions.num_rows} rows instead of {len(arrays['rows'])}")
-    return Queries(arrays, questions)
+        raise make_damage_error(
+            folder / "queries.arrow", f"it holds {questions.num_rows} rows instead of {len(arrays['rows'])}"
+        )
+    return QueryIndex(arrays, questions)
 
 
-class Part(NamedTuple):
+class QueryPart(NamedTuple):
     """An index, and where its segment begins in the snapshot."""
 
     start: int
-    queries: Queries
+    queries: QueryIndex
 
 
-class Expansion:
+class QueryField:
     """The field over a whole snapshot: what the lexical leg asks of one. Only live rows that were looked at count."""
 
-    def __init__(self, parts: Sequence[Part], rows: int, alive: Bool, key: U64) -> None:
+    def __init__(self, parts: Sequence[QueryPart], rows: int, alive: Bool, key: U64) -> None:
         self._parts = parts
         self._alive = alive
         self.rows = rows
@@ -139,7 +141,7 @@ class Expansion:
                 tfs.append(queries.arrays["terms.tf"][low:high])
         row, tf = np.concatenate(rows), np.concatenate(tfs)
         order = np.argsort(row, kind="stable")  # two indexes of a segment hold rows of it in turn
-        order = order[lives(self._alive, row[order])]
+        order = order[select_alive(self._alive, row[order])]
         return [(0, row[order].astype(np.uint32), tf[order])] if len(order) else []
 
     def df(self, term: np.uint64) -> int:
@@ -159,7 +161,7 @@ class Expansion:
         return out
 
 
-def joined(parts: Sequence[tuple[Queries, I64]]) -> tuple[U32, list[list[str]]]:
+def join_queries(parts: Sequence[tuple[QueryIndex, I64]]) -> tuple[U32, list[list[str]]]:
     """Several indexes as one.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.ranking.fact_validity import resolve_ends
-from helix.snapshot.segment.open import Opened
+from helix.snapshot.segment.open import OpenSegment
 from helix.types import F32, I64, U64, Bool
 
 
@@ -38,7 +38,7 @@ class FactColumns(NamedTuple):
         return FactColumns(*(array[chosen] for array in self))
 
 
-def join(opened: Sequence[Opened], starts: I64, alive: Bool) -> FactColumns:
+def join_facts(opened: Sequence[OpenSegment], starts: I64, alive: Bool) -> FactColumns:
     """The facts of the live rows of a snapshot, segment by segment."""
 
     def column(name: str, dtype: Any) -> npt.NDArray[Any]:
@@ -54,7 +54,7 @@ def join(opened: Sequence[Opened], starts: I64, alive: Bool) -> FactColumns:
     return FactColumns(row, **{name: column(name, kind) for name, kind in kinds.items()}).take(alive[row])
 
 
-def invalid_since(facts: FactColumns) -> I64:
+def find_ends(facts: FactColumns) -> I64:
     """int64[f]: since when each fact no longer holds, in seconds; the least int64 where it does."""
     return resolve_ends(
         facts.group,

@@ -14,18 +14,18 @@ import numpy.typing as npt
 
 from helix.ranking.bm25 import FieldNorms
 from helix.ranking.topk import select_top
-from helix.snapshot.segment.fact_arrays import fact_text
+from helix.snapshot.segment.fact_arrays import format_fact
 from helix.snapshot.segment.layout import FACT_TEXT
-from helix.snapshot.segment.open import Opened
+from helix.snapshot.segment.open import OpenSegment
 from helix.types import F32, I64, U32, U64, Bool, Leg
 
 _STEP: Final = 65_536  # facts turned into float32 at a time
 
 
-class _Part(NamedTuple):
+class _FactPart(NamedTuple):
     """The facts of one segment that has an index."""
 
-    segment: Opened
+    segment: OpenSegment
     kept: I64  # facts of the segment whose row is alive, ascending
     first: int  # place of the first of them in the field
     place: I64  # of each fact of the segment in the field, −1 where its row is not alive
@@ -38,15 +38,15 @@ class FactField:
     an answer.
     """
 
-    def __init__(self, segments: Sequence[Opened], starts: I64, alive: Bool) -> None:
-        self._parts: list[_Part] = []
+    def __init__(self, segments: Sequence[OpenSegment], starts: I64, alive: Bool) -> None:
+        self._parts: list[_FactPart] = []
         total = 0
         for segment, start in zip(segments, starts.tolist(), strict=True):
             keep = alive[start + segment.facts["row"].to_numpy().astype(np.int64)]
             kept = np.flatnonzero(keep)
             if len(segment["facts.scale"]) and len(kept):
                 place = np.where(keep, total - 1 + np.cumsum(keep), -1)
-                self._parts.append(_Part(segment, kept, total, place))
+                self._parts.append(_FactPart(segment, kept, total, place))
             total += len(kept)
         self.rows = total
         self.key: U64 = np.zeros(total, np.uint64)
@@ -116,5 +116,5 @@ class FactField:
         for fact, part in zip(facts.tolist(), (self._parts[i] for i in which.tolist()), strict=True):
             local = int(part.kept[fact - part.first])
             entry = {name: part.segment.fact_text[name][local].as_py() for name in FACT_TEXT.names}
-            out.append({**entry, "text": fact_text(**entry)})
+            out.append({**entry, "text": format_fact(**entry)})
         return out

@@ -30,7 +30,7 @@ from helix.native.arrays import (
 )
 from helix.native.library import SHORT
 from helix.snapshot.segment.batch import LINKS
-from helix.snapshot.segment.open import Opened
+from helix.snapshot.segment.open import OpenSegment
 from helix.types import F32, I64, U64, Bool
 
 I32 = npt.NDArray[np.int32]
@@ -65,7 +65,7 @@ _ALIKE: Final[dict[str, tuple[str, np.dtype[Any], str, int]]] = {
 }
 
 
-class _Segment(ctypes.Structure):
+class _SegmentStruct(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("start", "rows", "entities", "first_entity", "namings", "mentions")),
         *((name, ctypes.c_int64) for name in ("sessions", "members", "links", "linked", "ids")),
@@ -75,7 +75,7 @@ class _Segment(ctypes.Structure):
     ]
 
 
-class _Graph(ctypes.Structure):
+class _GraphStruct(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("segments", "rows", "sessions", "entities", "live", "facts")),
         *((name, ctypes.c_void_p) for name in ("segment", "previous", "next", "session", "alive", "key")),
@@ -84,7 +84,7 @@ class _Graph(ctypes.Structure):
     ]
 
 
-class _Question(ctypes.Structure):
+class _QuestionStruct(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("entity_df", "session_size", "facts", "asked", "hubs")),
         *((name, ctypes.c_double) for name in ("next", "session", "fact", "reply", "same")),
@@ -109,7 +109,7 @@ class FactEdges:
     row: I64  # that says it
 
 
-class Graph:
+class SegmentGraph:
     """The graph of the live rows of some segments.
 
     Args:
@@ -127,7 +127,7 @@ class Graph:
 
     def __init__(
         self,
-        segments: Sequence[Opened],
+        segments: Sequence[OpenSegment],
         starts: I64,
         named: Sequence[I32],
         previous: I32,
@@ -142,7 +142,7 @@ class Graph:
         self.sessions = len(alive)  # the first number of a session
         self.entities = self.sessions + len(session_key)  # and of an entity
         self._kept: list[Any] = []  # what the structs point to
-        parts, entities = (_Segment * len(segments))(), 0
+        parts, entities = (_SegmentStruct * len(segments))(), 0
         for part, segment, start, counts in zip(parts, segments, starts.tolist(), named, strict=True):
             part.start, part.first_entity = start, entities
             self._fill(part, segment)
@@ -150,7 +150,7 @@ class Graph:
             entities += part.entities
         self._kept.append(parts)
         rows, sessions, edges = len(alive), len(session_key), len(facts.one)
-        self._graph = _Graph(
+        self._graph = _GraphStruct(
             len(segments),
             rows,
             sessions,
@@ -172,7 +172,7 @@ class Graph:
         )
         self.address = ctypes.addressof(self._graph)
 
-    def _fill(self, part: _Segment, segment: Opened) -> None:
+    def _fill(self, part: _SegmentStruct, segment: OpenSegment) -> None:
         """Point to the lists of a segment."""
         part.rows = segment.rows
         try:
@@ -197,7 +197,7 @@ class Graph:
         return node, df
 
 
-class Seen:
+class FilteredGraph:
     """The graph as one question sees it: without rows that are left out, without hubs.
 
     Args:
@@ -211,7 +211,7 @@ class Seen:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: SegmentGraph,
         allowed: Bool | None,
         asked: U64,
         hubs: tuple[I64, I64, F64],
@@ -222,7 +222,7 @@ class Seen:
         self.graph = graph
         node, row, weight = hubs
         self._kept = (allowed, asked, *hubs)
-        self._question = _Question(
+        self._question = _QuestionStruct(
             entity_df,
             session_size,
             FACTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from helix.native.terms import count_terms
-from helix.snapshot.segment.open import Opened
+from helix.snapshot.segment.open import OpenSegment
 from helix.text.tokenize import shorten_ids
 from helix.types import F32, I64, U64
 
@@ -13,7 +13,7 @@ _HIGH = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-def occurrences(segment: Opened, rows: I64, terms: U64, pairs: I64) -> tuple[F32, F32]:
+def count_occurrences(segment: OpenSegment, rows: I64, terms: U64, pairs: I64) -> tuple[F32, F32]:
     """How often the terms occur in the rows, and pairs of them one right behind the other.
 
     Lists hold the short ids of terms. A term whose short id another term of the segment has, too, and all terms of a
@@ -47,7 +47,7 @@ def occurrences(segment: Opened, rows: I64, terms: U64, pairs: I64) -> tuple[F32
     return count, follows
 
 
-def _postings(segment: Opened, at: int, rows: I64) -> tuple[I64, F32]:
+def _postings(segment: OpenSegment, at: int, rows: I64) -> tuple[I64, F32]:
     """(position in `rows` int64[m], how often float32[m]) of those rows that hold the term at a place."""
     first, end = segment["terms.indptr"][at : at + 2]
     holding, tf = segment["terms.rows"][first:end], segment["terms.tf"][first:end]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from helix.native.lists import CODES, GROUP, CodeLists, build_code_table, build_lists, round_to_steps, search_lists
 from helix.native.vectors import score_vectors
-from helix.snapshot.segment.arrays import quantise
+from helix.snapshot.segment.arrays import quantise_vectors
 from helix.types import F32, I64, Bool
 from helix.util.threads import WorkStarter
 
@@ -25,7 +25,7 @@ _HALVED = 50_000  # rows in the lists: fewer are compared sooner than they are d
 _OF_HALF = 5  # eighths of all candidates that each half of the lists gives: halves are seldom that unequal
 
 
-class Coded(NamedTuple):
+class CodedLists(NamedTuple):
     """An open inverted file of n rows in some lists, of vectors in m pieces."""
 
     centre: npt.NDArray[np.int8]  # int8[lists, d]: each list's centre
@@ -37,7 +37,7 @@ class Coded(NamedTuple):
     held: Any  # the index, whose memory the lists are
 
 
-def open_coded(index: Any, faiss: Any) -> Coded:
+def open_coded(index: Any, faiss: Any) -> CodedLists:
     """Where an IndexIVFPQFastScan keeps what is searched.
 
     Raises:
@@ -62,19 +62,19 @@ def open_coded(index: Any, faiss: Any) -> Coded:
     book[:, : pq.M] = faiss.vector_to_array(pq.centroids).reshape(pq.M, CODES, pq.dsub).transpose(2, 0, 1)
     # FAISS itself, as it reads a file, holds a list to so many codes for so many rows.
     size = [lists.list_size(i) for i in each]
-    code = [_seen(faiss, lists.get_codes(i), -(-size[i] // GROUP) * lists.block_size, np.uint8) for i in each]
-    row = [_seen(faiss, lists.get_ids(i), size[i], np.int64) for i in each]
-    centre, scale = quantise(quantizer.reconstruct_n(0, index.nlist))
-    return Coded(centre, scale, np.arange(index.nlist), book, build_lists(code, row, pieces), index.ntotal, index)
+    code = [_wrap_memory(faiss, lists.get_codes(i), -(-size[i] // GROUP) * lists.block_size, np.uint8) for i in each]
+    row = [_wrap_memory(faiss, lists.get_ids(i), size[i], np.int64) for i in each]
+    centre, scale = quantise_vectors(quantizer.reconstruct_n(0, index.nlist))
+    return CodedLists(centre, scale, np.arange(index.nlist), book, build_lists(code, row, pieces), index.ntotal, index)
 
 
-def _seen(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
+def _wrap_memory(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
     """Return what FAISS holds somewhere, as an array; not copied."""
     return faiss.rev_swig_ptr(at, size) if size else np.empty(0, dtype)
 
 
-def nearest_coded(
-    coded: Coded, vector: F32, k: int, lists: int, allowed: Bool | None, start_work: WorkStarter | None
+def search_coded(
+    coded: CodedLists, vector: F32, k: int, lists: int, allowed: Bool | None, start_work: WorkStarter | None
 ) -> I64:
     """The k best allowed rows in the nearest lists, in no order: int64[≤ k]. Where these hold many rows, each half of
     them is asked for five eighths: they may be a quarter more then, or fewer than there are.
@@ -88,16 +88,16 @@ def nearest_coded(
     score = score_vectors(coded.centre, coded.scale, coded.every, vector)
     nearest = np.argpartition(score, len(score) - lists)[len(score) - lists :]
     nearest = nearest[score[nearest].argsort()[::-1]]  # the best first: what is worse than k of those is passed over
-    table, near = tables(coded, vector, score[nearest])
+    table, near = build_tables(coded, vector, score[nearest])
     if start_work is None or lists * coded.rows < _HALVED * len(coded.every):
-        return _looked_into(coded, nearest, near, table, k, allowed)
+        return _search_lists(coded, nearest, near, table, k, allowed)
     each = -(-_OF_HALF * k // 8)
-    odd = start_work(_looked_into, coded, nearest[1::2], near[1::2], table, each, allowed)
-    even = _looked_into(coded, nearest[::2], near[::2], table, each, allowed)
+    odd = start_work(_search_lists, coded, nearest[1::2], near[1::2], table, each, allowed)
+    even = _search_lists(coded, nearest[::2], near[::2], table, each, allowed)
     return np.concatenate([even, odd()])
 
 
-def tables(coded: Coded, vector: F32, score: F32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+def build_tables(coded: CodedLists, vector: F32, score: F32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
     """What each code of each piece adds to a row's score uint8[m, 16], and what each list does int32[n]: inner products
     of the question in steps that are the same for all, from the least there is.
 
@@ -114,8 +114,8 @@ def tables(coded: Coded, vector: F32, score: F32) -> tuple[npt.NDArray[np.uint8]
     return round_to_steps(part, steps), np.rint(near * np.float32(steps)).astype(np.int32)
 
 
-def _looked_into(
-    coded: Coded,
+def _search_lists(
+    coded: CodedLists,
     lists: I64,
     near: npt.NDArray[np.int32],
     table: npt.NDArray[np.uint8],

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.ranking.postings import WEIGHT_STEP, PostingsPart, look_up_rows
-from helix.snapshot.checked_arrays import Kind, map_all
+from helix.snapshot.checked_arrays import ArrayKind, map_arrays
 from helix.snapshot.manifest import Index
-from helix.snapshot.segment.arrays import invert
+from helix.snapshot.segment.arrays import invert_csr
 from helix.types import F32, I64, U32, U64, Bool, Sparse
 
 KIND: Final = "sparse"
@@ -30,12 +30,12 @@ ENCODER: Final = "sparse_encoder"
 """The kind of the index that is no index: what makes the same weights of a question."""
 
 _ARRAYS: Final = {
-    "rows": Kind(np.uint32, ("q",)),
-    "terms.key": Kind(np.uint32, ("t",)),
-    "terms.most": Kind(np.uint16, ("t",)),
-    "terms.indptr": Kind(np.int64, ("t + 1",)),
-    "terms.rows": Kind(np.uint32, ("p",)),
-    "terms.impact": Kind(np.uint16, ("p",)),
+    "rows": ArrayKind(np.uint32, ("q",)),
+    "terms.key": ArrayKind(np.uint32, ("t",)),
+    "terms.most": ArrayKind(np.uint16, ("t",)),
+    "terms.indptr": ArrayKind(np.int64, ("t + 1",)),
+    "terms.rows": ArrayKind(np.uint32, ("p",)),
+    "terms.impact": ArrayKind(np.uint16, ("p",)),
 }
 
 _SMALL: Final = 1 << 15
@@ -48,7 +48,7 @@ U16 = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
-class Impacts:
+class SparseIndex:
     """What one index holds: q rows of one segment that were encoded, p postings of t terms."""
 
     arrays: Mapping[str, npt.NDArray[Any]]
@@ -59,12 +59,12 @@ class Impacts:
         return self.arrays["rows"]
 
 
-def quantise(weights: F32) -> U16:
+def quantise_weights(weights: F32) -> U16:
     """Weights in steps: uint16[n]; what is above 64, as only sums over a text may be, is kept as 64."""
     return np.asarray(np.minimum(np.rint(weights / WEIGHT_STEP), np.iinfo(np.uint16).max), np.uint16)
 
 
-def write_impacts(folder: Path, rows: U32, indptr: I64, terms: U32, weights: F32) -> None:
+def write_sparse(folder: Path, rows: U32, indptr: I64, terms: U32, weights: F32) -> None:
     """Write the files of an index.
 
     Args:
@@ -73,49 +73,49 @@ def write_impacts(folder: Path, rows: U32, indptr: I64, terms: U32, weights: F32
         terms: uint32[p], different ones in a row.
         weights: float32[p], above 0; what rounds to 0 is left out.
     """
-    impact = quantise(weights)
+    impact = quantise_weights(weights)
     kept = impact > 0
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-    key, starts, at, order = invert(before[indptr], terms[kept].astype(np.uint64))
+    key, starts, at, order = invert_csr(before[indptr], terms[kept].astype(np.uint64))
     _save(folder, rows, key.astype(np.uint32), starts, rows.astype(np.uint32)[at], impact[kept][order])
 
 
 def _save(folder: Path, rows: U32, key: U32, indptr: I64, at: U32, impact: U16) -> None:
-    from helix.snapshot.segment.write import save
+    from helix.snapshot.segment.write import save_array
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     most = np.maximum.reduceat(impact, indptr[:-1]) if len(key) else impact
     arrays = (rows.astype(np.uint32), key, most, indptr, at, impact)
     for name, array in zip(_ARRAYS, arrays, strict=True):
-        save(folder, name, array)
+        save_array(folder, name, array)
 
 
-def open_impacts(root: Path, index: Index) -> Impacts:
+def open_sparse(root: Path, index: Index) -> SparseIndex:
     """Map an index.
 
     Raises:
         StoreError: a file is missing or damaged.
     """
     folder = root / "indexes" / index.id / KIND
-    return Impacts(map_all(folder, _ARRAYS, {"terms.indptr": "terms.rows"}))
+    return SparseIndex(map_arrays(folder, _ARRAYS, {"terms.indptr": "terms.rows"}))
 
 
-def encoder_of(indexes: Sequence[Index]) -> Index | None:
+def find_encoder(indexes: Sequence[Index]) -> Index | None:
     """What makes weights of a question; the last one, where a reindex left several."""
     return next((index for index in reversed(indexes) if index.kind == ENCODER), None)
 
 
-def usable(indexes: Sequence[Index]) -> list[Index]:
+def select_usable(indexes: Sequence[Index]) -> list[Index]:
     """Those made by the model whose query side is there: weights of two models say nothing of one another."""
-    encoder = encoder_of(indexes)
+    encoder = find_encoder(indexes)
     made_by = encoder.params["fingerprint"] if encoder else None
     return [index for index in indexes if index.kind == KIND and index.params["fingerprint"] == made_by]
 
 
-class ImpactField:
+class SparseField:
     """The impacts of a whole snapshot: what the sparse leg asks of one."""
 
-    def __init__(self, parts: Sequence[tuple[int, Impacts]], rows: int, alive: Bool, key: U64) -> None:
+    def __init__(self, parts: Sequence[tuple[int, SparseIndex]], rows: int, alive: Bool, key: U64) -> None:
         """
         Args:
             parts: indexes, and where the segment of each begins.
@@ -176,10 +176,10 @@ class ImpactField:
         return out
 
 
-class _Source(NamedTuple):
+class _MergeSource(NamedTuple):
     """An index on its way into another one."""
 
-    held: Impacts
+    held: SparseIndex
     new: I64  # of each row of the segment up to the last one it has, −1 where it is left out
 
     def between(self, low: int, high: int) -> tuple[U64, U16]:
@@ -194,7 +194,7 @@ class _Source(NamedTuple):
         return both, arrays["terms.impact"][indptr[0] : indptr[-1]][kept]
 
 
-def merge_impacts(folder: Path, parts: Sequence[tuple[Impacts, I64]]) -> U32:
+def merge_sparse(folder: Path, parts: Sequence[tuple[SparseIndex, I64]]) -> U32:
     """Write several indexes as one, without a weight being rounded again; returns its rows.
 
     Args:
@@ -204,13 +204,13 @@ def merge_impacts(folder: Path, parts: Sequence[tuple[Impacts, I64]]) -> U32:
     Returns:
         uint32[q], ascending; nothing is written where there are none.
     """
-    taken, sources = np.empty(0, np.int64), list[_Source]()
+    taken, sources = np.empty(0, np.int64), list[_MergeSource]()
     for held, new in parts:
         new = np.where(np.isin(new, taken), -1, new)
         taken = np.union1d(taken, new[new >= 0])
         by_row = np.full(int(held.rows[-1]) + 1 if len(held.rows) else 1, -1, np.int64)
         by_row[held.rows] = new
-        sources.append(_Source(held, by_row))
+        sources.append(_MergeSource(held, by_row))
     if not len(taken):
         return taken.astype(np.uint32)
     keys, sizes, rows, impacts = [], [np.zeros(1, np.int64)], [], []
@@ -230,7 +230,7 @@ def merge_impacts(folder: Path, parts: Sequence[tuple[Impacts, I64]]) -> U32:
     return taken.astype(np.uint32)
 
 
-def _slices(sources: Sequence[_Source]) -> Iterator[tuple[int, int]]:
+def _slices(sources: Sequence[_MergeSource]) -> Iterator[tuple[int, int]]:
     """Ranges of terms that have no more postings than are merged at a time, or one term that has."""
     key = np.concatenate([source.held.arrays["terms.key"] for source in sources])
     size = np.concatenate([np.diff(source.held.arrays["terms.indptr"]) for source in sources])

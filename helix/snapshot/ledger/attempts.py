@@ -1,9 +1,9 @@
-"""Who works on a document, and how often that went wrong: a file each in `tries/`, while there is something to say.
+"""Claims and failed attempts of documents: one file each in `tries/` while there is something to record.
 
-Whoever works on a document holds a lock on its file, which the kernel frees when that process dies. So a second one
-does not begin beside it, and what is left behind is a try that ended without a word. A try that fails, or kills the
-process it runs in, is a strike against the document; that a whole worker disappears is mostly no fault of what it was
-working on, and takes more to tell. What has had its strikes is given up (`dead/`).
+A process that works on a document locks its file; the kernel frees the lock when the process dies. So no second process
+starts, and a leftover record is an attempt whose process vanished. An attempt that fails, or kills its child process,
+counts as failed. A vanished worker is rarely the document's fault, so more of those are allowed. A document with too
+many is given up (`dead/`).
 """
 
 from __future__ import annotations
@@ -22,110 +22,101 @@ from typing import Final
 import orjson
 
 from helix.snapshot import paths
-from helix.snapshot.digests import TRY, check_name
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.digests import ATTEMPT, check_name
+from helix.snapshot.ledger import inbox
 
-STRIKES: Final = 3
-"""Tries that may fail before a document is given up."""
-
-VANISHED: Final = 5
-"""Tries whose whole worker may disappear before it is: a deployment, a power cut, a kill by hand."""
-
-GROWTH: Final = 4.0
-"""Each wait for the next try is so many times the one before."""
-
-LONGEST: Final = 600.0
-"""Seconds of the longest wait. One that is longer was reckoned before the clock was set back."""
-
-_WAIT: Final = 0.1
-"""Seconds to wait for the lock: whoever only looks whether it is held has it for a moment."""
+MAX_FAILURES: Final = 3  # failed attempts before a document is given up
+MAX_LOST: Final = 5  # attempts whose whole worker vanished (deployment, power cut, kill) before it is given up
+GROWTH: Final = 4.0  # factor between two waits
+LONGEST: Final = 600.0  # seconds of the longest wait; a longer one was set before the clock was put back
+_WAIT: Final = 0.1  # seconds to wait for the lock: `is_held` holds it for a moment
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """What is known of the tries of one document."""
+class AttemptRecord:
+    """Attempts of one document."""
 
-    failed: int = 0  # strikes
-    vanished: int = 0  # tries that ended without a word
-    error: str = ""  # of the last strike
-    after: float = 0.0  # seconds since the epoch: not tried again before
-    running: str = ""  # process and machine of the try that is under way, or was
+    failed: int = 0
+    vanished: int = 0  # attempts whose process disappeared
+    error: str = ""  # of the last failed attempt
+    after: float = 0.0  # seconds since the epoch: earliest time of the next attempt
+    running: str = ""  # process and machine of the running or vanished attempt
 
-    def over(self) -> str:
-        """Why the document is to be given up; empty while it is not."""
-        if self.failed >= STRIKES:
+    def explain_end(self) -> str:
+        """Return why the document must be given up; empty if it need not."""
+        if self.failed >= MAX_FAILURES:
             return self.error
-        if self.vanished >= VANISHED:
+        if self.vanished >= MAX_LOST:
             return f"{self.vanished} workers disappeared while they worked on it; the last was process {self.running}"
         return ""
 
-    def waits(self) -> bool:
-        """Whether its next try is yet to come."""
+    def is_waiting(self) -> bool:
+        """Return whether the next attempt is due later."""
         return 0 < self.after - time.time() <= LONGEST
 
 
-class Claim:
+class AttemptClaim:
     """The right to work on a document, while the lock on its file is held."""
 
-    def __init__(self, path: Path, handle: int, record: Record) -> None:
+    def __init__(self, path: Path, handle: int, record: AttemptRecord) -> None:
         self.path, self.handle, self.record = path, handle, record
 
-    def write(self, record: Record) -> None:
-        """Note what is known by now."""
+    def write(self, record: AttemptRecord) -> None:
+        """Write the record to the locked file."""
         self.record = record
         data = orjson.dumps(asdict(record))
         os.pwrite(self.handle, data, 0)
         os.ftruncate(self.handle, len(data))
 
     def clear(self) -> None:
-        """Nothing is left to say: it is made, or given up."""
-        self.record = Record()
+        """Remove the record: the document is enriched or given up."""
+        self.record = AttemptRecord()
         self.path.unlink(missing_ok=True)
 
 
 @contextmanager
-def claim(root: Path, document: str) -> Iterator[Claim | None]:
-    """Be the one who works on a document; None where another process is at it.
+def claim_document(root: Path, document: str) -> Iterator[AttemptClaim | None]:
+    """Claim a document for this process; None if another process works on it.
 
-    A try that ended without a word is counted, and the new one noted, before anything is done. Where the block is left
-    by an exception, the try counts for nothing: whoever knows better calls `strike`.
+    A vanished attempt is counted and the new one recorded first. An exception from the block does not count as a
+    failed attempt: the caller records that with `record_failure`.
 
     Raises:
-        UsageError: that is no name.
+        UsageError: it is no document name.
     """
-    with _locked(root, document) as found:
-        if found is None:
+    with _lock(root, document) as claim:
+        if claim is None:
             yield None
             return
-        before = found.record
+        before = claim.record
         if before.running:
             before = replace(before, vanished=before.vanished + 1)
-        found.write(replace(before, running=f"{os.getpid()} on {socket.gethostname()}"))
+        claim.write(replace(before, running=f"{os.getpid()} on {socket.gethostname()}"))
         try:
-            yield found
+            yield claim
         finally:
-            if found.record.running:
-                rest = replace(found.record, running="")
-                found.write(rest) if rest != Record() else found.clear()
+            if claim.record.running:
+                rest = replace(claim.record, running="")
+                claim.write(rest) if rest != AttemptRecord() else claim.clear()
 
 
-def _path(root: Path, document: str) -> Path:
-    return root / "tries" / check_name(document, TRY)
+def _locate(root: Path, document: str) -> Path:
+    return root / "tries" / check_name(document, ATTEMPT)
 
 
 @contextmanager
-def _locked(root: Path, document: str) -> Iterator[Claim | None]:
-    path = _path(root, document)
+def _lock(root: Path, document: str) -> Iterator[AttemptClaim | None]:
+    path = _locate(root, document)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     deadline = time.monotonic() + _WAIT
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it may have removed the file meanwhile: then the lock is on nothing.
+            # The last holder may have removed the file: then this lock is on a deleted one.
             with contextlib.suppress(FileNotFoundError):
                 if os.fstat(handle).st_ino == path.stat().st_ino:
-                    yield Claim(path, handle, _parsed(os.pread(handle, 1 << 16, 0)))
+                    yield AttemptClaim(path, handle, _parse_record(os.pread(handle, 1 << 16, 0)))
                     return
         except BlockingIOError:
             if time.monotonic() >= deadline:
@@ -136,58 +127,60 @@ def _locked(root: Path, document: str) -> Iterator[Claim | None]:
             os.close(handle)
 
 
-def _parsed(data: bytes) -> Record:
+def _parse_record(data: bytes) -> AttemptRecord:
     try:
-        return Record(**orjson.loads(data))
+        return AttemptRecord(**orjson.loads(data))
     except (orjson.JSONDecodeError, TypeError):  # new, or torn by a power cut
-        return Record()
+        return AttemptRecord()
 
 
-def strike(root: Path, document: str, error: str, wait: float, strikes: float = STRIKES) -> bool:
-    """Note that a try failed; whether the document is given up with that.
+def record_failure(root: Path, document: str, error: str, wait: float, strikes: float = MAX_FAILURES) -> bool:
+    """Record a failed attempt. Return whether the document is given up now.
 
     Args:
-        error: what is said of it in `dead/`.
-        wait: seconds before the second try; each later one waits longer.
-        strikes: how many tries may fail; infinite where it is left to the next claim to see.
+        error: its text in `dead/`.
+        wait: seconds before the second attempt; each later one waits longer.
+        strikes: attempts that may fail; infinite leaves the decision to the next claim.
 
     Raises:
-        UsageError: that is no name.
+        UsageError: it is no document name.
     """
-    with _locked(root, document) as found:
-        if found is None:  # somebody tries again already
+    with _lock(root, document) as claim:
+        if claim is None:  # the next attempt runs already
             return False
-        return struck(root, document, found, error, wait, strikes)
+        return add_failure(root, document, claim, error, wait, strikes)
 
 
-def struck(root: Path, document: str, found: Claim, error: str, wait: float, strikes: float = STRIKES) -> bool:
-    """As `strike`, for whoever holds the claim."""
-    failed = found.record.failed + 1
+def add_failure(
+    root: Path, document: str, claim: AttemptClaim, error: str, wait: float, strikes: float = MAX_FAILURES
+) -> bool:
+    """Record a failed attempt as `record_failure` does, for the holder of the claim."""
+    failed = claim.record.failed + 1
     if failed >= strikes:
-        bury(root, document, found, error, failed)
+        end_attempts(root, document, claim, error, failed)
         return True
     after = time.time() + min(wait * GROWTH ** (failed - 1), LONGEST)
-    found.write(replace(found.record, failed=failed, error=error[:2000], after=after, running=""))
+    claim.write(replace(claim.record, failed=failed, error=error[:2000], after=after, running=""))
     return False
 
 
-def bury(root: Path, document: str, found: Claim, error: str, tries: int) -> None:
-    """Give a document up, with its error. The record goes last: a kill between the two gives it up once more."""
-    ledger.give_up(root, document, error if tries < 2 else f"{error} (tried {tries} times)")
-    found.clear()
+def end_attempts(root: Path, document: str, claim: AttemptClaim, error: str, tries: int) -> None:
+    """Give a document up, with its error. The record is removed last: after a kill in between it is given up again."""
+    inbox.give_up(root, document, error if tries < 2 else f"{error} (tried {tries} times)")
+    claim.clear()
 
 
-def records(root: Path) -> dict[str, Record]:
-    """What is known of every document that is being tried, or was without success."""
-    found = {}
+def list_records(root: Path) -> dict[str, AttemptRecord]:
+    """Return the record of every document with a running or failed attempt."""
+    records = {}
     for path in (root / "tries").glob("[0-9a-f]*"):
-        if not TRY.fullmatch(path.name):
+        if not ATTEMPT.fullmatch(path.name):
             continue
         with contextlib.suppress(FileNotFoundError):
-            found[path.name] = _parsed(path.read_bytes())
-    return found
+            records[path.name] = _parse_record(path.read_bytes())
+    return records
 
 
 def is_running(root: Path, document: str) -> bool:
-    """Whether a living process works on it now."""
-    return paths.is_held(_path(root, document))
+    """Return whether a living process works on it now."""
+    return paths.is_held(_locate(root, document))

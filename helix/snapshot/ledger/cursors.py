@@ -1,11 +1,11 @@
-"""How far each source has been taken in, so that of one that grows only what is new is read.
+"""Cursors: how far each source is ingested, so that only the new end of a growing source is read.
 
-A cursor is one small file, `sources/<key>.json`: the digest of its second line, and JSON. The key is a digest of the
-source's path and of what it is taken as. It is a note to save work, never the truth: without it, or with an old one, a
-source is taken in anew, and items that are there already change nothing.
+A cursor is a small file, `sources/<key>.json`: the digest of its second line, and JSON. The key hashes the source's
+path, format, project and ACL. A cursor only saves work: without it a source is read again, and known items change
+nothing.
 
-Of an export, which may hold thousands of conversations, one file says all: `sources/<key>.parts`. It does not name the
-export, for the next one has another name, and the same conversations.
+An export may hold thousands of conversations. One file records them all: `sources/<key>.parts`. Its key does not depend
+on the export's name, which changes from one export to the next.
 """
 
 from __future__ import annotations
@@ -19,102 +19,102 @@ from typing import NamedTuple
 import orjson
 
 from helix.snapshot import paths
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """What is known of one source."""
+    """Ingested state of one source."""
 
     device: int
     inode: int
-    size: int  # of the whole file when it was last looked at
+    size: int  # bytes of the whole file when it was last read
     mtime: int  # nanoseconds
     format: str
-    document: str  # the last one taken from it
-    offset: int = 0  # bytes taken in; 0 where it is always read whole
+    document: str  # the last one ingested from it
+    offset: int = 0  # bytes ingested; 0 if it is always read whole
     lines: int = 0
     chars: int = 0  # of redacted text
-    head: str = ""  # digest of the first bytes taken in
+    head: str = ""  # digest of the first ingested bytes
     tail: str = ""  # digest of the last ones
     first: str = ""  # the document with its beginning
     epoch: int = 0
 
 
-class Known(NamedTuple):
-    """What is known of one conversation of an export."""
+class ConversationCursor(NamedTuple):
+    """Ingested state of one conversation of an export."""
 
-    digest: str  # of its text as the export has it
-    document: str  # the last one taken from it
+    digest: str  # of its text in the export
+    document: str  # the last one ingested from it
 
 
 _MOVED = "moved-"
 
 
-def key_of(path: str, format: str, project: str | None, acl: Sequence[str], part: str = "") -> str:
-    """The name of the cursor of a source, or of one part of it: a session of a database."""
-    return digest(path, format, project or "", ",".join(sorted(acl)), part)
+def make_key(path: str, format: str, project: str | None, acl: Sequence[str], part: str = "") -> str:
+    """Return the key of a source, or of one part of it, such as a session of a database."""
+    return hash_parts(path, format, project or "", ",".join(sorted(acl)), part)
 
 
-def moved(device: int, inode: int) -> str:
-    """The name under which the cursor of a file is kept whose path another one has taken."""
+def make_moved_key(device: int, inode: int) -> str:
+    """Return the key for the cursor of a file whose path another file has now."""
     return f"{_MOVED}{device:x}-{inode:x}"
 
 
-def by_file(root: Path) -> dict[tuple[int, int], str]:
-    """Key of the cursor of each file that is known, by device and inode: a file that was renamed is found by it."""
-    found: dict[tuple[int, int], str] = {}
+def index_by_file(root: Path) -> dict[tuple[int, int], str]:
+    """Return cursor keys by (device, inode), which finds a renamed file."""
+    keys: dict[tuple[int, int], str] = {}
     for path in (root / "sources").glob("*.json"):
-        cursor = read(root, path.stem)
+        cursor = read_cursor(root, path.stem)
         if cursor is not None:
-            found[cursor.device, cursor.inode] = path.stem
-    return found
+            keys[cursor.device, cursor.inode] = path.stem
+    return keys
 
 
-def read(root: Path, key: str) -> Cursor | None:
-    """The cursor of a source; None where there is none, or a damaged one."""
+def read_cursor(root: Path, key: str) -> Cursor | None:
+    """Read the cursor of a source; None if it is missing or damaged."""
     with contextlib.suppress(orjson.JSONDecodeError, TypeError):
-        body = _read(root / "sources" / f"{key}.json")
+        body = _read_body(root / "sources" / f"{key}.json")
         return None if body is None else Cursor(**orjson.loads(body))
     return None
 
 
-def write(root: Path, key: str, cursor: Cursor) -> None:
-    """Note how far a source has been taken in."""
-    _write(root / "sources" / f"{key}.json", orjson.dumps(asdict(cursor)))
+def write_cursor(root: Path, key: str, cursor: Cursor) -> None:
+    """Write the cursor of a source."""
+    _write_body(root / "sources" / f"{key}.json", orjson.dumps(asdict(cursor)))
 
 
-def read_parts(root: Path, key: str) -> dict[str, Known]:
-    """What is known of the conversations of exports, by the digests of their ids."""
+def read_conversations(root: Path, key: str) -> dict[str, ConversationCursor]:
+    """Read the conversations of exports, by the digests of their ids."""
     with contextlib.suppress(orjson.JSONDecodeError, TypeError, AttributeError):
-        body = _read(root / "sources" / f"{key}.parts")
-        return {} if body is None else {name: Known(*known) for name, known in orjson.loads(body).items()}
+        body = _read_body(root / "sources" / f"{key}.parts")
+        return {} if body is None else {name: ConversationCursor(*entry) for name, entry in orjson.loads(body).items()}
     return {}
 
 
-def write_parts(root: Path, key: str, parts: Mapping[str, Known]) -> None:
-    """Note which conversations have been taken in."""
-    _write(root / "sources" / f"{key}.parts", orjson.dumps({name: [*known] for name, known in parts.items()}))
+def write_conversations(root: Path, key: str, parts: Mapping[str, ConversationCursor]) -> None:
+    """Write the ingested conversations of exports."""
+    _write_body(root / "sources" / f"{key}.parts", orjson.dumps({name: [*entry] for name, entry in parts.items()}))
 
 
-def files(root: Path) -> list[Path]:
-    """All there are."""
+def list_files(root: Path) -> list[Path]:
+    """List the files of all cursors."""
     return sorted(path for ending in ("json", "parts") for path in (root / "sources").glob(f"*.{ending}"))
 
 
-def damaged(root: Path) -> list[Path]:
-    """Those whose bytes do not match their digest."""
-    return [path for path in files(root) if _read(path) is None]
+def list_damaged(root: Path) -> list[Path]:
+    """List the cursor files whose bytes do not match their digest."""
+    return [path for path in list_files(root) if _read_body(path) is None]
 
 
-def _read(path: Path) -> bytes | None:
-    """What is in a file; None where it is not there, or damaged."""
+def _read_body(path: Path) -> bytes | None:
+    """Return the body of a file; None if it is missing or damaged."""
     try:
         claimed, _, body = path.read_bytes().partition(b"\n")
     except OSError:
         return None
-    return body if claimed == digest(body.decode("utf-8", "replace")).encode() else None
+    return body if claimed == hash_parts(body.decode("utf-8", "replace")).encode() else None
 
 
-def _write(path: Path, body: bytes) -> None:
-    paths.write_file(path, digest(body.decode()).encode() + b"\n" + body)
+def _write_body(path: Path, body: bytes) -> None:
+    paths.write_file(path, hash_parts(body.decode()).encode() + b"\n" + body)

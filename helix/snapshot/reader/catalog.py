@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.snapshot.reader.row_map import RowMap
-from helix.snapshot.segment.batch import NO_TIME, digest
-from helix.snapshot.segment.columns import distinct
+from helix.snapshot.segment.batch import NO_TIME, hash_parts
+from helix.snapshot.segment.columns import list_distinct
 from helix.text.gazetteer import COMMON_WORDS
 from helix.text.tokenize import STOP_WORDS, split_project_words
 from helix.types import I64, U32, U64, Bool
@@ -73,7 +73,7 @@ class Catalog:
         """Return the codes of the live sessions of a name; each source may have one."""
         from helix.sources.registry import FORMATS
 
-        return self.live_sessions(np.array([int(digest(source, name), 16) for source in FORMATS], np.uint64))
+        return self.live_sessions(np.array([int(hash_parts(source, name), 16) for source in FORMATS], np.uint64))
 
     @cached_property
     def session_spans(self) -> tuple[I64, I64]:
@@ -132,7 +132,7 @@ class Catalog:
     def principals(self) -> frozenset[str]:
         """Every name in an ACL."""
         names = self._rows.generation.acl_names
-        return distinct(names) if len(names) <= _FEW_NAMES else frozenset(names.unique().to_pylist())
+        return list_distinct(names) if len(names) <= _FEW_NAMES else frozenset(names.unique().to_pylist())
 
     def named_in_acl(self, principal: str) -> Bool:
         """Return the rows whose ACL names a principal: bool[rows]."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.snapshot.index.fact_columns import FactColumns, invalid_since, join
+from helix.snapshot.index.fact_columns import FactColumns, find_ends, join_facts
 from helix.snapshot.index.facts import FactField
 from helix.snapshot.reader.row_map import RowMap, owners_of
 from helix.snapshot.segment.batch import NO_TIME
@@ -29,7 +29,7 @@ class Facts:
     @cached_property
     def columns(self) -> FactColumns:
         """One entry a fact."""
-        return join(self._rows.segments, self._rows.generation.starts, self._rows.alive)
+        return join_facts(self._rows.segments, self._rows.generation.starts, self._rows.alive)
 
     @cached_property
     def field(self) -> FactField:
@@ -96,7 +96,7 @@ class Facts:
     @cached_property
     def ends(self) -> I64:
         """Seconds since when each fact no longer holds: int64[facts]; NO_TIME where it does."""
-        return invalid_since(self.columns)
+        return find_ends(self.columns)
 
     def holding(self, at: int) -> Bool:
         """Return which facts hold at a moment, in seconds: bool[facts]."""

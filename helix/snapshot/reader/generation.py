@@ -18,15 +18,15 @@ from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import check_below
-from helix.snapshot.index.dense import Dense, library, open_dense
-from helix.snapshot.index.doc2query import KIND, Part, Queries, open_queries
-from helix.snapshot.index.sparse import ENCODER, Impacts, encoder_of, open_impacts, usable
+from helix.snapshot.index.dense import DenseIndex, load_faiss, open_dense
+from helix.snapshot.index.doc2query import KIND, QueryIndex, QueryPart, open_queries
+from helix.snapshot.index.sparse import ENCODER, SparseIndex, find_encoder, open_sparse, select_usable
 from helix.snapshot.ledger.access_events import load_access
 from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.npz import read_npz
-from helix.snapshot.pins import pin, release
-from helix.snapshot.segment.columns import acl
-from helix.snapshot.segment.open import Opened, check_files, deleted_rows, open_segment
+from helix.snapshot.pins import pin_generation, release_pin
+from helix.snapshot.segment.columns import list_acl
+from helix.snapshot.segment.open import OpenSegment, check_files, map_deleted_rows, open_segment
 from helix.types import I64, Bool
 from helix.util.threads import WorkStarter, defer_work, start_in_background
 
@@ -41,7 +41,7 @@ _ATTEMPTS: Final = 5  # to open, while CURRENT moves on and old files are delete
 _FAULTS: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, pa.ArrowException)
 """Errors that damaged bytes cause in code that reads them: a large file's digest is not checked on opening."""
 
-RowIndex = TypeVar("RowIndex", Queries, Impacts)
+RowIndex = TypeVar("RowIndex", QueryIndex, SparseIndex)
 
 
 class Generation:
@@ -58,8 +58,8 @@ class Generation:
 
     def __init__(self, root: Path, name: str | None, threads: int, before: Generation | None) -> None:
         self.root, self.name, self.threads = root, name, threads
-        claim = pin(root, name) if name else None
-        unpin = weakref.finalize(self, release, *claim) if claim else None
+        claim = pin_generation(root, name) if name else None
+        unpin = weakref.finalize(self, release_pin, *claim) if claim else None
         try:
             with convert_faults(root, name):
                 self._open(before if before and before.root == root else None)
@@ -75,10 +75,10 @@ class Generation:
         if self.manifest:
             known = set(before.manifest.files()) if before and before.manifest else set()
             # Encoders are checked on first use: without one the other legs still answer.
-            sparse = encoder_of(self.manifest.indexes)
+            sparse = find_encoder(self.manifest.indexes)
             unchecked = {*known, *self.manifest.encoder, *(sparse.files if sparse else ()), *self.manifest.documents}
             check_files(root, [file for file in self.manifest.files() if file not in unchecked])
-        self.segments: list[Opened] = [
+        self.segments: list[OpenSegment] = [
             shared.get(segment.id) or open_segment(root, segment, dim=self.dim) for segment in self._listed_segments()
         ]
         ends = np.cumsum([0, *(segment.rows for segment in self.segments)], dtype=np.int64)
@@ -87,9 +87,9 @@ class Generation:
         reading = self._begin_dense(before.dense if before and shared else {})
         self.access = load_access(root, self.manifest.access) if self.manifest and self.manifest.access else None
         self.undeleted = self._find_undeleted()
-        self.acl_rows, self.acl_names = acl([segment.columns for segment in self.segments])
+        self.acl_rows, self.acl_names = list_acl([segment.columns for segment in self.segments])
         self.restricted: Bool = np.bincount(self.acl_rows, minlength=self.rows).astype(bool)
-        self.dense: dict[str, Dense] = {segment: index() for segment, index in reading.items()}
+        self.dense: dict[str, DenseIndex] = {segment: index() for segment, index in reading.items()}
 
     @property
     def dim(self) -> int:
@@ -112,26 +112,26 @@ class Generation:
     def _find_undeleted(self) -> Bool:
         undeleted = np.ones(self.rows, bool)
         for deletes in self.manifest.deletes if self.manifest else ():
-            rows = deleted_rows(self.root, deletes, self._segment(deletes.segment).rows)
+            rows = map_deleted_rows(self.root, deletes, self._segment(deletes.segment).rows)
             undeleted[self.start_of(deletes.segment) + rows.astype(np.int64)] = False
         return undeleted
 
-    def _begin_dense(self, before: dict[str, Dense]) -> dict[str, Callable[[], Dense]]:
+    def _begin_dense(self, before: dict[str, DenseIndex]) -> dict[str, Callable[[], DenseIndex]]:
         """Start to read each segment's dense index; a large one takes as long as opening everything else."""
-        reading: dict[str, Callable[[], Dense]] = {}
+        reading: dict[str, Callable[[], DenseIndex]] = {}
         for index in self.indexes:
             if index.kind == "dense":
                 segment = index.covers[0]
                 if segment in before:
                     reading[segment] = partial(before.__getitem__, segment)
                 else:
-                    library()  # in this thread, since it changes the environment
+                    load_faiss()  # in this thread, since it changes the environment
                     path = self.root / "indexes" / index.id / "dense" / "ivf.faiss"
                     shape = self._segment(segment)["vectors.i8"].shape
                     reading[segment] = self.start_work(open_dense, path, index.params, shape)
         return reading
 
-    def _segment(self, identity: str) -> Opened:
+    def _segment(self, identity: str) -> OpenSegment:
         return next(segment for segment in self.segments if segment.id == identity)
 
     def start_of(self, segment: str) -> int:
@@ -145,18 +145,18 @@ class Generation:
         return self.start_of(segment.id), opened
 
     @cached_property
-    def queries(self) -> list[Part]:
+    def queries(self) -> list[QueryPart]:
         """The open doc2query indexes."""
         return [
-            Part(*self._open_rows(index, open_queries(self.root, index)))
+            QueryPart(*self._open_rows(index, open_queries(self.root, index)))
             for index in self.indexes
             if index.kind == KIND
         ]
 
     @cached_property
-    def impacts(self) -> list[tuple[int, Impacts]]:
+    def impacts(self) -> list[tuple[int, SparseIndex]]:
         """The open learned-sparse indexes, each with its segment's first row."""
-        return [self._open_rows(index, open_impacts(self.root, index)) for index in usable(self.indexes)]
+        return [self._open_rows(index, open_sparse(self.root, index)) for index in select_usable(self.indexes)]
 
     # ------------------------------------------------------------ models
 
@@ -182,7 +182,7 @@ class Generation:
         """
         from helix.encoders.sparse import open_query  # rarely needed
 
-        index = encoder_of(self.indexes)
+        index = find_encoder(self.indexes)
         if index is None:
             raise EncoderError("the store has no sparse encoder", "set HELIX_SPARSE_ENCODER and run 'helix expand'")
         # One thread: the dense leg uses the other core.
@@ -207,8 +207,8 @@ class Generation:
     def adopt(self, before: Generation) -> None:
         """Reuse the encoders that an earlier generation has loaded, where they are the same."""
         loaded, mine = vars(before), vars(self)
-        sparse = encoder_of(self.indexes)
-        if sparse and sparse == encoder_of(before.indexes) and "sparse_encoder" in loaded:
+        sparse = find_encoder(self.indexes)
+        if sparse and sparse == find_encoder(before.indexes) and "sparse_encoder" in loaded:
             mine["sparse_encoder"] = before.sparse_encoder
         if self.manifest and before.manifest and self.manifest.lineage.encoder == before.manifest.lineage.encoder:
             mine.update({name: loaded[name] for name in ("encoder", "counter") if name in loaded})
@@ -221,12 +221,12 @@ def open_generation(root: Path, name: str | None, threads: int, before: Generati
         StoreError: the store is missing, damaged or of a newer format; names the file.
     """
     for _ in range(_ATTEMPTS):
-        chosen = name or manifests.current_name(root)
+        chosen = name or manifests.read_current(root)
         try:
             return Generation(root, chosen, threads, before)
         except StoreError:
             # Its files were removed after CURRENT was read and before the pin was seen: CURRENT names another by now.
-            if name is not None or manifests.current_name(root) == chosen:
+            if name is not None or manifests.read_current(root) == chosen:
                 raise
     raise StoreError(f"the generations of {root} change faster than they can be opened", "try again")
 

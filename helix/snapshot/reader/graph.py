@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from helix.snapshot.index.graph import FactEdges, Graph
+from helix.snapshot.index.graph import FactEdges, SegmentGraph
 from helix.snapshot.reader.catalog import Catalog
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
-from helix.snapshot.segment.arrays import flat_index
+from helix.snapshot.segment.arrays import flatten_rows
 from helix.snapshot.segment.columns import I32
 from helix.types import I64, U32, U64
 
@@ -44,7 +44,7 @@ class GraphView:
                 continue
             found = np.minimum(keys.searchsorted(entities), len(keys) - 1)
             hit = (keys[found] == entities).nonzero()[0]
-            indptr, flat = flat_index(segment["mentioned.indptr"], found[hit])
+            indptr, flat = flatten_rows(segment["mentioned.indptr"], found[hit])
             positions.append(hit.repeat(indptr[1:] - indptr[:-1]))
             rows.append(segment["mentioned.rows"].take(flat) + np.uint32(start))
         position, row = concatenate(positions, np.int64), concatenate(rows, np.uint32)
@@ -73,7 +73,7 @@ class GraphView:
         targets: list[I64] = []
         kinds: list[npt.NDArray[np.uint8]] = []
         for segment, here, local in self._rows.split(rows):
-            indptr, flat = flat_index(segment["links.indptr"], local)
+            indptr, flat = flatten_rows(segment["links.indptr"], local)
             if len(flat):
                 positions.append(here.repeat(indptr[1:] - indptr[:-1]))
                 targets.append(self._rows.by_key(segment["links.key"][flat]))
@@ -112,10 +112,10 @@ class GraphView:
         return FactEdges(one[order], other[order], confidence[edge], row[edge])
 
     @cached_property
-    def nodes(self) -> Graph:
+    def nodes(self) -> SegmentGraph:
         """The numbered graph of the live rows, read where a walk leads."""
         columns = self._rows.columns
-        return Graph(
+        return SegmentGraph(
             self._rows.segments,
             self._rows.generation.starts,
             self._item_counts,

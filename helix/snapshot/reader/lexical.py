@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.ranking.bm25 import FieldNorms
-from helix.snapshot.index.doc2query import Expansion
-from helix.snapshot.index.occurrences import occurrences
-from helix.snapshot.index.sparse import ImpactField
+from helix.snapshot.index.doc2query import QueryField
+from helix.snapshot.index.occurrences import count_occurrences
+from helix.snapshot.index.sparse import SparseField
 from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
-from helix.snapshot.segment.arrays import lives
+from helix.snapshot.segment.arrays import select_alive
 from helix.text.titles import build_key_filter
 from helix.types import F32, I64, U32, U64
 
@@ -117,7 +117,7 @@ class Lexical:
         tf = np.concatenate([tfs for _, _, tfs in found]).astype(np.float32)
         if self.live == self.rows:
             return row, tf
-        keep = lives(self._rows.alive, row)
+        keep = select_alive(self._rows.alive, row)
         return row[keep], tf[keep]
 
     @cached_property
@@ -150,7 +150,7 @@ class Lexical:
         count = np.empty((len(terms), len(rows)), np.float32)
         follows = np.empty((pairs.shape[1], len(rows)), np.float32)
         for segment, here, local in self._rows.split(rows):
-            found = occurrences(segment, local, terms, pairs)
+            found = count_occurrences(segment, local, terms, pairs)
             if len(local) == len(rows):
                 return found
             count[:, here], follows[:, here] = found
@@ -192,15 +192,15 @@ class Lexical:
     # ------------------------------------------------------------ other fields
 
     @cached_property
-    def expansion(self) -> Expansion | None:
+    def expansion(self) -> QueryField | None:
         """The doc2query field: questions a model wrote for items; None where no live item has been through it."""
         parts = self._rows.generation.queries
-        field = Expansion(parts, self.rows, self._rows.alive, self.key) if parts else None
+        field = QueryField(parts, self.rows, self._rows.alive, self.key) if parts else None
         return field if field and field.live else None
 
     @cached_property
-    def impacts(self) -> ImpactField | None:
+    def impacts(self) -> SparseField | None:
         """The field of learned-sparse postings; None where no live item has any."""
         parts = self._rows.generation.impacts
-        field = ImpactField(parts, self.rows, self._rows.alive, self.key) if parts else None
+        field = SparseField(parts, self.rows, self._rows.alive, self.key) if parts else None
         return field if field and field.live else None

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.snapshot.reader.generation import Generation
-from helix.snapshot.segment.arrays import flat_index, lives, lookup
-from helix.snapshot.segment.columns import Columns, link, places, relink
-from helix.snapshot.segment.open import Opened
+from helix.snapshot.segment.arrays import flatten_rows, look_up, select_alive
+from helix.snapshot.segment.columns import SnapshotColumns, link_sessions, read_order, relink_sessions
+from helix.snapshot.segment.open import OpenSegment
 from helix.types import I64, U32, U64, Bool
 
 
@@ -28,7 +28,7 @@ class RowMap:
     """
 
     def __init__(
-        self, generation: Generation, alive: Bool, columns: Columns, sessions: U64, at: int | None = None
+        self, generation: Generation, alive: Bool, columns: SnapshotColumns, sessions: U64, at: int | None = None
     ) -> None:
         self.generation, self.alive, self.columns, self.sessions, self.at = generation, alive, columns, sessions, at
         self.rows, self.segments = generation.rows, generation.segments
@@ -40,7 +40,7 @@ class RowMap:
 
     def narrow(self, alive: Bool, at: int | None) -> RowMap:
         """Return the same rows with fewer live ones; columns are shared, neighbours are not."""
-        linked = relink(self.columns, places(self.segments), alive, self.alive & ~alive)
+        linked = relink_sessions(self.columns, read_order(self.segments), alive, self.alive & ~alive)
         return RowMap(self.generation, alive, self.columns.linked(*linked), self.sessions, at)
 
     def exclude(self, sessions: Sequence[int]) -> RowMap:
@@ -55,11 +55,11 @@ class RowMap:
 
     # ------------------------------------------------------------ by segment
 
-    def by_segment(self) -> Iterator[tuple[int, Opened]]:
+    def by_segment(self) -> Iterator[tuple[int, OpenSegment]]:
         """Yield each segment after its first row."""
         return zip(self.generation.starts.tolist(), self.segments, strict=True)
 
-    def split(self, rows: npt.NDArray[Any]) -> Sequence[tuple[Opened, I64, I64]]:
+    def split(self, rows: npt.NDArray[Any]) -> Sequence[tuple[OpenSegment, I64, I64]]:
         """Return the rows by segment: (segment, positions in `rows`, rows within the segment)."""
         rows = np.asarray(rows, np.int64)
         if len(self.segments) == 1:
@@ -76,7 +76,7 @@ class RowMap:
         positions: list[I64] = []
         found: list[npt.NDArray[Any]] = []
         for segment, here, local in self.split(rows):
-            lists, flat = flat_index(segment[indptr], local)
+            lists, flat = flatten_rows(segment[indptr], local)
             positions.append(here.repeat(lists[1:] - lists[:-1]))
             found.append(segment[values].take(flat))
         return concatenate(positions, np.int64), concatenate(found, dtype)
@@ -90,7 +90,7 @@ class RowMap:
         """Return how many rows are live, of the segment that begins at `start`."""
         if self.whole[start]:
             return len(rows)
-        return int(np.count_nonzero(lives(self.alive, start + rows.astype(np.int64))))
+        return int(np.count_nonzero(select_alive(self.alive, start + rows.astype(np.int64))))
 
     # ------------------------------------------------------------ by item id
 
@@ -98,7 +98,7 @@ class RowMap:
         """Return the live row of each item key, −1 if it is unknown: int64[len(keys)]."""
         out = np.full(len(keys), -1, np.int64)
         for start, segment in self.by_segment():
-            found = lookup(segment["ids.key"], segment["ids.row"], keys)
+            found = look_up(segment["ids.key"], segment["ids.row"], keys)
             row = np.maximum(found, 0) + start
             here = (found >= 0) & self.alive[row] if segment.rows else found >= 0
             out[here] = row[here]
@@ -137,8 +137,8 @@ class RowMap:
 def map_rows(generation: Generation) -> RowMap:
     """Return the rows of a whole generation."""
     alive = generation.undeleted
-    session, previous, following, sessions = link(generation.segments, generation.starts, alive)
-    return RowMap(generation, alive, Columns(generation.segments, session, previous, following), sessions)
+    session, previous, following, sessions = link_sessions(generation.segments, generation.starts, alive)
+    return RowMap(generation, alive, SnapshotColumns(generation.segments, session, previous, following), sessions)
 
 
 def concatenate(parts: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.native.vectors import VectorTable, build_vector_table
-from helix.snapshot.index.dense import Dense
+from helix.snapshot.index.dense import DenseIndex
 from helix.snapshot.reader.row_map import RowMap
 from helix.types import F32, TYPES
 
@@ -24,7 +24,7 @@ class VectorBlock:
     start: int
     codes: npt.NDArray[np.int8]
     scale: F32
-    dense: Dense | None  # the segment's index, where it has one
+    dense: DenseIndex | None  # the segment's index, where it has one
     exact: npt.NDArray[np.float16] | None = None  # [n, d], where the lineage stores them
 
 

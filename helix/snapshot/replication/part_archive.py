@@ -17,7 +17,7 @@ from typing import Final
 import orjson
 
 from helix.errors import Damaged
-from helix.snapshot.manifest import File, describe
+from helix.snapshot.manifest import File, describe_file
 from helix.snapshot.replication.object_store import MissingFile
 from helix.snapshot.replication.transfer import read_local_blocks, verify_blocks
 
@@ -37,7 +37,7 @@ def pack_part(folder: Path, document: str, fingerprint: str, seal: str) -> Itera
         MissingFile: the part was removed meanwhile.
     """
     try:
-        files = [describe(folder, path) for path in sorted(folder.iterdir())]
+        files = [describe_file(folder, path) for path in sorted(folder.iterdir())]
     except FileNotFoundError:
         raise MissingFile(str(folder)) from None
     named = [{"path": file.path, "bytes": file.bytes, "sha256": file.sha256} for file in files]

@@ -90,19 +90,19 @@ def follow_store(url: str, root: Path, *, wait: float = 60.0) -> TransferReport 
     remote = connect(url)
     check_apart(root, remote)
     name = read_remote_current(remote)  # two requests, and no more if nothing changed
-    mine = manifests.current_name(root) if (root / "inbox").is_dir() else None
+    mine = manifests.read_current(root) if (root / "inbox").is_dir() else None
     report = pull_store(url, root, wait=wait) if name is None or name != mine else None
     if report or _has_stale_generations(root):
-        from helix.snapshot.gc import collect
+        from helix.snapshot.gc import collect_garbage
 
-        collect(root, 1, paths.STALE, wait)
+        collect_garbage(root, 1, paths.STALE, wait)
     return report
 
 
 def _has_stale_generations(root: Path) -> bool:
-    current = manifests.current_name(root)
+    current = manifests.read_current(root)
     older = (path for path in (root / "manifests").glob("[0-9]*.json") if path.name != current)
-    return any(paths.age(path) > paths.STALE for path in older)
+    return any(paths.measure_age(path) > paths.STALE for path in older)
 
 
 def install(
@@ -127,9 +127,9 @@ def install(
     from helix.snapshot import writer  # here, since only this direction writes a store
 
     manifest = parse_remote_manifest(remote, name, data)
-    paths.create(root)
-    with writer.lock(root, wait) as held, paths.building(root) as workplace:
-        mine = manifests.current_name(root)
+    paths.create_folders(root)
+    with writer.acquire_lock(root, wait) as held, paths.open_workplace(root) as workplace:
+        mine = manifests.read_current(root)
         if mine and mine != name:
             check(mine, manifest)
         trusted = _list_named_files(root)
@@ -139,14 +139,14 @@ def install(
             for folder in {parent for file in files for parent in PurePosixPath(file.path).parents}:
                 paths.sync_folder(root / folder)
             if mine is None:
-                writer.begin(root)
+                writer.mark_empty(root)
             path = root / "manifests" / name
             if not (path.is_file() and path.read_bytes() == data):
                 paths.write_file(path, data)
             failpoint("pull.manifest")
             held.check()
             if mine != name:
-                writer.point(root, name)
+                writer.write_pointer(root, name)
     return build_report(remote, name, len(files), [file for file, new in results if new], 0, started)
 
 
@@ -210,4 +210,4 @@ def _report_unwritable(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise paths.unwritable(root, error) from None
+        raise paths.make_write_error(root, error) from None

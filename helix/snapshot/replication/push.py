@@ -70,7 +70,7 @@ def push_store(root: Path, url: str, *, force: bool = False, prune: bool = False
     check_apart(root, remote)
 
     def current() -> str:
-        name = manifests.current_name(root)
+        name = manifests.read_current(root)
         if name is None:
             raise StoreError(f"nothing is published in {root} yet", "ingest something first: 'helix ingest PATH'")
         return name
@@ -146,12 +146,12 @@ def _size_of(present: Mapping[str, Any], name: str) -> int | None:
 @contextmanager
 def _pin_generation(root: Path, name: str) -> Iterator[None]:
     """Pin a generation while it is read, if the store can be written."""
-    held = pins.pin(root, name)
+    held = pins.pin_generation(root, name)
     try:
         yield
     finally:
         if held:
-            pins.release(*held)
+            pins.release_pin(*held)
 
 
 def _prune(remote: Remote, present: Mapping[str, Any], current: str, manifest: Manifest, keep: int) -> int:

@@ -20,8 +20,8 @@ import orjson
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
-from helix.snapshot.gc import collect
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.gc import collect_garbage
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.replication.object_store import (
     MissingFile,
@@ -92,7 +92,7 @@ def remove_abandoned(remote: Remote) -> None:
     """Remove unfinished files of dead writers from a shared folder; S3 never shows one."""
     for folder in (INBOX, NEW, PARTS, DEAD):
         for path in (remote.folder / folder).glob(f"{paths.TEMPORARY}*") if remote.folder else ():
-            if paths.age(path) > _ABANDONED:
+            if paths.measure_age(path) > _ABANDONED:
                 path.unlink(missing_ok=True)
 
 
@@ -115,7 +115,7 @@ def fetch_envelope(root: Path, remote: Remote, document: str) -> bool:
     data = read_object(remote, f"{INBOX}/{document}")
     if data is None:
         return False
-    ledger.take(root, document, data, f"{remote.url}: {INBOX}/{document}")
+    inbox.adopt_envelope(root, document, data, f"{remote.url}: {INBOX}/{document}")
     return True
 
 
@@ -142,10 +142,10 @@ def fetch_part(root: Path, remote: Remote, name: str) -> bool:
     document, _, fingerprint = name.partition("-")
     blocks = read_blocks(remote, f"{PARTS}/{name}")
     try:
-        with paths.new_folder(root / PARTS / name) as folder:
+        with paths.build_folder(root / PARTS / name) as folder:
             seal = unpack_part(blocks, folder, document, fingerprint, f"{remote.url}: {PARTS}/{name}")
             # Two machines that accepted the same text may both have made its part; they differ in their times only.
-            if ledger.seal(root, document) != seal and ledger.read(root, document).forgotten:
+            if inbox.read_seal(root, document) != seal and inbox.read_envelope(root, document).forgotten:
                 raise MissingFile(name)
     except MissingFile:
         return False
@@ -193,7 +193,7 @@ def adopt_ledger(root: Path, remote: Remote, wait: float) -> bool:
         return False
     first, _, data = text.partition(b"\n")
     name = first.decode("ascii", "replace")
-    mine = manifests.current_name(root)
+    mine = manifests.read_current(root)
     if mine == name or (mine and not manifests.load(root, mine).is_ledger):
         return False
     if not MANIFEST_NAME.fullmatch(name):
@@ -207,7 +207,7 @@ def adopt_ledger(root: Path, remote: Remote, wait: float) -> bool:
         install(root, remote, name, data, check, wait, began)
     except MissingFile as missing:
         raise StoreError(f"{missing} is missing", "the next commit on the primary writes it") from None
-    collect(root, 1, paths.STALE, wait)  # a ledger needs no history, and grows with every commit
+    collect_garbage(root, 1, paths.STALE, wait)  # a ledger needs no history, and grows with every commit
     return True
 
 
@@ -221,12 +221,12 @@ def apply_forgotten(root: Path, remote: Remote) -> list[str]:
         return []
     replaced = []
     for document, seal in _parse_seals(read_object(remote, FORGOTTEN) or b"").items():
-        if ledger.seal(root, document) in ("", seal):
+        if inbox.read_seal(root, document) in ("", seal):
             continue
         if fetch_envelope(root, remote, document):
             for part in (root / PARTS).glob(f"{document}-*"):  # after the envelope, else it might be made again
-                paths.remove(part)
-            ledger.revive(root, document)  # its error may quote the text; the primary decides if it is dead
+                paths.remove_path(part)
+            inbox.revive_document(root, document)  # its error may quote the text; the primary decides if it is dead
             replaced.append(document)
     _applied[root, remote.url] = known
     return replaced
@@ -238,7 +238,7 @@ def publish_forgotten(root: Path, remote: Remote, documents: Iterable[str]) -> N
     map_parallel(lambda document: put_envelope(root, remote, document), documents)
     text = read_object(remote, FORGOTTEN) or b""
     known = _parse_seals(text)
-    new = {document: seal for document in documents if (seal := ledger.seal(root, document)) != known.get(document)}
+    new = {document: seal for document in documents if (seal := inbox.read_seal(root, document)) != known.get(document)}
     if new:
         put_file(remote, FORGOTTEN, text + "".join(f"{document} {seal}\n" for document, seal in new.items()).encode())
 
@@ -255,14 +255,14 @@ def reconcile_dead(root: Path, remote: Remote, done: Collection[str]) -> None:
     Args:
         done: published documents, whose records no longer matter.
     """
-    local = ledger.dead(root)  # first, or a record marked in between would count as retried
+    local = inbox.list_dead(root)  # first, or a record marked in between would count as retried
     shared = {name.removesuffix(".json") for name in list_names(remote, DEAD, RECORD)}
     for document, record in local.items():
         if document in shared:
             if not record.get("shared"):
                 _mark_shared(root, document, record)
         elif record.get("shared"):
-            ledger.revive(root, document)
+            inbox.revive_document(root, document)
         else:
             publish_dead(root, remote, document)
     for document in shared - local.keys() - set(done):
@@ -274,7 +274,7 @@ def reconcile_dead(root: Path, remote: Remote, done: Collection[str]) -> None:
 
 def publish_dead(root: Path, remote: Remote, document: str) -> None:
     """Share the dead record of a document."""
-    record = ledger.dead(root).get(document)
+    record = inbox.list_dead(root).get(document)
     if record is not None:
         put_file(remote, f"{DEAD}/{document}.json", orjson.dumps({**record, "shared": True}))
         _mark_shared(root, document, record)
@@ -291,4 +291,4 @@ def revive_documents(root: Path, remote: Remote, documents: Iterable[str]) -> No
     for name in list_names(remote, DEAD, RECORD):
         if (document := name.removesuffix(".json")) in wanted:
             delete_file(remote, f"{DEAD}/{name}")
-            ledger.revive(root, document)
+            inbox.revive_document(root, document)

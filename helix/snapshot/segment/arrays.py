@@ -15,7 +15,7 @@ BANDS = 16
 """Bands of a MinHash signature; a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998."""
 
 
-def flat_index(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
+def flatten_rows(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
     """Where the entries of the given rows lie.
 
     Args:
@@ -32,7 +32,7 @@ def flat_index(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
     return out, (start - out[:-1]).repeat(counts) + np.arange(out[-1])
 
 
-def lives(alive: Bool, rows: npt.NDArray[Any]) -> Bool:
+def select_alive(alive: Bool, rows: npt.NDArray[Any]) -> Bool:
     """bool[len(rows)]: which of the rows, read from postings, are live.
 
     Raises:
@@ -45,12 +45,12 @@ def lives(alive: Bool, rows: npt.NDArray[Any]) -> Bool:
     return found
 
 
-def owners(indptr: I64) -> I64:
+def expand_rows(indptr: I64) -> I64:
     """The row each flat entry belongs to: int64[total]."""
     return np.arange(len(indptr) - 1).repeat(indptr[1:] - indptr[:-1])
 
 
-def invert(
+def invert_csr(
     indptr: I64, keys: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], I64, npt.NDArray[np.uint32], npt.NDArray[np.intp]]:
     """Row → keys becomes key → rows.
@@ -67,32 +67,32 @@ def invert(
     return (
         ordered[starts],
         np.append(starts, len(ordered)).astype(np.int64),
-        owners(indptr)[order].astype(np.uint32),
+        expand_rows(indptr)[order].astype(np.uint32),
         order,
     )
 
 
-def quantise(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+def quantise_vectors(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
     """float32[n, d] → (int8[n, d], float32[n]): symmetric, one scale a row, v ≈ scale · code."""
     scale = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float32) / np.float32(127)
     safe = np.where(scale > 0, scale, np.float32(1))
     return np.rint(vectors / safe[:, None]).astype(np.int8), scale
 
 
-def hexes(values: U64) -> pa.Array:
+def format_hex(values: U64) -> pa.Array:
     """uint64[n] as strings of sixteen hex digits: how ids, session keys and entity hashes are written."""
     digits = values.astype(">u8").tobytes().hex().encode()
     offsets = np.arange(0, 16 * len(values) + 1, 16, dtype=np.int32)
     return pa.StringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(digits))
 
 
-def unhexes(column: pa.ChunkedArray) -> U64:
+def parse_hex(column: pa.ChunkedArray) -> U64:
     """Strings of sixteen hex digits, without nulls, as uint64[n]."""
     digits = "".join(column.to_pylist())
     return np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)
 
 
-def band_keys(signatures: U32) -> U32:
+def hash_bands(signatures: U32) -> U32:
     """A hash of each band of the signatures: uint32[BANDS, n]."""
     n = len(signatures)
     values = signatures.reshape(n, BANDS, signatures.shape[1] // BANDS).astype(np.uint64)
@@ -103,7 +103,7 @@ def band_keys(signatures: U32) -> U32:
     return np.ascontiguousarray((mixed >> np.uint64(32)).astype(np.uint32).T)
 
 
-def lookup(keys: U64, rows: U32, wanted: U64) -> I64:
+def look_up(keys: U64, rows: U32, wanted: U64) -> I64:
     """int64[len(wanted)]: the row of each wanted key in a sorted key array, −1 where there is none."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.snapshot.segment.arrays import flat_index
+from helix.snapshot.segment.arrays import flatten_rows
 from helix.types import F32, I64, U32
 
 NO_TIME = np.iinfo(np.int64).min
@@ -76,13 +76,13 @@ LINKS = ("reply", "same")
 """Kinds of edges from one item to an earlier one; a kind's code is its position here."""
 
 
-def digest(*parts: str) -> str:
+def hash_parts(*parts: str) -> str:
     """Sixteen hex digits over the parts, each closed by a NUL byte: ids, session keys, entity hashes."""
     return hashlib.sha256("".join(f"{part}\0" for part in parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowBatch:
     """n items. CSR arrays have n + 1 offsets."""
 
     items: pa.Table  # ITEMS
@@ -110,14 +110,14 @@ class Rows:
     def __len__(self) -> int:
         return int(self.items.num_rows)
 
-    def take(self, index: npt.NDArray[np.int64]) -> Rows:
+    def take(self, index: npt.NDArray[np.int64]) -> RowBatch:
         """Some of the rows, in the order of `index`."""
-        term_indptr, terms = flat_index(self.term_indptr, index)
-        order_indptr, order = flat_index(self.order_indptr, index)
-        mention_indptr, mentions = flat_index(self.mention_indptr, index)
-        link_indptr, links = flat_index(self.link_indptr, index)
-        fact_indptr, facts = flat_index(self.fact_indptr, index)
-        return Rows(
+        term_indptr, terms = flatten_rows(self.term_indptr, index)
+        order_indptr, order = flatten_rows(self.order_indptr, index)
+        mention_indptr, mentions = flatten_rows(self.mention_indptr, index)
+        link_indptr, links = flatten_rows(self.link_indptr, index)
+        fact_indptr, facts = flatten_rows(self.fact_indptr, index)
+        return RowBatch(
             self.items.take(pa.array(index)),
             self.codes[index],
             self.scale[index],
@@ -143,10 +143,10 @@ class Rows:
 
 
 _TABLES = {"items": ITEMS, "entities": ENTITIES, "facts": FACTS}
-_ARRAYS = tuple(name for name in Rows.__dataclass_fields__ if name not in _TABLES)
+_ARRAYS = tuple(name for name in RowBatch.__dataclass_fields__ if name not in _TABLES)
 
 
-def save(rows: Rows, folder: Path) -> None:
+def save_rows(rows: RowBatch, folder: Path) -> None:
     """Write a part."""
     import pyarrow.parquet as pq  # here: a recall writes none
 
@@ -156,16 +156,16 @@ def save(rows: Rows, folder: Path) -> None:
         np.save(folder / f"{name}.npy", getattr(rows, name), allow_pickle=False)
 
 
-def load(folder: Path) -> Rows:
+def load_rows(folder: Path) -> RowBatch:
     """Read a part."""
     import pyarrow.parquet as pq  # here: a recall reads none
 
     arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
     tables = {name: pq.read_table(folder / f"{name}.parquet", schema=schema) for name, schema in _TABLES.items()}
-    return Rows(**tables, **arrays)
+    return RowBatch(**tables, **arrays)
 
 
-def concat(batches: Sequence[Rows]) -> Rows:
+def concat_rows(batches: Sequence[RowBatch]) -> RowBatch:
     """Several batches as one, in order."""
 
     def stack(name: str) -> Any:
@@ -177,7 +177,7 @@ def concat(batches: Sequence[Rows]) -> Rows:
 
     entities = pa.concat_tables([batch.entities for batch in batches])
     _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
-    return Rows(
+    return RowBatch(
         pa.concat_tables([batch.items for batch in batches]),
         stack("codes"),
         stack("scale"),

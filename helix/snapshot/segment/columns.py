@@ -15,7 +15,7 @@ import pyarrow as pa
 from helix.native.arrays import explain_damage
 from helix.native.zones import Zones, build_zones
 from helix.snapshot.segment.batch import NO_TIME
-from helix.snapshot.segment.open import Opened
+from helix.snapshot.segment.open import OpenSegment
 from helix.types import F32, I64, U32, U64, Bool
 
 I32 = npt.NDArray[np.int32]
@@ -23,21 +23,21 @@ I32 = npt.NDArray[np.int32]
 _FEW = 4  # rows: zones that are shorter would take more memory than what they spare reading
 
 
-class Columns:
+class SnapshotColumns:
     """One entry a row of the snapshot, joined over the segments when first asked for. Codes point into the lists
     beside them; −1 is none.
     """
 
-    def __init__(self, segments: Sequence[Opened], session: I32, previous: I32, following: I32) -> None:
+    def __init__(self, segments: Sequence[OpenSegment], session: I32, previous: I32, following: I32) -> None:
         self._segments = segments
         self.session = session  # dense code of the session
         self.previous = previous  # row of the turn before in the session, −1 at its start
         self.next = following
-        self.project, self.projects = _dictionary([segment.columns for segment in segments], "project")
-        self.speaker, self.speakers = _dictionary([segment.columns for segment in segments], "speaker")
+        self.project, self.projects = _join_dictionary([segment.columns for segment in segments], "project")
+        self.speaker, self.speakers = _join_dictionary([segment.columns for segment in segments], "speaker")
         self._zones: dict[str, Zones] = {}  # of columns that do not depend on who looks: views share them
 
-    def linked(self, session: I32, previous: I32, following: I32) -> Columns:
+    def linked(self, session: I32, previous: I32, following: I32) -> SnapshotColumns:
         """The same columns with other neighbours."""
         other = copy(self)
         other.session, other.previous, other.next = session, previous, following
@@ -129,7 +129,7 @@ class Columns:
     @cached_property
     def ord(self) -> U32:
         """Place in the reading order of its session."""
-        return places(self._segments)
+        return read_order(self._segments)
 
     @cached_property
     def tokens(self) -> U32:
@@ -147,7 +147,7 @@ class Columns:
         return np.asarray(self._join("near", np.uint64))
 
 
-def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32, I32, U64]:
+def link_sessions(segments: Sequence[OpenSegment], starts: I64, alive: Bool) -> tuple[I32, I32, I32, U64]:
     """Sessions, and the turns before and after each row within its session, deleted rows left out.
 
     Each segment knows its own reading order. Only sessions that lie in several segments or have lost rows are put in
@@ -162,7 +162,7 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
     n = len(alive)
     keys = np.unique(np.concatenate([np.empty(0, np.uint64), *(segment["sessions.key"] for segment in segments)]))
     session = np.full(n, -1, np.int32)
-    order = places(segments)
+    order = read_order(segments)
     previous, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
     parts = np.zeros(len(keys), np.int32)
     for start, segment in zip(starts.tolist(), segments, strict=True):
@@ -179,25 +179,25 @@ def link(segments: Sequence[Opened], starts: I64, alive: Bool) -> tuple[I32, I32
     broken = parts > 1
     broken[session[~alive]] = True
     if broken.any():
-        _in_order(np.flatnonzero(broken[session]), session, previous, following, order, alive)
+        _link_rows(np.flatnonzero(broken[session]), session, previous, following, order, alive)
     return session, previous, following, keys
 
 
-def places(segments: Sequence[Opened]) -> U32:
+def read_order(segments: Sequence[OpenSegment]) -> U32:
     """uint32[rows]: place of each row in its session's reading order."""
     return np.concatenate([np.empty(0, np.uint32), *(segment.column("ord") for segment in segments)])
 
 
-def relink(columns: Columns, order: U32, alive: Bool, lost: Bool) -> tuple[I32, I32, I32]:
+def relink_sessions(columns: SnapshotColumns, order: U32, alive: Bool, lost: Bool) -> tuple[I32, I32, I32]:
     """The same, of which more rows are left out: only the sessions they are of are put in order again."""
     previous, following = columns.previous.copy(), columns.next.copy()
     broken = np.zeros(int(columns.session.max(initial=-1)) + 1, bool)
     broken[columns.session[lost]] = True
-    _in_order(np.flatnonzero(broken[columns.session]), columns.session, previous, following, order, alive)
+    _link_rows(np.flatnonzero(broken[columns.session]), columns.session, previous, following, order, alive)
     return columns.session, previous, following
 
 
-def _in_order(rows: npt.NDArray[Any], session: I32, previous: I32, following: I32, order: U32, alive: Bool) -> None:
+def _link_rows(rows: npt.NDArray[Any], session: I32, previous: I32, following: I32, order: U32, alive: Bool) -> None:
     """Link the rows of whole sessions, in place."""
     previous[rows] = following[rows] = -1
     rows = rows[alive[rows]]
@@ -207,23 +207,23 @@ def _in_order(rows: npt.NDArray[Any], session: I32, previous: I32, following: I3
     previous[right], following[left] = left, right
 
 
-def _dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _join_dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
     """(codes int32[rows], −1 for null; names)."""
     if not tables:
         return np.empty(0, np.int32), []
     column = pa.concat_tables([table.select([name]) for table in tables]).unify_dictionaries()[name]
-    codes = [_filled(chunk.indices) for chunk in column.chunks]
+    codes = [_fill_nulls(chunk.indices) for chunk in column.chunks]
     names = column.chunks[-1].dictionary.to_pylist() if column.num_chunks else []
     return np.concatenate(codes) if codes else np.empty(0, np.int32), names
 
 
-def _filled(codes: pa.Array) -> npt.NDArray[np.int32]:
+def _fill_nulls(codes: pa.Array) -> npt.NDArray[np.int32]:
     """int32[n], −1 for null."""
     found = codes.to_numpy(zero_copy_only=False)  # as float64 where there are nulls, which are NaN then
     return np.asarray(np.nan_to_num(found, nan=-1.0) if codes.null_count else found, np.int32)
 
 
-def acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
+def list_acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
     """(row int64[m], name string[m]): one entry for every name in an ACL."""
     rows: list[I64] = []
     names: list[pa.Array] = []
@@ -241,7 +241,7 @@ def acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
     return np.concatenate(rows), pa.concat_arrays(names)
 
 
-def distinct(names: pa.Array) -> frozenset[str]:
+def list_distinct(names: pa.Array) -> frozenset[str]:
     """The different strings of a string array without nulls, without an Arrow scalar for each."""
     if not len(names):
         return frozenset()

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.snapshot.segment.arrays import invert, unhexes
+from helix.snapshot.segment.arrays import invert_csr, parse_hex
 from helix.snapshot.segment.layout import FACT_TEXT
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32
@@ -17,7 +17,7 @@ from helix.types import F32
 _BETWEEN: Final = {"prefers": ""}  # its qualifier is "over mountains"; of all others it says what for
 
 
-def fact_text(subject: str, relation: str, object: str, qualifier: str, closes: bool) -> str:
+def format_fact(subject: str, relation: str, object: str, qualifier: str, closes: bool) -> str:
     """A fact as one plain sentence: what is embedded, what BM25 reads, and what is shown.
 
     >>> fact_text("Ana", "lives_in", "Oslo", "", False), fact_text("we", "uses", "Redis", "queue", True)
@@ -28,12 +28,12 @@ def fact_text(subject: str, relation: str, object: str, qualifier: str, closes: 
     return " ".join(word for word in words if word)
 
 
-def fact_texts(facts: pa.Table) -> list[str]:
+def format_facts(facts: pa.Table) -> list[str]:
     """The sentence of each fact of a table that has the columns of FACT_TEXT."""
-    return [fact_text(*row) for row in zip(*(facts[name].to_pylist() for name in FACT_TEXT.names), strict=True)]
+    return [format_fact(*row) for row in zip(*(facts[name].to_pylist() for name in FACT_TEXT.names), strict=True)]
 
 
-def fact_arrays(facts: pa.Table, codes: npt.NDArray[np.int8], scale: F32) -> dict[str, npt.NDArray[Any]]:
+def build_fact_arrays(facts: pa.Table, codes: npt.NDArray[np.int8], scale: F32) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a segment's facts, by name; none where no fact has a vector.
 
     Args:
@@ -44,14 +44,14 @@ def fact_arrays(facts: pa.Table, codes: npt.NDArray[np.int8], scale: F32) -> dic
     known = scale > 0
     if not known.any():
         return {}
-    texts = zip(fact_texts(facts), known.tolist(), strict=True)
+    texts = zip(format_facts(facts), known.tolist(), strict=True)
     counts = [Counter(tokenise(text)) if embedded else Counter[str]() for text, embedded in texts]
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(count) for count in counts], dtype=np.int64)])
     hashes = hash_terms([term for count in counts for term in count])
     tf = np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16)
-    key, term_indptr, rows, order = invert(indptr, hashes)
+    key, term_indptr, rows, order = invert_csr(indptr, hashes)
     return {
-        "facts.key": unhexes(facts["id"]),
+        "facts.key": parse_hex(facts["id"]),
         "facts.i8": codes,
         "facts.scale": scale,
         "facts.length": np.array([sum(count.values()) for count in counts], np.uint32),

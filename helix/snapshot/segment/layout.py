@@ -12,52 +12,52 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from helix.snapshot.checked_arrays import Kind
+from helix.snapshot.checked_arrays import ArrayKind
 from helix.snapshot.segment.arrays import BANDS
 from helix.snapshot.segment.batch import LINKS
 from helix.types import TYPES
 
 ARRAYS: Final = {
-    "vectors.f16": Kind(np.float16, ("n", "d")),
-    "vectors.i8": Kind(np.int8, ("n", "d")),
-    "vectors.scale": Kind(np.float32, ("n",)),
-    "vectors.sum": Kind(np.float64, (len(TYPES) + 1, "d")),
-    "minhash": Kind(np.uint32, ("n", 64)),
-    "bands.key": Kind(np.uint32, (BANDS, "n")),
-    "bands.row": Kind(np.uint32, (BANDS, "n")),  # too many to look at with each commit: `lives` does
-    "ids.key": Kind(np.uint64, ("n",)),
-    "ids.row": Kind(np.uint32, ("n",), "n"),
-    "sessions.key": Kind(np.uint64, ("s",)),
-    "sessions.indptr": Kind(np.int64, ("s + 1",)),
-    "sessions.rows": Kind(np.uint32, ("n",), "n"),
-    "terms.key": Kind(np.uint64, ("t",)),
-    "terms.indptr": Kind(np.int64, ("t + 1",)),
-    "terms.rows": Kind(np.uint32, ("p",)),
-    "terms.tf": Kind(np.uint16, ("p",)),
-    "order.indptr": Kind(np.int64, ("n + 1",)),
-    "order.term": Kind(np.uint32, ("w",)),
-    "cues": Kind(np.uint8, ("n",)),
-    "titles.key": Kind(np.uint64, ("q",)),
-    "titles.row": Kind(np.uint32, ("q",), "n"),
-    "mentions.indptr": Kind(np.int64, ("n + 1",)),
-    "mentions.entity": Kind(np.uint64, ("m",)),
-    "mentioned.key": Kind(np.uint64, ("e",)),
-    "mentioned.indptr": Kind(np.int64, ("e + 1",)),
-    "mentioned.rows": Kind(np.uint32, ("m",), "n"),
-    "links.indptr": Kind(np.int64, ("n + 1",)),
-    "links.key": Kind(np.uint64, ("l",)),
-    "links.kind": Kind(np.uint8, ("l",), len(LINKS)),
-    "linked.key": Kind(np.uint64, ("l",)),
-    "linked.row": Kind(np.uint32, ("l",), "n"),
-    "linked.kind": Kind(np.uint8, ("l",), len(LINKS)),
-    "facts.key": Kind(np.uint64, ("f",)),
-    "facts.i8": Kind(np.int8, ("f", "d")),
-    "facts.scale": Kind(np.float32, ("f",)),
-    "facts.length": Kind(np.uint32, ("f",)),
-    "facts.terms.key": Kind(np.uint64, ("ft",)),
-    "facts.terms.indptr": Kind(np.int64, ("ft + 1",)),
-    "facts.terms.rows": Kind(np.uint32, ("fp",), "f"),
-    "facts.terms.tf": Kind(np.uint16, ("fp",)),
+    "vectors.f16": ArrayKind(np.float16, ("n", "d")),
+    "vectors.i8": ArrayKind(np.int8, ("n", "d")),
+    "vectors.scale": ArrayKind(np.float32, ("n",)),
+    "vectors.sum": ArrayKind(np.float64, (len(TYPES) + 1, "d")),
+    "minhash": ArrayKind(np.uint32, ("n", 64)),
+    "bands.key": ArrayKind(np.uint32, (BANDS, "n")),
+    "bands.row": ArrayKind(np.uint32, (BANDS, "n")),  # too many to look at with each commit: `lives` does
+    "ids.key": ArrayKind(np.uint64, ("n",)),
+    "ids.row": ArrayKind(np.uint32, ("n",), "n"),
+    "sessions.key": ArrayKind(np.uint64, ("s",)),
+    "sessions.indptr": ArrayKind(np.int64, ("s + 1",)),
+    "sessions.rows": ArrayKind(np.uint32, ("n",), "n"),
+    "terms.key": ArrayKind(np.uint64, ("t",)),
+    "terms.indptr": ArrayKind(np.int64, ("t + 1",)),
+    "terms.rows": ArrayKind(np.uint32, ("p",)),
+    "terms.tf": ArrayKind(np.uint16, ("p",)),
+    "order.indptr": ArrayKind(np.int64, ("n + 1",)),
+    "order.term": ArrayKind(np.uint32, ("w",)),
+    "cues": ArrayKind(np.uint8, ("n",)),
+    "titles.key": ArrayKind(np.uint64, ("q",)),
+    "titles.row": ArrayKind(np.uint32, ("q",), "n"),
+    "mentions.indptr": ArrayKind(np.int64, ("n + 1",)),
+    "mentions.entity": ArrayKind(np.uint64, ("m",)),
+    "mentioned.key": ArrayKind(np.uint64, ("e",)),
+    "mentioned.indptr": ArrayKind(np.int64, ("e + 1",)),
+    "mentioned.rows": ArrayKind(np.uint32, ("m",), "n"),
+    "links.indptr": ArrayKind(np.int64, ("n + 1",)),
+    "links.key": ArrayKind(np.uint64, ("l",)),
+    "links.kind": ArrayKind(np.uint8, ("l",), len(LINKS)),
+    "linked.key": ArrayKind(np.uint64, ("l",)),
+    "linked.row": ArrayKind(np.uint32, ("l",), "n"),
+    "linked.kind": ArrayKind(np.uint8, ("l",), len(LINKS)),
+    "facts.key": ArrayKind(np.uint64, ("f",)),
+    "facts.i8": ArrayKind(np.int8, ("f", "d")),
+    "facts.scale": ArrayKind(np.float32, ("f",)),
+    "facts.length": ArrayKind(np.uint32, ("f",)),
+    "facts.terms.key": ArrayKind(np.uint64, ("ft",)),
+    "facts.terms.indptr": ArrayKind(np.int64, ("ft + 1",)),
+    "facts.terms.rows": ArrayKind(np.uint32, ("fp",), "f"),
+    "facts.terms.tf": ArrayKind(np.uint16, ("fp",)),
 }
 
 OFFSETS: Final = {
@@ -133,6 +133,6 @@ FACT_TEXT: Final = pa.schema(
 """facts.text.arrow: what a fact's sentence is made of."""
 
 
-def missing(name: str, rows: int) -> np.ndarray[Any, Any]:
+def make_missing(name: str, rows: int) -> np.ndarray[Any, Any]:
     """Return what stands for an optional array that a segment of so many rows lacks."""
     return np.zeros(rows + LENGTHS[name] if name in LENGTHS else 0, ARRAYS[name].dtype)

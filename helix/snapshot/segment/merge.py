@@ -11,19 +11,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from helix.snapshot.segment.arrays import band_keys, flat_index, unhexes
+from helix.snapshot.segment.arrays import flatten_rows, hash_bands, parse_hex
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS
-from helix.snapshot.segment.open import Opened, read_table
+from helix.snapshot.segment.open import OpenSegment, read_table
 from helix.snapshot.segment.write import (
     BATCH,
     ITEM_PAGES,
-    SHOWN,
-    Links,
-    derived,
-    linked,
-    save,
-    sums,
-    titled,
+    TEXT_COLUMNS,
+    ItemLinks,
+    build_link_arrays,
+    build_lookup_arrays,
+    build_title_arrays,
+    save_array,
+    sum_vectors,
     write_fact_index,
     write_facts,
     write_graph,
@@ -32,40 +32,40 @@ from helix.snapshot.segment.write import (
 from helix.types import I64, U64, Bool
 from helix.util.failpoints import failpoint
 
-Source = tuple[Opened, Bool]
+Source = tuple[OpenSegment, Bool]
 """A segment and which of its rows are kept, bool[rows]."""
 
 
-def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
+def merge_rows(root: Path, sources: Sequence[Source], folder: Path) -> int:
     """Write the files of one segment into `folder`: the kept rows of all sources, in order. Returns their number."""
-    _items(root, sources, folder)
-    _text(sources, folder)
+    _merge_items(root, sources, folder)
+    _merge_text(sources, folder)
     failpoint("compact.half")
-    columns = merged_columns(sources)
+    columns = merge_columns(sources)
     write_ipc(columns, folder / "columns.arrow", max(1, columns.num_rows))
     n: int = columns.num_rows
     exact = ("vectors.f16",) if all(len(opened["vectors.f16"]) == opened.rows for opened, _ in sources) else ()
     for name in ("vectors.i8", "minhash", *exact):
-        _rows([(opened[name], keep) for opened, keep in sources], folder, name)
+        _copy_rows([(opened[name], keep) for opened, keep in sources], folder, name)
     codes = np.load(folder / "vectors.i8.npy", mmap_mode="r")
     scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
-    save(folder, "vectors.scale", scale)
-    save(folder, "vectors.sum", sums(codes, scale, columns["type"].to_numpy()))
-    for name, array in {**postings(sources), **_order(sources), **_titles(sources)}.items():
-        save(folder, name, array)
-    save(folder, "cues", np.concatenate([opened["cues"][keep] for opened, keep in sources]))
-    indptr, entity = _mentions(sources)
-    save(folder, "mentions.indptr", indptr)
-    save(folder, "mentions.entity", entity)
-    links = _links(sources)
-    for name, array in linked(links).items():
-        save(folder, name, array)
+    save_array(folder, "vectors.scale", scale)
+    save_array(folder, "vectors.sum", sum_vectors(codes, scale, columns["type"].to_numpy()))
+    for name, array in {**merge_postings(sources), **_merge_order(sources), **_merge_titles(sources)}.items():
+        save_array(folder, name, array)
+    save_array(folder, "cues", np.concatenate([opened["cues"][keep] for opened, keep in sources]))
+    indptr, entity = _merge_mentions(sources)
+    save_array(folder, "mentions.indptr", indptr)
+    save_array(folder, "mentions.entity", entity)
+    links = _merge_links(sources)
+    for name, array in build_link_arrays(links).items():
+        save_array(folder, name, array)
     minhash = np.load(folder / "minhash.npy", mmap_mode="r")
-    bands = [band_keys(minhash[start : start + BATCH]) for start in range(0, n, BATCH)]
-    for name, array in derived(
+    bands = [hash_bands(minhash[start : start + BATCH]) for start in range(0, n, BATCH)]
+    for name, array in build_lookup_arrays(
         columns, np.concatenate(bands, axis=1) if bands else np.empty((16, 0), np.uint32), indptr, entity
     ).items():
-        save(folder, name, array)
+        save_array(folder, name, array)
     tables = [
         pq.read_table(root / "segments" / opened.id / "entities.parquet", columns=ENTITIES.names)
         for opened, _ in sources
@@ -73,19 +73,19 @@ def merge(root: Path, sources: Sequence[Source], folder: Path) -> int:
     entities = pa.concat_tables(tables)
     _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
     write_graph(folder, columns, indptr, entity, entities.take(pa.array(first)), links)
-    facts, row = _facts(root, sources)
+    facts, row = _merge_facts(root, sources)
     write_facts(folder, facts, row)
-    write_fact_index(folder, facts, _fact_index(sources, facts, folder))
+    write_fact_index(folder, facts, _merge_fact_index(sources, facts, folder))
     return n
 
 
-def _items(root: Path, sources: Sequence[Source], folder: Path) -> None:
+def _merge_items(root: Path, sources: Sequence[Source], folder: Path) -> None:
     with pq.ParquetWriter(folder / "items.parquet", ITEMS, **ITEM_PAGES) as out:
-        for batch in _gathered(_item_batches(root, sources)):
+        for batch in _group_tables(_read_items(root, sources)):
             out.write_table(batch, row_group_size=BATCH)
 
 
-def known(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def fill_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The columns of `schema`; null where the format the table was written in did not have one."""
     missing = [name for name in schema.names if name not in table.column_names]
     for name in missing:
@@ -93,17 +93,17 @@ def known(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.select(schema.names).cast(schema)
 
 
-def _item_batches(root: Path, sources: Sequence[Source]) -> Iterator[pa.Table]:
+def _read_items(root: Path, sources: Sequence[Source]) -> Iterator[pa.Table]:
     for opened, keep in sources:
         start = 0
         with pq.ParquetFile(root / "segments" / opened.id / "items.parquet") as file:
             for batch in file.iter_batches(BATCH):
                 stop = start + batch.num_rows
-                yield known(pa.Table.from_batches([batch]).filter(pa.array(keep[start:stop])), ITEMS)
+                yield fill_columns(pa.Table.from_batches([batch]).filter(pa.array(keep[start:stop])), ITEMS)
                 start = stop
 
 
-def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _group_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in tables of about BATCH rows."""
     held: list[pa.Table] = []
     rows = 0
@@ -117,21 +117,21 @@ def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _text(sources: Sequence[Source], folder: Path) -> None:
-    schema = pa.schema([ITEMS.field(name) for name in SHOWN])
+def _merge_text(sources: Sequence[Source], folder: Path) -> None:
+    schema = pa.schema([ITEMS.field(name) for name in TEXT_COLUMNS])
     with pa.OSFile(str(folder / "text.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as out:
-        for table in _gathered(_text_batches(sources)):
+        for table in _group_tables(_read_text(sources)):
             out.write_table(table.combine_chunks(), max_chunksize=BATCH)
 
 
-def _text_batches(sources: Sequence[Source]) -> Iterator[pa.Table]:
+def _read_text(sources: Sequence[Source]) -> Iterator[pa.Table]:
     for opened, keep in sources:
         for start, batch in zip(opened.starts.tolist(), opened.text, strict=True):
             kept = pa.Table.from_batches([batch]).filter(pa.array(keep[start : start + batch.num_rows]))
-            yield known(kept, pa.schema([ITEMS.field(name) for name in SHOWN]))
+            yield fill_columns(kept, pa.schema([ITEMS.field(name) for name in TEXT_COLUMNS]))
 
 
-def merged_columns(sources: Sequence[Source]) -> pa.Table:
+def merge_columns(sources: Sequence[Source]) -> pa.Table:
     """columns.arrow of the merged segment."""
     table = pa.concat_tables([opened.columns.filter(pa.array(keep)) for opened, keep in sources]).unify_dictionaries()
     for i, field in enumerate(table.schema):
@@ -141,7 +141,7 @@ def merged_columns(sources: Sequence[Source]) -> pa.Table:
     return table.combine_chunks()
 
 
-def _rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, name: str) -> None:
+def _copy_rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, name: str) -> None:
     """Copy the kept rows of large arrays, block by block, into one."""
     first = parts[0][0]
     with (folder / f"{name}.npy").open("wb") as file:
@@ -157,46 +157,46 @@ def _rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, name: st
                 file.write(array[block][keep[block]].tobytes())
 
 
-def _mentions(sources: Sequence[Source]) -> tuple[I64, U64]:
+def _merge_mentions(sources: Sequence[Source]) -> tuple[I64, U64]:
     counts, entities = [np.zeros(1, np.int64)], []
     for opened, keep in sources:
-        indptr, flat = flat_index(opened["mentions.indptr"], np.flatnonzero(keep))
+        indptr, flat = flatten_rows(opened["mentions.indptr"], np.flatnonzero(keep))
         counts.append(np.diff(indptr))
         entities.append(opened["mentions.entity"][flat])
     return np.cumsum(np.concatenate(counts)), np.concatenate(entities)
 
 
-def _order(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
+def _merge_order(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
     counts, terms = [np.zeros(1, np.int64)], []
     for opened, keep in sources:
-        indptr, flat = flat_index(opened["order.indptr"], np.flatnonzero(keep))
+        indptr, flat = flatten_rows(opened["order.indptr"], np.flatnonzero(keep))
         counts.append(np.diff(indptr))
         terms.append(opened["order.term"][flat])
     return {"order.indptr": np.cumsum(np.concatenate(counts)), "order.term": np.concatenate(terms)}
 
 
-def _titles(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
+def _merge_titles(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
     keys, rows, start = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], 0
     for opened, keep in sources:
         kept = keep[opened["titles.row"]]
         keys.append(opened["titles.key"][kept])
         rows.append((start - 1 + np.cumsum(keep))[opened["titles.row"][kept]])
         start += int(keep.sum())
-    return titled(np.concatenate(keys), np.concatenate(rows))
+    return build_title_arrays(np.concatenate(keys), np.concatenate(rows))
 
 
-def _links(sources: Sequence[Source]) -> Links:
+def _merge_links(sources: Sequence[Source]) -> ItemLinks:
     counts, at = [np.zeros(1, np.int64)], []
     for opened, keep in sources:
-        indptr, flat = flat_index(opened["links.indptr"], np.flatnonzero(keep))
+        indptr, flat = flatten_rows(opened["links.indptr"], np.flatnonzero(keep))
         counts.append(np.diff(indptr))
         at.append((opened, flat))
     key = np.concatenate([opened["links.key"][flat] for opened, flat in at])
     kind = np.concatenate([opened["links.kind"][flat] for opened, flat in at])
-    return Links(np.cumsum(np.concatenate(counts)), key, kind)
+    return ItemLinks(np.cumsum(np.concatenate(counts)), key, kind)
 
 
-def _facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
+def _merge_facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
     """The facts of the kept rows, and the merged row of each."""
     tables, rows, start = [FACTS.empty_table()], [np.empty(0, np.int64)], 0
     for opened, keep in sources:
@@ -209,7 +209,7 @@ def _facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
     return pa.concat_tables(tables), np.concatenate(rows)
 
 
-def _fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dict[str, npt.NDArray[Any]]:
+def _merge_fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dict[str, npt.NDArray[Any]]:
     """The index of the merged facts, gathered; none where no source has any. `facts.i8` is written, block by block.
 
     Facts of a source without one have neither vector nor postings in it.
@@ -226,7 +226,7 @@ def _fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dic
 
     dim = next(opened["facts.i8"].shape[1] for opened, _ in kept if len(opened["facts.i8"]))
     nothing = np.zeros((1, dim), np.int8)  # seen as often as it is asked for, and lying there once
-    _rows(
+    _copy_rows(
         [
             (opened["facts.i8"] if len(opened["facts.i8"]) else np.broadcast_to(nothing, (len(keep), dim)), keep)
             for opened, keep in kept
@@ -235,13 +235,13 @@ def _fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dic
         "facts.i8",
     )
     return {
-        "facts.key": unhexes(facts["id"]),
+        "facts.key": parse_hex(facts["id"]),
         **{name: numbers(name) for name in ("facts.scale", "facts.length")},
-        **postings(kept, "facts.terms"),
+        **merge_postings(kept, "facts.terms"),
     }
 
 
-def postings(sources: Sequence[Source], name: str = "terms") -> dict[str, npt.NDArray[Any]]:
+def merge_postings(sources: Sequence[Source], name: str = "terms") -> dict[str, npt.NDArray[Any]]:
     """The postings of all sources under the merged row numbers, without a sort: each list is copied to its place.
 
     Args:
@@ -249,7 +249,7 @@ def postings(sources: Sequence[Source], name: str = "terms") -> dict[str, npt.ND
         name: of the arrays: `terms` of items, or `facts.terms`.
     """
     start = 0
-    parts: list[tuple[Opened, Bool, I64, int]] = []
+    parts: list[tuple[OpenSegment, Bool, I64, int]] = []
     for opened, keep in sources:
         kept = keep[opened[f"{name}.rows"]] if not keep.all() else np.ones(len(opened[f"{name}.rows"]), bool)
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from helix.snapshot.checked_arrays import Kind, check_below, damaged, map_all, map_ipc, map_npy
+from helix.snapshot.checked_arrays import ArrayKind, check_below, make_damage_error, map_arrays, map_ipc, map_npy
 from helix.snapshot.manifest import Deletes, File, Manifest, Segment
 from helix.snapshot.segment.layout import (
     ARRAYS,
@@ -24,7 +24,7 @@ from helix.snapshot.segment.layout import (
     OFFSETS,
     OPTIONAL,
     TEXT,
-    missing,
+    make_missing,
 )
 from helix.types import ROLES, TYPES, U32, Bool
 
@@ -35,7 +35,7 @@ DIGEST_UP_TO = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenSegment:
     """n rows. `text` comes in record batches; `starts` is the first row of each."""
 
     id: str
@@ -65,12 +65,12 @@ class Opened:
         batch = self.starts.searchsorted(rows, "right") - 1
         places = zip(batch.tolist(), (rows - self.starts[batch]).tolist(), strict=True)
         try:
-            return [_shown(self.readers[b], row) for b, row in places]
+            return [_read_row(self.readers[b], row) for b, row in places]
         except (ValueError, LookupError, OverflowError, OSError) as error:  # a large file is opened by its size alone
-            raise damaged(self.folder / "text.arrow", str(error)) from None
+            raise make_damage_error(self.folder / "text.arrow", str(error)) from None
 
 
-def _shown(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str, Any]:
+def _read_row(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str, Any]:
     """One row of a record batch."""
     entry = {**_UNKNOWN, **{name: read(row) for name, read in readers.items()}}
     if entry["time"] is not None:
@@ -78,7 +78,9 @@ def _shown(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str, A
     return entry
 
 
-def open_segment(root: Path, segment: Segment, arrays: Collection[str] = ARRAYS, *, dim: int | None = None) -> Opened:
+def open_segment(
+    root: Path, segment: Segment, arrays: Collection[str] = ARRAYS, *, dim: int | None = None
+) -> OpenSegment:
     """Map a segment, or some of its arrays.
 
     Args:
@@ -92,24 +94,27 @@ def open_segment(root: Path, segment: Segment, arrays: Collection[str] = ARRAYS,
     text = tuple(map_ipc(folder / "text.arrow", TEXT, optional=LATER))
     counts = [batch.num_rows for batch in text]
     if columns.num_rows != segment.rows or sum(counts) != segment.rows:
-        raise damaged(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
+        raise make_damage_error(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
     for name, names in (("type", TYPES), ("role", ROLES)):
         check_below(folder / "columns.arrow", columns[name].to_numpy(), len(names))
     there = {file.path.rpartition("/")[2] for file in segment.files}
-    facts = _table(folder / "facts.arrow", there, FACT_NUMBERS)
+    facts = _map_table(folder / "facts.arrow", there, FACT_NUMBERS)
     if len(facts) and facts["row"].to_numpy().max() >= segment.rows:
-        raise damaged(folder / "facts.arrow", f"it names a row that is none of {segment.rows}")
-    return Opened(
+        raise make_damage_error(folder / "facts.arrow", f"it names a row that is none of {segment.rows}")
+    return OpenSegment(
         segment.id,
         folder,
         segment.rows,
         _map_arrays(folder, arrays, there, segment.rows, len(facts), dim),
         columns,
         text,
-        tuple(dict(zip(batch.schema.names, map(_reader, map(_seconds, batch.columns)), strict=True)) for batch in text),
+        tuple(
+            dict(zip(batch.schema.names, map(_make_reader, map(_view_seconds, batch.columns)), strict=True))
+            for batch in text
+        ),
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
         facts,
-        _table(folder / "facts.text.arrow", there, FACT_TEXT),
+        _map_table(folder / "facts.text.arrow", there, FACT_TEXT),
     )
 
 
@@ -122,16 +127,16 @@ def _map_arrays(
         raise ValueError("vectors are opened with the number of their dimensions")
     lacking = {name for name in names if name in OPTIONAL and f"{name}.npy" not in there}
     kinds = {name: ARRAYS[name] for name in names if name not in lacking}
-    found = map_all(folder, kinds, OFFSETS, sizes)
-    return {name: missing(name, rows) if name in lacking else found[name] for name in names}
+    found = map_arrays(folder, kinds, OFFSETS, sizes)
+    return {name: make_missing(name, rows) if name in lacking else found[name] for name in names}
 
 
-def _seconds(column: pa.Array) -> pa.Array:
+def _view_seconds(column: pa.Array) -> pa.Array:
     """A column of moments as the numbers they are; any other as it is."""
     return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
-def _reader(column: pa.Array) -> Callable[[int], Any]:
+def _make_reader(column: pa.Array) -> Callable[[int], Any]:
     """What gives `column[row].as_py()` of a row: of text, and of lists of it, without Arrow's scalars in between."""
     if column.null_count == len(column):
         return lambda row: None
@@ -143,13 +148,17 @@ def _reader(column: pa.Array) -> Callable[[int], Any]:
             return str(letters[ends[row] : ends[row + 1]], "utf-8")
 
     elif pa.types.is_list(column.type):
-        ends, inner = memoryview(buffers[1]).cast("i")[first:], _reader(column.values)
+        ends, inner = memoryview(buffers[1]).cast("i")[first:], _make_reader(column.values)
 
         def read(row: int) -> Any:
             return [inner(i) for i in range(ends[row], ends[row + 1])]
 
     elif pa.types.is_map(column.type):
-        ends, key, value = memoryview(buffers[1]).cast("i")[first:], _reader(column.keys), _reader(column.items)
+        ends, key, value = (
+            memoryview(buffers[1]).cast("i")[first:],
+            _make_reader(column.keys),
+            _make_reader(column.items),
+        )
 
         def read(row: int) -> Any:
             return [(key(i), value(i)) for i in range(ends[row], ends[row + 1])]
@@ -162,7 +171,7 @@ def _reader(column: pa.Array) -> Callable[[int], Any]:
     return lambda row: read(row) if there[(first + row) >> 3] >> ((first + row) & 7) & 1 else None
 
 
-def fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
+def map_fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
     """Of each fact its row and the scale of its vector (0: it has none), mapped: uint32[f], float32[f].
 
     Raises:
@@ -170,12 +179,12 @@ def fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], n
     """
     folder = root / "segments" / segment.id
     there = {file.path.rpartition("/")[2] for file in segment.files}
-    rows = _table(folder / "facts.arrow", there, FACT_NUMBERS)["row"].to_numpy()
+    rows = _map_table(folder / "facts.arrow", there, FACT_NUMBERS)["row"].to_numpy()
     scale = _map_arrays(folder, ["facts.scale"], there, segment.rows, len(rows), None)["facts.scale"]
     return rows, scale if len(scale) else np.zeros(len(rows), np.float32)
 
 
-def _table(path: Path, there: set[str], schema: pa.Schema) -> pa.Table:
+def _map_table(path: Path, there: set[str], schema: pa.Schema) -> pa.Table:
     """An Arrow file of a segment, mapped; empty where it may be left out, and is."""
     return pa.Table.from_batches(map_ipc(path, schema, full=True)) if path.name in there else schema.empty_table()
 
@@ -191,20 +200,20 @@ def map_ids(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint64], U32]:
     return key, row
 
 
-def deleted_rows(root: Path, entry: Deletes, rows: int) -> U32:
+def map_deleted_rows(root: Path, entry: Deletes, rows: int) -> U32:
     """Map the deleted rows of a segment of so many rows: uint32[m], ascending.
 
     Raises:
         StoreError: the file is missing or damaged, or names a row the segment does not have.
     """
     path = root / entry.file.path
-    found = map_npy(path, Kind(np.uint32, ("m",)))
+    found = map_npy(path, ArrayKind(np.uint32, ("m",)))
     if len(found) and found.max() >= rows:
-        raise damaged(path, f"it names row {found.max()} of a segment of {rows} rows")
+        raise make_damage_error(path, f"it names row {found.max()} of a segment of {rows} rows")
     return found
 
 
-def forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.uint64]:
+def map_forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.uint64]:
     """Map the keys of the items a generation never takes in again: uint64[n], sorted.
 
     Raises:
@@ -212,15 +221,15 @@ def forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.uint
     """
     if manifest is None or manifest.forgotten is None:
         return np.empty(0, np.uint64)
-    return map_npy(root / manifest.forgotten.path, Kind(np.uint64, ("n",)))
+    return map_npy(root / manifest.forgotten.path, ArrayKind(np.uint64, ("n",)))
 
 
-def alive_of(root: Path, manifest: Manifest, segment: Opened | Segment) -> Bool:
+def load_alive(root: Path, manifest: Manifest, segment: OpenSegment | Segment) -> Bool:
     """bool[rows]: the rows of a segment that a generation has not deleted."""
     alive = np.ones(segment.rows, bool)
     for entry in manifest.deletes:
         if entry.segment == segment.id:
-            alive[deleted_rows(root, entry, segment.rows)] = False
+            alive[map_deleted_rows(root, entry, segment.rows)] = False
     return alive
 
 
@@ -236,13 +245,13 @@ def check_files(root: Path, files: Iterable[File]) -> None:
             found = path.stat().st_size
             digest = hashlib.sha256(path.read_bytes()).hexdigest() if found <= DIGEST_UP_TO else file.sha256
         except FileNotFoundError:
-            raise damaged(path, "the file is missing") from None
+            raise make_damage_error(path, "the file is missing") from None
         except OSError as error:
-            raise damaged(path, error.strerror or str(error)) from None
+            raise make_damage_error(path, error.strerror or str(error)) from None
         if found != file.bytes:
-            raise damaged(path, f"it has {found} bytes, the manifest says {file.bytes}")
+            raise make_damage_error(path, f"it has {found} bytes, the manifest says {file.bytes}")
         if digest != file.sha256:
-            raise damaged(path, f"its sha256 is {digest[:12]}…, the manifest says {file.sha256[:12]}…")
+            raise make_damage_error(path, f"its sha256 is {digest[:12]}…, the manifest says {file.sha256[:12]}…")
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -259,4 +268,4 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise damaged(path, str(error).splitlines()[0]) from None
+        raise make_damage_error(path, str(error).splitlines()[0]) from None

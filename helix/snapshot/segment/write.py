@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from helix.snapshot import paths
-from helix.snapshot.manifest import Segment, describe_tree, new_id
-from helix.snapshot.segment.arrays import BANDS, band_keys, hexes, invert, owners, unhexes
-from helix.snapshot.segment.batch import LINKS, NO_TIME, Rows, digest
-from helix.snapshot.segment.fact_arrays import fact_arrays
+from helix.snapshot.manifest import Segment, describe_tree, make_id
+from helix.snapshot.segment.arrays import BANDS, expand_rows, format_hex, hash_bands, invert_csr, parse_hex
+from helix.snapshot.segment.batch import LINKS, NO_TIME, RowBatch, hash_parts
+from helix.snapshot.segment.fact_arrays import build_fact_arrays
 from helix.snapshot.segment.layout import FACT_TEXT
 from helix.text.titles import hash_titles
 from helix.types import I64, ROLES, TYPES, U32, U64
@@ -28,36 +28,48 @@ BATCH = 65_536
 ITEM_PAGES: Final = {"compression": "zstd", "write_page_checksum": True}
 """How items.parquet is written: a commit reads single values of it, and cannot read all of it to check its digest."""
 
-SHOWN = ["id", "text", "session", "turns", "speaker", "time", "project", "path", "title", "vouched", "salience_parts"]
+TEXT_COLUMNS = [
+    "id",
+    "text",
+    "session",
+    "turns",
+    "speaker",
+    "time",
+    "project",
+    "path",
+    "title",
+    "vouched",
+    "salience_parts",
+]
 
 
-def write_segment(root: Path, rows: Rows, exact: bool = False) -> Segment:
+def write_segment(root: Path, rows: RowBatch, exact: bool = False) -> Segment:
     """Write one segment and make it durable; nothing refers to it yet.
 
     Args:
         exact: keep the vectors in half precision too, for scores that no rounding to 8 bits is in.
     """
-    identity = new_id()
+    identity = make_id()
     target = root / "segments" / identity
-    with paths.building(root) as folder:
+    with paths.open_workplace(root) as folder:
         pq.write_table(rows.items, folder / "items.parquet", row_group_size=BATCH, **ITEM_PAGES)
-        write_ipc(rows.items.select(SHOWN), folder / "text.arrow", BATCH)
-        columns = _columns(rows)
+        write_ipc(rows.items.select(TEXT_COLUMNS), folder / "text.arrow", BATCH)
+        columns = _build_columns(rows)
         write_ipc(columns, folder / "columns.arrow", max(1, len(rows)))
         failpoint("commit.segment_half")
-        for name, array in _arrays(rows, columns).items():
-            save(folder, name, array)
+        for name, array in _build_arrays(rows, columns).items():
+            save_array(folder, name, array)
         if exact and rows.exact.shape[1]:
-            save(folder, "vectors.f16", rows.exact)
-        links = Links(rows.link_indptr, rows.link_key, rows.link_kind)
+            save_array(folder, "vectors.f16", rows.exact)
+        links = ItemLinks(rows.link_indptr, rows.link_key, rows.link_kind)
         write_graph(folder, columns, rows.mention_indptr, rows.mention_entity, rows.entities, links)
-        write_facts(folder, rows.facts, owners(rows.fact_indptr))
-        write_fact_index(folder, rows.facts, fact_arrays(rows.facts, rows.fact_codes, rows.fact_scale))
-        paths.move_in(folder, target)
+        write_facts(folder, rows.facts, expand_rows(rows.fact_indptr))
+        write_fact_index(folder, rows.facts, build_fact_arrays(rows.facts, rows.fact_codes, rows.fact_scale))
+        paths.move_into_place(folder, target)
     return Segment(identity, len(rows), describe_tree(root, target))
 
 
-class Links(NamedTuple):
+class ItemLinks(NamedTuple):
     """Edges from items to earlier ones: CSR over n rows."""
 
     indptr: I64  # [n + 1]
@@ -65,7 +77,7 @@ class Links(NamedTuple):
     kind: npt.NDArray[np.uint8]  # position in LINKS
 
 
-def save(folder: Path, name: str, array: npt.NDArray[Any]) -> None:
+def save_array(folder: Path, name: str, array: npt.NDArray[Any]) -> None:
     """Write one array of a segment."""
     np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
 
@@ -77,12 +89,12 @@ def write_ipc(table: pa.Table, path: Path, batch: int) -> None:
         writer.write_table(table, max_chunksize=batch)
 
 
-def _arrays(rows: Rows, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
-    term_key, term_indptr, term_rows, order = invert(rows.term_indptr, rows.term_key)
+def _build_arrays(rows: RowBatch, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
+    term_key, term_indptr, term_rows, order = invert_csr(rows.term_indptr, rows.term_key)
     return {
         "vectors.i8": rows.codes,
         "vectors.scale": rows.scale,
-        "vectors.sum": sums(rows.codes, rows.scale, columns["type"].to_numpy()),
+        "vectors.sum": sum_vectors(rows.codes, rows.scale, columns["type"].to_numpy()),
         "minhash": rows.minhash,
         "terms.key": term_key,
         "terms.indptr": term_indptr,
@@ -91,21 +103,21 @@ def _arrays(rows: Rows, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
         "order.indptr": rows.order_indptr,
         "order.term": rows.order_term,
         "cues": rows.cues,
-        **titled(*hash_titles(rows.items["title"].to_pylist(), rows.items["role"].to_pylist())),
+        **build_title_arrays(*hash_titles(rows.items["title"].to_pylist(), rows.items["role"].to_pylist())),
         "mentions.indptr": rows.mention_indptr,
         "mentions.entity": rows.mention_entity,
-        **linked(Links(rows.link_indptr, rows.link_key, rows.link_kind)),
-        **derived(columns, band_keys(rows.minhash), rows.mention_indptr, rows.mention_entity),
+        **build_link_arrays(ItemLinks(rows.link_indptr, rows.link_key, rows.link_kind)),
+        **build_lookup_arrays(columns, hash_bands(rows.minhash), rows.mention_indptr, rows.mention_entity),
     }
 
 
-def titled(key: U64, row: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+def build_title_arrays(key: U64, row: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
     """The rows of documents by the key of their title; one of several titles stands under each."""
     order = np.lexsort((row, key))
     return {"titles.key": key[order], "titles.row": row[order].astype(np.uint32)}
 
 
-def sums(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kinds: Any) -> npt.NDArray[np.float64]:
+def sum_vectors(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kinds: Any) -> npt.NDArray[np.float64]:
     """float64[types + 1, d]: sum of the vectors by type, last row of all."""
     out = np.zeros((len(TYPES) + 1, codes.shape[1]), np.float64)
     for start in range(0, len(codes), BATCH):
@@ -117,7 +129,9 @@ def sums(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kinds: Any
     return out
 
 
-def derived(columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: U64) -> dict[str, npt.NDArray[Any]]:
+def build_lookup_arrays(
+    columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: U64
+) -> dict[str, npt.NDArray[Any]]:
     """The look-up arrays that follow from others: rows by id, by session, by signature band and by entity."""
     key = columns["key"].to_numpy()
     by_key = np.argsort(key, kind="stable")
@@ -127,7 +141,7 @@ def derived(columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: 
     by_band = np.empty((BANDS, len(key)), np.uint32)
     for band in range(BANDS):
         by_band[band] = np.argsort(bands[band], kind="stable")
-    entity_key, entity_indptr, entity_rows, _ = invert(mention_indptr, mention_entity)
+    entity_key, entity_indptr, entity_rows, _ = invert_csr(mention_indptr, mention_entity)
     return {
         "ids.key": key[by_key],
         "ids.row": by_key.astype(np.uint32),
@@ -142,7 +156,7 @@ def derived(columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: 
     }
 
 
-def linked(links: Links) -> dict[str, npt.NDArray[Any]]:
+def build_link_arrays(links: ItemLinks) -> dict[str, npt.NDArray[Any]]:
     """The links from either end."""
     order = np.argsort(links.key, kind="stable")
     return {
@@ -150,7 +164,7 @@ def linked(links: Links) -> dict[str, npt.NDArray[Any]]:
         "links.key": links.key,
         "links.kind": links.kind,
         "linked.key": links.key[order],
-        "linked.row": owners(links.indptr)[order].astype(np.uint32),
+        "linked.row": expand_rows(links.indptr)[order].astype(np.uint32),
         "linked.kind": links.kind[order],
     }
 
@@ -166,13 +180,13 @@ def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
         row: the row of the segment each was found in, integers[f].
     """
     pq.write_table(facts, folder / "facts.parquet", compression="zstd")
-    objects = [int(digest("object", key), 16) if key else 0 for key in facts["object_key"].to_pylist()]
+    objects = [int(hash_parts("object", key), 16) if key else 0 for key in facts["object_key"].to_pylist()]
     numbers = pa.table(
         {
             "row": pa.array(row.astype(np.uint32)),
             "object": pa.array(objects, pa.uint64()),
             **{name: facts[name] for name in ("group", "family", "subject_entity", "object_entity")},
-            **{name: pa.array(_seconds(facts[name])) for name in ("t_valid", "until")},
+            **{name: pa.array(_to_seconds(facts[name])) for name in ("t_valid", "until")},
             "t_ingested": facts["t_ingested"].cast(pa.int64()),
             "confidence": facts["confidence"],
             **{name: facts[name].cast(pa.uint8()) for name in ("functional", "closes")},
@@ -189,7 +203,7 @@ def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, npt.NDA
         arrays: as of `fact_arrays`.
     """
     for name, array in arrays.items():
-        save(folder, name, array)
+        save_array(folder, name, array)
     if arrays:
         write_ipc(facts.select(FACT_TEXT.names), folder / "facts.text.arrow", max(1, len(facts)))
 
@@ -197,16 +211,16 @@ def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, npt.NDA
 # ---------------------------------------------------------------- columns
 
 
-def _codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
+def _encode_names(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
     return np.asarray(pc.index_in(column, pa.array(names)).to_numpy(), np.uint8)
 
 
-def _seconds(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+def _to_seconds(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     whole = column.cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64())
     return np.asarray(pc.fill_null(whole, NO_TIME).to_numpy(), np.int64)
 
 
-def session_keys(items: pa.Table) -> U64:
+def hash_sessions(items: pa.Table) -> U64:
     """The key of each item's session: uint64[n]."""
     cache: dict[tuple[str, str], int] = {}
     out = np.empty(items.num_rows, np.uint64)
@@ -214,28 +228,28 @@ def session_keys(items: pa.Table) -> U64:
     for row, pair in enumerate(pairs):
         key = cache.get(pair)
         if key is None:
-            key = cache[pair] = int(digest(*pair), 16)
+            key = cache[pair] = int(hash_parts(*pair), 16)
         out[row] = key
     return out
 
 
-def _columns(rows: Rows) -> pa.Table:
+def _build_columns(rows: RowBatch) -> pa.Table:
     items = rows.items
-    lengths = np.bincount(owners(rows.term_indptr), weights=rows.term_tf, minlength=len(rows))
+    lengths = np.bincount(expand_rows(rows.term_indptr), weights=rows.term_tf, minlength=len(rows))
     return pa.table(
         {
-            "key": pa.array(unhexes(items["id"])),
-            "content": pa.array(unhexes(items["content"])),
-            "near": pa.array(unhexes(pc.fill_null(items["near"], "0" * 16))),
+            "key": pa.array(parse_hex(items["id"])),
+            "content": pa.array(parse_hex(items["content"])),
+            "near": pa.array(parse_hex(pc.fill_null(items["near"], "0" * 16))),
             "accepted": items["t_ingested"].cast(pa.int64()),
-            **{name: pa.array(_seconds(items[name])) for name in ("time", "t_valid", "t_invalid", "t_ingested")},
+            **{name: pa.array(_to_seconds(items[name])) for name in ("time", "t_valid", "t_invalid", "t_ingested")},
             **{name: items[name] for name in ("salience", "confidence", "priority")},
-            "type": pa.array(_codes(items["type"], TYPES)),
-            "role": pa.array(_codes(items["role"], ROLES)),
+            "type": pa.array(_encode_names(items["type"], TYPES)),
+            "role": pa.array(_encode_names(items["role"], ROLES)),
             "tokens": items["tokens"],
             "length": pa.array(lengths.astype(np.uint32)),
             "ord": items["ord"],
-            "session": pa.array(session_keys(items)),
+            "session": pa.array(hash_sessions(items)),
             "project": items["project"].combine_chunks().dictionary_encode(),
             "speaker": items["speaker"].combine_chunks().dictionary_encode(),
             "acl": items["acl"],
@@ -248,7 +262,9 @@ def _columns(rows: Rows) -> pa.Table:
 ENTITY_COUNT = ("items", pa.int64())
 
 
-def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, entities: pa.Table, links: Links) -> None:
+def write_graph(
+    folder: Path, columns: pa.Table, indptr: I64, entity: U64, entities: pa.Table, links: ItemLinks
+) -> None:
     """entities.parquet and edges.parquet; serving reads the arrays.
 
     Args:
@@ -272,21 +288,21 @@ def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, entit
         for start in range(0, n, BATCH):  # in blocks: a million items have several million edges
             stop = min(start + BATCH, n)
             part = entity[indptr[start] : indptr[stop]]
-            source = start + owners(indptr[start : stop + 1] - indptr[start])
+            source = start + expand_rows(indptr[start : stop + 1] - indptr[start])
             idf = np.log1p(n / counts[np.searchsorted(mentioned, part)])
-            out.write_table(_edges(key[source], "mentions", part, idf))
+            out.write_table(_build_edges(key[source], "mentions", part, idf))
         for start in range(0, len(follows), BATCH):
             left = follows[start : start + BATCH]
-            out.write_table(_edges(key[reading[left]], "next", key[reading[left + 1]], np.ones(len(left))))
-        linking = owners(links.indptr)
+            out.write_table(_build_edges(key[reading[left]], "next", key[reading[left + 1]], np.ones(len(left))))
+        linking = expand_rows(links.indptr)
         for kind, name in enumerate(LINKS):
             chosen = np.flatnonzero(links.kind == kind)
             for start in range(0, len(chosen), BATCH):
                 at = chosen[start : start + BATCH]
-                out.write_table(_edges(key[linking[at]], name, links.key[at], np.ones(len(at))))
+                out.write_table(_build_edges(key[linking[at]], name, links.key[at], np.ones(len(at))))
         for start in range(0, n, BATCH):
             out.write_table(
-                _edges(
+                _build_edges(
                     key[start : start + BATCH],
                     "session",
                     session[start : start + BATCH],
@@ -298,12 +314,12 @@ def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, entit
 _EDGES = pa.schema([("src", pa.string()), ("kind", pa.string()), ("dst", pa.string()), ("weight", pa.float32())])
 
 
-def _edges(src: U64, kind: str, dst: U64, weight: npt.NDArray[Any]) -> pa.Table:
+def _build_edges(src: U64, kind: str, dst: U64, weight: npt.NDArray[Any]) -> pa.Table:
     kinds = pa.array([kind] * len(dst), pa.string())
     columns: Mapping[str, Any] = {
-        "src": hexes(src),
+        "src": format_hex(src),
         "kind": kinds,
-        "dst": hexes(dst),
+        "dst": format_hex(dst),
         "weight": pa.array(weight.astype(np.float32)),
     }
     return pa.table(columns, schema=_EDGES)

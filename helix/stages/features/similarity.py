@@ -23,7 +23,7 @@ from helix.text.tokenize import shorten_ids
 from helix.types import F32, I64, ROLES, Plan, Query
 
 if TYPE_CHECKING:
-    from helix.snapshot.index.doc2query import Expansion
+    from helix.snapshot.index.doc2query import QueryField
     from helix.snapshot.reader.snapshot import Snapshot
     from helix.stages.constants import HelixProfile
 
@@ -147,7 +147,7 @@ def find_hints(rows: I64, query: Query, snap: Snapshot, plan: Plan) -> dict[str,
     return found
 
 
-def score_expansion(rows: I64, query: Query, field: Expansion, how: HelixProfile) -> F32:
+def score_expansion(rows: I64, query: Query, field: QueryField, how: HelixProfile) -> F32:
     """Return BM25 of the questions a model wrote for each row: float32[n]; 0 for rows without."""
     score = np.zeros(len(rows), np.float32)
     length, k1, b = field.length[rows], how.retrieve.k1, how.retrieve.b

@@ -11,7 +11,7 @@ from typing import Final
 
 from helix.errors import Damaged
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.replication import share
 from helix.snapshot.replication.object_store import Remote, check_apart, connect, map_parallel, put_file
@@ -62,7 +62,7 @@ def offer(root: Path, remote: Remote, documents: Sequence[str]) -> None:
 def _reconcile(root: Path, remote: Remote, document: str) -> None:
     """Take the share's copy of an envelope that both have, or replace that copy if it is damaged."""
     theirs = share.read_object(remote, f"{INBOX}/{document}") or b""
-    if theirs[: ledger.SEAL].decode("ascii", "replace") == ledger.seal(root, document):
+    if theirs[: inbox.SEAL].decode("ascii", "replace") == inbox.read_seal(root, document):
         if len(theirs) == (root / INBOX / document).stat().st_size:
             return
     elif fetch(root, remote, document):
@@ -72,7 +72,7 @@ def _reconcile(root: Path, remote: Remote, document: str) -> None:
 
 def offer_pending(root: Path, remote: Remote) -> list[str]:
     """Offer pending documents the share lacks after a kill or an outage; return them."""
-    unknown = [one for one in ledger.pending(root) if (root, remote.url, one) not in _offered]
+    unknown = [one for one in inbox.list_pending(root) if (root, remote.url, one) not in _offered]
     sizes = map_parallel(lambda document: share.read_size(remote, f"{INBOX}/{document}"), unknown)
     _offered.update((root, remote.url, document) for document, size in sizes if size is not None)
     left = [document for document, size in sizes if size is None]
@@ -97,7 +97,7 @@ def complete(root: Path, remote: Remote, document: str) -> bool:
         if predecessor is None:
             return not may_wait
         # A forgotten or dead one is read as empty: more of the others fit the window.
-        size += 0 if predecessor.forgotten or ledger.is_dead(root, before) else len(predecessor.text)
+        size += 0 if predecessor.forgotten or inbox.is_dead(root, before) else len(predecessor.text)
         before = predecessor.after
     return True
 
@@ -106,8 +106,8 @@ def load(root: Path, remote: Remote, document: str) -> Envelope | None:
     """Read an envelope of the store or the share; return None where neither has it whole."""
     if (root / INBOX / document).exists():
         with contextlib.suppress(Damaged):
-            return ledger.read(root, document)
-    return ledger.read(root, document) if fetch(root, remote, document) else None
+            return inbox.read_envelope(root, document)
+    return inbox.read_envelope(root, document) if fetch(root, remote, document) else None
 
 
 def fetch(root: Path, remote: Remote, document: str) -> bool:

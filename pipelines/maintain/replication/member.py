@@ -9,7 +9,7 @@ from typing import Final
 from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.replication import share
 from helix.snapshot.replication.object_store import Remote
@@ -50,10 +50,10 @@ def receive(root: Path, settings: Settings, document: str) -> bool:
     primary = is_primary(root)
     if not primary:
         share.apply_forgotten(root, remote)
-        if ledger.current(root)[1] is None:
+        if inbox.load_current(root)[1] is None:
             share.adopt_ledger(root, remote, settings.lock_wait)
-    _, manifest = ledger.current(root)
-    if ledger.is_done(root, document):
+    _, manifest = inbox.load_current(root)
+    if inbox.is_done(root, document):
         return False
     if not primary and manifest:
         name = part_folder(root, document, _check_pipeline(manifest, settings)).name
@@ -79,7 +79,7 @@ def hand_in(root: Path, settings: Settings, document: str, fingerprint: str) -> 
     if is_primary(root):
         return False
     remote = connect_share(root, settings)
-    if ledger.is_dead(root, document):
+    if inbox.is_dead(root, document):
         share.publish_dead(root, remote, document)
         return True
     share.apply_forgotten(root, remote)  # a document forgotten meanwhile is not sent
@@ -87,7 +87,7 @@ def hand_in(root: Path, settings: Settings, document: str, fingerprint: str) -> 
 
 
 def _send(root: Path, remote: Remote, name: str) -> bool:
-    sent = share.put_part(root, remote, name, ledger.seal(root, name[:64]))
+    sent = share.put_part(root, remote, name, inbox.read_seal(root, name[:64]))
     failpoint("share.sent")
     _sent.add((root, remote.url, name))
     return sent
@@ -125,15 +125,15 @@ def keep_up(root: Path, settings: Settings) -> None:
 def _keep_up_member(root: Path, remote: Remote, settings: Settings) -> None:
     share.adopt_ledger(root, remote, settings.lock_wait)
     share.apply_forgotten(root, remote)
-    _, manifest = ledger.current(root)
-    done = ledger.done(root, manifest)
+    _, manifest = inbox.load_current(root)
+    done = inbox.list_done(root, manifest)
     share.reconcile_dead(root, remote, done)
     offer_pending(root, remote)
     pipeline = manifest.lineage.pipeline if manifest and manifest.is_ledger else ""
     for folder in sorted((root / PARTS).glob("[0-9a-f]*")):
         document, _, made_by = folder.name.partition("-")
-        if document in done or ledger.is_dead(root, document) or (pipeline and made_by != pipeline):
-            paths.remove(folder)
+        if document in done or inbox.is_dead(root, document) or (pipeline and made_by != pipeline):
+            paths.remove_path(folder)
         elif (root, remote.url, folder.name) not in _sent:
             if share.read_size(remote, f"{PARTS}/{folder.name}") is None:
                 _send(root, remote, folder.name)

@@ -12,7 +12,7 @@ from helix.errors import Damaged, UsageError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.replication import share
 from helix.snapshot.replication.object_store import Remote, delete_file, map_parallel, put_file
 from helix.snapshot.replication.push import KEEP, push_store
@@ -61,7 +61,7 @@ def claim(root: Path, settings: Settings) -> None:
         return
     remote = connect_share(root, settings)
     current = read_remote_current(remote)
-    if current is not None and manifests.current_name(root) != current:
+    if current is not None and manifests.read_current(root) != current:
         raise UsageError(
             f"another store commits for {remote.url}: it is at {current}, {root} is not",
             "run the queue 'commit' on one machine; to move it here: 'helix pull' into an empty store first",
@@ -93,7 +93,7 @@ def collect(root: Path, settings: Settings, fingerprint: str | None) -> Collecte
 
 
 def _collect(root: Path, remote: Remote, fingerprint: str | None) -> CollectedObjects:
-    done = ledger.done(root, ledger.current(root)[1])
+    done = inbox.list_done(root, inbox.load_current(root)[1])
     share.reconcile_dead(root, remote, done)
 
     def take(document: str) -> bool:
@@ -109,7 +109,7 @@ def _collect(root: Path, remote: Remote, fingerprint: str | None) -> CollectedOb
     parts = waiting = 0
     for name in share.list_names(remote, PARTS, share.PART) if fingerprint else ():
         document, _, made_by = name.partition("-")
-        if made_by != fingerprint or ledger.is_dead(root, document):
+        if made_by != fingerprint or inbox.is_dead(root, document):
             continue
         if document in done:  # a second machine handed it in after the commit
             delete_file(remote, f"{PARTS}/{name}")
@@ -141,16 +141,16 @@ def publish(root: Path, settings: Settings, keep: int = KEEP) -> None:
 
 
 def _publish(root: Path, remote: Remote, settings: Settings, keep: int) -> None:
-    if manifests.current_name(root) is None:
+    if manifests.read_current(root) is None:
         return
     if share.read_size(remote, LEDGER) is None:  # a new share: members read published documents as predecessors
-        offer(root, remote, ledger.accepted(root))
+        offer(root, remote, inbox.list_accepted(root))
     pushed = push_store(root, remote.url, prune=True, keep=keep)
     failpoint("share.pushed")
     manifest = manifests.load(root, pushed.manifest)
     fingerprint = pipeline_fingerprint(manifest.lineage.encoder, settings)
     put_file(remote, LEDGER, share.dump_ledger(manifest, fingerprint))
-    done = ledger.done(root, manifest)
+    done = inbox.list_done(root, manifest)
     for name in share.list_names(remote, PARTS, share.PART):
         document, _, made_by = name.partition("-")
         if document in done or made_by != fingerprint:
@@ -160,7 +160,7 @@ def _publish(root: Path, remote: Remote, settings: Settings, keep: int) -> None:
 
 
 def _is_published(root: Path, remote: Remote, settings: Settings) -> bool:
-    name, manifest = ledger.current(root)
+    name, manifest = inbox.load_current(root)
     if manifest is None or name is None:
         return True
     fingerprint = pipeline_fingerprint(manifest.lineage.encoder, settings)
@@ -199,7 +199,7 @@ def keep_up_primary(root: Path, remote: Remote, settings: Settings) -> None:
         _compare(root, remote)
         share.remove_abandoned(remote)
         _compared.add((root, remote.url))
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     _collect(root, remote, pipeline_fingerprint(manifest.lineage.encoder, settings) if manifest else None)
     offer_pending(root, remote)
     if not _is_published(root, remote, settings):
@@ -208,7 +208,7 @@ def keep_up_primary(root: Path, remote: Remote, settings: Settings) -> None:
 
 def _compare(root: Path, remote: Remote) -> None:
     """Fetch every envelope that is missing here; repeat deletions the share has missed."""
-    present, missing, other = set(ledger.accepted(root)), [], []
+    present, missing, other = set(inbox.list_accepted(root)), [], []
     for name, size in share.list_sizes(remote, INBOX, share.DOCUMENT).items():
         if name not in present:
             missing.append(name)

@@ -10,8 +10,8 @@ import pytest
 from helix.errors import InputRefused
 from helix.redact.paths import redact_log, redact_name, redact_path
 from helix.settings import load
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.paths import create
+from helix.snapshot.ledger import inbox
+from helix.snapshot.paths import create_folders
 from pipelines.ingest.accept import accept, accept_source
 from pipelines.ingest.accept_all import IngestReport, accept_all
 from pipelines.ingest.source import AcceptOptions, Inbox
@@ -64,7 +64,7 @@ def test_ids_of_a_log_stay_distinct() -> None:
 
 def test_a_store_holds_no_secret_of_a_file_name(tmp_path: Path) -> None:
     store, settings = tmp_path / "store", load()
-    create(store)
+    create_folders(store)
     for token in (FIRST, SECOND):
         (tmp_path / token).mkdir()
         (tmp_path / token / f"{token}.jsonl").write_text(record(f"s-{token}", f"/srv/{token}") + "\n")
@@ -78,9 +78,9 @@ def test_a_store_holds_no_secret_of_a_file_name(tmp_path: Path) -> None:
     with paths[0].open("a") as file:
         file.write(record(f"s-{FIRST}", f"/srv/{FIRST}/more") + "\n")
     (more,) = accept_source(Inbox(store, settings), paths[0], AcceptOptions(project)).documents
-    envelope = ledger.read(store, more)
+    envelope = inbox.read_envelope(store, more)
     assert envelope.after == documents[0][0]
-    assert envelope.path == ledger.read(store, documents[0][0]).path
+    assert envelope.path == inbox.read_envelope(store, documents[0][0]).path
     stored = b"".join(path.read_bytes() + path.name.encode() for path in store.rglob("*") if path.is_file())
     for token in (FIRST, SECOND):
         assert token.encode() not in stored
@@ -88,7 +88,7 @@ def test_a_store_holds_no_secret_of_a_file_name(tmp_path: Path) -> None:
 
 def test_a_refusal_names_no_secret(tmp_path: Path) -> None:
     store, settings = tmp_path / "store", load()
-    create(store)
+    create_folders(store)
     empty, missing = tmp_path / f"{FIRST}.jsonl", tmp_path / f"{SECOND}.jsonl"
     empty.write_text("")
     report = IngestReport()

@@ -21,11 +21,11 @@ from helix.errors import StoreError
 from helix.sdk.memory import Memory
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
-from helix.snapshot.gc import Collected, collect
-from helix.snapshot.ledger.access_events import Access, dump_access
-from helix.snapshot.manifest import generations
+from helix.snapshot.gc import GarbageReport, collect_garbage
+from helix.snapshot.ledger.access_events import AccessTimes, dump_access
+from helix.snapshot.manifest import describe_file, list_generations, make_id
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from pipelines.maintain.compact import compact
 from pipelines.maintain.merge_policy import plan_merge as plan_of
 from pipelines.maintain.rollback import rollback
@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def name_of(root: Path) -> str:
-    return str(manifests.current_name(root))
+    return str(manifests.read_current(root))
 
 
 def names(root: Path) -> set[str]:
@@ -119,13 +119,13 @@ def change(root: Path, rng: random.Random, step: int) -> None:
         segment = manifest.segments[place]
         delete(root, place, range(min(segment.rows, before.get(segment.id, 0) + 1)))
     elif what == "access":
-        path = root / "access" / f"{writer.new_id()}.npz"
+        path = root / "access" / f"{make_id()}.npz"
         keys = np.arange(step, dtype=np.uint64)
-        paths.write_file(path, dump_access(Access(keys, keys.astype(np.int64), keys.astype(np.uint32))))
-        publish(root, access=writer.describe(root, path, step))
+        paths.write_file(path, dump_access(AccessTimes(keys, keys.astype(np.int64), keys.astype(np.uint32))))
+        publish(root, access=describe_file(root, path, step))
     elif what == "compact":
         compact(root, SETTINGS, full=not plan_of(manifest))
-    elif what == "rollback" and (earlier := generations(root)[1:]):
+    elif what == "rollback" and (earlier := list_generations(root)[1:]):
         rollback(root, SETTINGS, rng.choice(earlier)[1].generation)
     elif what == "next":
         begin_next(root, rng.choice(sorted(names(root))))
@@ -151,18 +151,18 @@ def test_random_histories_leave_exactly_what_the_model_says(root: Path, seed: in
             keep, grace = rng.randint(1, 4), rng.choice((0.0, HOUR))
             stay, left = expected(root, keep, grace, set(held))
             before = names(root), entries(root)
-            done = collect(root, keep, grace, 5.0)
+            done = collect_garbage(root, keep, grace, 5.0)
             said = f"seed {seed}, step {step}: keep {keep}, grace {grace}"
             assert names(root) == stay, said
             assert entries(root) == left, said
             gone = {f"manifests/{name}" for name in before[0] - stay} | (before[1] - left)
             assert set(done.removed) == gone, said
             assert (done.kept, done.pinned) == (len(stay), len(held)), said
-            assert verify(root).problems == (), said
+            assert verify_store(root).problems == (), said
             assert all(shown(snapshot) == texts for snapshot, texts in held.values()), said
             assert all(shown(Snapshot.open(root, name)) == texts for name, (_, texts) in held.items()), said
-            assert collect(root, keep, grace, 5.0) == Collected((), 0, len(stay), len(held)), said
-            for _, manifest in generations(root)[1:]:  # what can be returned to is whole
+            assert collect_garbage(root, keep, grace, 5.0) == GarbageReport((), 0, len(stay), len(held)), said
+            for _, manifest in list_generations(root)[1:]:  # what can be returned to is whole
                 assert all((root / file.path).exists() for file in manifest.files()), said
 
 
@@ -172,35 +172,35 @@ def test_random_histories_leave_exactly_what_the_model_says(root: Path, seed: in
 def test_the_newest_along_the_parents_stay_and_no_stranger(root: Path) -> None:
     for i in range(5):
         grow(root, [f"remark {i}"], f"s{i}")
-    chain = [name for name, _ in generations(root)]
+    chain = [name for name, _ in list_generations(root)]
     # A generation that was written and never published: its writer found CURRENT moved on.
-    with writer.lock(root, 5.0) as held:
-        stray = writer.following(held, chain[1], generations(root)[1][1], watermarks={"stray": {}})
+    with writer.acquire_lock(root, 5.0) as held:
+        stray = writer.build_next(held, chain[1], list_generations(root)[1][1], watermarks={"stray": {}})
         name, data = manifests.dump(stray)
         paths.write_file(root / "manifests" / name, data)
-    done = collect(root, 3, 0.0, 5.0)
+    done = collect_garbage(root, 3, 0.0, 5.0)
     assert names(root) == set(chain[:3])
     assert f"manifests/{name}" in done.removed
     assert done.kept == 3
-    assert len(generations(root)) == 3
+    assert len(list_generations(root)) == 3
 
 
 def test_what_was_made_from_the_current_generation_stays_until_that_moves_on(root: Path) -> None:
     """An older CURRENT was put back, from a backup, say: what came after it is not proved superseded."""
     for i in range(5):
         grow(root, [f"remark {i}"], f"s{i}")
-    chain = [name for name, _ in generations(root)]
+    chain = [name for name, _ in list_generations(root)]
     paths.write_file(root / "CURRENT", f"{chain[2]}\n".encode())
-    collect(root, 1, 0.0, 5.0)
+    collect_garbage(root, 1, 0.0, 5.0)
     assert names(root) == set(chain[:3])
     paths.write_file(root / "CURRENT", f"{chain[0]}\n".encode())
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
     assert len(shown(Snapshot.open(root))) == 6 + 5
     # One of them that cannot be read might be the parent of others.
     paths.write_file(root / "CURRENT", f"{chain[2]}\n".encode())
     (root / "manifests" / chain[1]).write_bytes(b"{}")
     with pytest.raises(StoreError, match=f"{chain[1]} is damaged"):
-        collect(root, 1, 0.0, 5.0)
+        collect_garbage(root, 1, 0.0, 5.0)
     assert names(root) == set(chain[:3])
 
 
@@ -260,7 +260,7 @@ def check_pointer(root: Path, how: str, capsys: pytest.CaptureFixture[str]) -> N
     assert shown(Snapshot.open(root)) == wanted
     assert serving.refresh()
     assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(root)]) == 0
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
     assert shown(Snapshot.open(root)) == wanted
 
 
@@ -273,8 +273,8 @@ def test_a_crash_before_the_first_pointer_is_no_damage(tmp_path: Path, monkeypat
     assert (tmp_path / "new" / "CURRENT").read_text() == "-\n"
     assert len(names(tmp_path / "new")) == 1
     assert Snapshot.open(tmp_path / "new").generation == 0
-    assert verify(tmp_path / "new").problems == ()
-    assert collect(tmp_path / "new", 1, 0.0, 5.0).removed == ()
+    assert verify_store(tmp_path / "new").problems == ()
+    assert collect_garbage(tmp_path / "new", 1, 0.0, 5.0).removed == ()
 
 
 def stop_at(place: str) -> Callable[[str], None]:
@@ -289,7 +289,7 @@ def test_bytes_and_files_are_counted(root: Path) -> None:
     grow(root, ["the parsley is in the blue bowl"])
     compact(root, SETTINGS, full=True)
     before = {path: path.stat().st_size for path in root.rglob("*") if path.is_file()}
-    done = collect(root, 1, 0.0, 5.0)
+    done = collect_garbage(root, 1, 0.0, 5.0)
     gone = {path: size for path, size in before.items() if not path.exists()}
     assert done.bytes == sum(gone.values())
     assert len(done.removed) == 2 + 2  # manifests, segments
@@ -300,12 +300,12 @@ def test_nothing_younger_than_the_grace_period_goes(root: Path) -> None:
     grow(root, ["the parsley is in the blue bowl"])
     compact(root, SETTINGS, full=True)
     before = names(root), entries(root)
-    assert collect(root, 1, 60.0, 5.0).removed == ()
+    assert collect_garbage(root, 1, 60.0, 5.0).removed == ()
     age(root, 30.0)
-    assert collect(root, 1, 60.0, 5.0).removed == ()
+    assert collect_garbage(root, 1, 60.0, 5.0).removed == ()
     assert (names(root), entries(root)) == before
     age(root, 90.0)
-    assert len(collect(root, 1, 60.0, 5.0).removed) == 4
+    assert len(collect_garbage(root, 1, 60.0, 5.0).removed) == 4
 
 
 def test_the_grace_period_of_a_generation_begins_when_another_takes_its_place(root: Path) -> None:
@@ -313,10 +313,10 @@ def test_the_grace_period_of_a_generation_begins_when_another_takes_its_place(ro
     age(root, 2 * HOUR)
     before = name_of(root)
     grow(root, ["the parsley is in the blue bowl"])
-    assert collect(root, 1, HOUR, 5.0).removed == ()
+    assert collect_garbage(root, 1, HOUR, 5.0).removed == ()
     assert before in names(root)
     age(root, 2 * HOUR)
-    assert f"manifests/{before}" in collect(root, 1, HOUR, 5.0).removed
+    assert f"manifests/{before}" in collect_garbage(root, 1, HOUR, 5.0).removed
 
 
 def test_a_young_generation_keeps_old_files(root: Path) -> None:
@@ -326,51 +326,51 @@ def test_a_young_generation_keeps_old_files(root: Path) -> None:
     compact(root, SETTINGS, full=True)
     age(root, 2 * HOUR)
     os.utime(root / "manifests" / before)
-    collect(root, 1, HOUR, 5.0)
+    collect_garbage(root, 1, HOUR, 5.0)
     assert names(root) == {raw(root, before)["parent"], before, name_of(root)}
     assert Snapshot.open(root, before).live == 7
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_what_is_being_built_stays_and_so_does_its_place(root: Path) -> None:
     begin_next(root)
-    target = str(manifests.current_name(root, "NEXT"))
-    with paths.building(root) as folder:
+    target = str(manifests.read_current(root, "NEXT"))
+    with paths.open_workplace(root) as folder:
         (folder / "half.npy").write_bytes(b"half")
         compact(root, SETTINGS, full=True)
-        collect(root, 1, 0.0, 5.0)
+        collect_garbage(root, 1, 0.0, 5.0)
         assert (folder / "half.npy").exists()
     assert names(root) == {name_of(root), target}
     assert Snapshot.open(root, target).live == 6
-    with writer.lock(root, 1.0, "NEXT"), pytest.raises(StoreError, match="writes the store"):
-        collect(root, 1, 0.0, 0.05)  # a commit to it may have written what nothing names yet
+    with writer.acquire_lock(root, 1.0, "NEXT"), pytest.raises(StoreError, match="writes the store"):
+        collect_garbage(root, 1, 0.0, 0.05)  # a commit to it may have written what nothing names yet
 
 
 def test_a_damaged_manifest_that_has_to_stay_stops_it_and_another_one_goes(root: Path) -> None:
     for i in range(3):
         grow(root, [f"remark {i}"], f"s{i}")
-    chain = [name for name, _ in generations(root)]
+    chain = [name for name, _ in list_generations(root)]
     (root / "manifests" / chain[1]).write_bytes(b"{}")
     before = entries(root)
     with pytest.raises(StoreError, match=chain[1]):
-        collect(root, 3, 0.0, 5.0)
+        collect_garbage(root, 3, 0.0, 5.0)
     assert (names(root), entries(root)) == (set(chain), before)
-    done = collect(root, 1, 0.0, 5.0)
+    done = collect_garbage(root, 1, 0.0, 5.0)
     assert names(root) == {chain[0]}
     assert f"manifests/{chain[1]}" in done.removed
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_store_to_which_nothing_was_published(tmp_path: Path) -> None:
-    paths.create(tmp_path / "s")
-    assert collect(tmp_path / "s", 1, 0.0, 1.0) == Collected((), 0, 0, 0)
+    paths.create_folders(tmp_path / "s")
+    assert collect_garbage(tmp_path / "s", 1, 0.0, 1.0) == GarbageReport((), 0, 0, 0)
 
 
 def test_what_is_not_the_stores_own_is_left_alone(root: Path) -> None:
     for path in (root / "README", root / "inbox" / "0abc", root / "dead" / "0abc.json", root / "receipts" / "0.json"):
         path.write_text("x")
     age(root, 2 * HOUR)
-    collect(root, 1, 0.0, 5.0)
+    collect_garbage(root, 1, 0.0, 5.0)
     assert (root / "README").exists()
     assert [len(list((root / folder).iterdir())) for folder in ("inbox", "dead", "receipts")] == [1, 1, 1]
 
@@ -388,14 +388,14 @@ def test_a_kill_between_manifests_and_files_leaves_a_store_that_is_whole(root: P
     assert run_helix(*command, HELIX_FAILPOINT="gc.manifests").returncode == -signal.SIGKILL
     assert names(root) == {name_of(root)}
     assert entries(root) == before  # nobody names them, and nobody misses them
-    report = verify(root)
+    report = verify_store(root)
     assert report.problems == ()
     assert len(report.orphans) == 3  # two segments, one file of deletes
     assert shown(Snapshot.open(root)) == texts
     done = run_helix(*command, "--json")
     assert done.returncode == 0
     assert len(json.loads(done.stdout)["removed"]) == 3
-    report = verify(root)
+    report = verify_store(root)
     assert (report.problems, report.orphans) == ((), ())
     assert shown(Snapshot.open(root)) == texts
 

@@ -27,7 +27,7 @@ NUMBERS = (-1, 1.0, "1", None, True, (1 << 64) - 1, [], {})
 @pytest.fixture(scope="module")
 def whole() -> Raw:
     """A manifest with all there can be in one."""
-    raw: Raw = orjson.loads((WHOLE / "manifests" / str(manifests.current_name(WHOLE))).read_bytes())
+    raw: Raw = orjson.loads((WHOLE / "manifests" / str(manifests.read_current(WHOLE))).read_bytes())
     assert all(raw[name] for name in ("segments", "deletes", "indexes", "documents", "forgotten", "access", "coverage"))
     return raw
 

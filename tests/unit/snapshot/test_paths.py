@@ -14,7 +14,7 @@ from helix.snapshot import paths
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    paths.create(tmp_path / "store")
+    paths.create_folders(tmp_path / "store")
     return tmp_path / "store"
 
 
@@ -28,18 +28,18 @@ def test_what_nobody_has_touched_for_a_minute_goes(root: Path) -> None:
     old = [unfinished(folder / ".tmp-1", paths.STALE + 5) for folder in (root, root / "segments", root / "manifests")]
     others = unfinished(root / "inbox" / ".tmp-1", paths.STALE + 5)  # which a commit looks after
     young = unfinished(root / "segments" / ".tmp-2", paths.STALE - 5)
-    paths.sweep(root)
+    paths.remove_leftovers(root)
     assert [path.exists() for path in (*old, others, young)] == [False, False, False, True, True]
 
 
 def test_a_folder_being_built_stays_until_its_builder_is_gone(root: Path) -> None:
-    with paths.building(root) as folder:
-        paths.sweep(root)
+    with paths.open_workplace(root) as folder:
+        paths.remove_leftovers(root)
         assert folder.is_dir()
         left = root / "building" / "0123"
         left.mkdir()
         (left / "lock").touch()
-        paths.sweep(root)
+        paths.remove_leftovers(root)
         assert not left.exists()
     assert list((root / "building").iterdir()) == []
 
@@ -49,7 +49,7 @@ def test_a_builder_first_removes_what_a_killed_one_has_left(root: Path) -> None:
     left = root / "building" / "0123"
     left.mkdir()
     (left / "lock").touch()
-    with paths.building(root) as folder, paths.building(root) as other:
+    with paths.open_workplace(root) as folder, paths.open_workplace(root) as other:
         assert not left.exists()
         assert folder.is_dir()
         assert other.is_dir()
@@ -65,5 +65,5 @@ def test_what_another_process_finishes_while_it_is_looked_at_is_left_alone(root:
 
     old = unfinished(root / "segments" / ".tmp-1", paths.STALE + 5)
     monkeypatch.setattr(Path, "glob", with_one_gone)
-    paths.sweep(root)
+    paths.remove_leftovers(root)
     assert not old.exists()

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.sources import registry as sources
 from helix.sources.common.pieces import PIECE_FORMATS, read_piece
 from helix.types import Document
@@ -65,7 +65,7 @@ def test_pieces_give_the_items_of_the_whole(replay: Replay, tmp_path: Path, name
     path.write_text(TEXTS[name])
     documents = replay.offer(path)
     assert len(documents) > 3
-    sizes = [len(ledger.read(replay.root, document).text) for document in documents]
+    sizes = [len(inbox.read_envelope(replay.root, document).text) for document in documents]
     assert max(sizes) < 2 * SIZE
     at_once = Replay(tmp_path / "other")
     at_once.apply(whole(at_once.root, path))
@@ -74,7 +74,7 @@ def test_pieces_give_the_items_of_the_whole(replay: Replay, tmp_path: Path, name
     for column in ("title", "time_quality"):
         assert column_of(replay, column) == column_of(at_once, column)
     assert None not in column_of(replay, "time")
-    assert {ledger.read(replay.root, document).path for document in documents} == {str(path)}
+    assert {inbox.read_envelope(replay.root, document).path for document in documents} == {str(path)}
 
 
 def test_a_store_with_the_whole_export_gets_nothing_twice(replay: Replay, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_secrets_and_problems_are_counted_once(replay: Replay, tmp_path: Path) -
     key = "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
     path.write_text(NOTE.replace("---\ntitle", "---\ndate: soon\ntitle", 1).replace("the 5 time", key))
     documents = replay.offer(path)
-    envelopes = [ledger.read(replay.root, document) for document in documents]
+    envelopes = [inbox.read_envelope(replay.root, document) for document in documents]
     assert [envelope.redacted for envelope in envelopes if envelope.redacted] == [{"github-pat": 1}]
     assert [len(envelope.problems) for envelope in envelopes] == [1, *[0] * (len(envelopes) - 1)]
     assert not any("A1b2C3" in envelope.text for envelope in envelopes)
@@ -142,7 +142,7 @@ def test_a_failed_document_is_ingested_again(replay: Replay, tmp_path: Path) -> 
     path = tmp_path / "note.md"
     path.write_text(NOTE)
     _, second, *_ = replay.offer(path)
-    ledger.give_up(replay.root, second, "it is poison")
+    inbox.give_up(replay.root, second, "it is poison")
     assert accept_source(Inbox(replay.root, Settings()), path, AcceptOptions(retry=False)).documents == ()
     assert accept(replay.root, path, Settings()).documents == (second,)
 
@@ -151,7 +151,7 @@ def test_one_turn_is_never_cut(replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "rows.txt"
     path.write_text("\n".join(f"{i},walnuts,{i * i}" for i in range(500)))
     (document,) = replay.offer(path)
-    assert len(ledger.read(replay.root, document).text) > 10 * SIZE
+    assert len(inbox.read_envelope(replay.root, document).text) > 10 * SIZE
 
 
 def test_only_formats_of_one_session_are_cut() -> None:

@@ -17,8 +17,7 @@ import pytest
 from helix.errors import InputRefused
 from helix.settings import Settings
 from helix.snapshot import paths
-from helix.snapshot.ledger import cursors
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import cursors, inbox
 from helix.sources.common import json_list
 from helix.sources.registry import split
 from pipelines.ingest import accept as accepting
@@ -96,8 +95,8 @@ def test_a_value_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_each_conversation_is_a_document(replay: Replay, export: Path) -> None:
     documents = replay.offer(write(export, [WALNUTS, THYME], indent=1))
-    assert [ledger.read(replay.root, name).path for name in documents] == [str(export)] * 2
-    assert json.loads(ledger.read(replay.root, documents[1]).text) == THYME
+    assert [inbox.read_envelope(replay.root, name).path for name in documents] == [str(export)] * 2
+    assert json.loads(inbox.read_envelope(replay.root, documents[1]).text) == THYME
     assert replay.texts() == ["Where are the walnuts?", "In the pantry.", "And the thyme?", "By the window."]
     assert {record["session"] for record in replay.items.values()} == {"c-1", "c-2"}
 
@@ -106,16 +105,16 @@ def test_a_later_export_changes_only_its_new_conversations(replay: Replay, expor
     _, thyme = replay.offer(write(export, [WALNUTS, THYME]))
     salt = chatgpt("c-3", "Is there salt?", id="c")
     document, new = replay.offer(write(export, [GROWN, salt, WALNUTS]))
-    assert ledger.read(replay.root, document).instead == thyme
-    assert ledger.read(replay.root, new).instead == ""
+    assert inbox.read_envelope(replay.root, document).instead == thyme
+    assert inbox.read_envelope(replay.root, new).instead == ""
     assert replay.made == [2, 2, 2, 1]
-    assert len(ledger.accepted(replay.root)) == 4
+    assert len(inbox.list_accepted(replay.root)) == 4
 
 
 def test_a_later_export_may_have_another_name(replay: Replay, export: Path) -> None:
     _, thyme = replay.offer(write(export, [WALNUTS, THYME]))
     (document,) = replay.offer(write(export.with_name("conversations-2.json"), [WALNUTS, GROWN]))
-    assert ledger.read(replay.root, document).instead == thyme
+    assert inbox.read_envelope(replay.root, document).instead == thyme
     assert replay.made == [2, 2, 2]
 
 
@@ -164,7 +163,7 @@ def test_a_conversation_without_an_id_is_named_by_its_place(replay: Replay, expo
 def test_an_id_that_comes_twice_is_two_conversations(replay: Replay, export: Path) -> None:
     values = [chatgpt("c", "Walnuts?", id="a"), chatgpt("c", "Thyme?", id="b")]
     documents = replay.offer(write(export, values))
-    assert [ledger.read(replay.root, name).instead for name in documents] == ["", ""]
+    assert [inbox.read_envelope(replay.root, name).instead for name in documents] == ["", ""]
     assert {record["session"] for record in replay.items.values()} == {"c", "c-2"}
     other = Replay(replay.root.with_name("other"))
     other.apply(whole(other.root, export))
@@ -174,7 +173,7 @@ def test_an_id_that_comes_twice_is_two_conversations(replay: Replay, export: Pat
 def test_other_values_of_an_export_are_counted(replay: Replay, export: Path) -> None:
     write(export, [{"rows": 1}, {"rows": 2}, WALNUTS, {"rows": 3}])
     documents = replay.offer(export)
-    assert [json.loads(ledger.read(replay.root, name).text) for name in documents] == [
+    assert [json.loads(inbox.read_envelope(replay.root, name).text) for name in documents] == [
         WALNUTS,
         [{"rows": 1}, {"rows": 2}, {"rows": 3}],
     ]
@@ -188,7 +187,7 @@ def test_a_cut_export_is_refused_whole(replay: Replay, export: Path) -> None:
         export.write_text(whole_text[:end])
         with pytest.raises(InputRefused, match="nothing is read from a cut file"):
             replay.offer(export)
-    assert ledger.accepted(replay.root) == []
+    assert inbox.list_accepted(replay.root) == []
     export.write_text(whole_text)
     assert len(replay.offer(export)) == 2
 
@@ -226,18 +225,18 @@ def test_a_file_that_is_written_to_meanwhile_is_refused(
 def test_every_conversation_is_redacted(replay: Replay, export: Path) -> None:
     export.write_text(json.dumps([WALNUTS, chatgpt("c-9", *MARKS)]).replace("ghp_", "\\u0067hp_"))
     documents = replay.offer(export)
-    assert "REDACTED:github-pat" in ledger.read(replay.root, documents[1]).text
-    assert ledger.read(replay.root, documents[1]).redacted == {"github-pat": 1}
-    assert not any("A1b2C3" in ledger.read(replay.root, name).text for name in ledger.accepted(replay.root))
+    assert "REDACTED:github-pat" in inbox.read_envelope(replay.root, documents[1]).text
+    assert inbox.read_envelope(replay.root, documents[1]).redacted == {"github-pat": 1}
+    assert not any("A1b2C3" in inbox.read_envelope(replay.root, name).text for name in inbox.list_accepted(replay.root))
 
 
 def test_a_failed_document_is_ingested_again(replay: Replay, export: Path) -> None:
     first, second = replay.offer(write(export, [WALNUTS, THYME]))
-    ledger.give_up(replay.root, first, "it is poison")
+    inbox.give_up(replay.root, first, "it is poison")
     assert accept_source(Inbox(replay.root, Settings()), export, AcceptOptions(retry=False)).documents == ()
     assert replay.offer(export) == (first,)
     assert replay.offer(export) == ()
-    ledger.give_up(replay.root, second, "it is poison")
+    inbox.give_up(replay.root, second, "it is poison")
     os.utime(export)
     assert replay.offer(export) == (second,)
 
@@ -247,10 +246,10 @@ def test_an_export_without_its_index_adds_nothing_twice(replay: Replay, export: 
     (parts,) = (replay.root / "sources").glob("*.parts")
     for damage in (b"not a list", b"", None):
         parts.unlink() if damage is None else parts.write_bytes(damage)
-        assert [path.name for path in cursors.damaged(replay.root)] == ([] if damage is None else [parts.name])
+        assert [path.name for path in cursors.list_damaged(replay.root)] == ([] if damage is None else [parts.name])
         os.utime(export)
         assert replay.offer(export) == ()
-        assert cursors.damaged(replay.root) == []
+        assert cursors.list_damaged(replay.root) == []
 
 
 def test_envelopes_are_durable_before_the_index(replay: Replay, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +277,7 @@ def test_other_readers_get_documents_of_their_own(replay: Replay, export: Path) 
     mine = replay.offer(export, acl=("ana",))
     theirs = replay.offer(export, acl=("ben",))
     assert mine != theirs
-    assert ledger.read(replay.root, theirs[0]).instead == ""
+    assert inbox.read_envelope(replay.root, theirs[0]).instead == ""
 
 
 def test_zips_of_two_months(replay: Replay, tmp_path: Path) -> None:
@@ -287,7 +286,7 @@ def test_zips_of_two_months(replay: Replay, tmp_path: Path) -> None:
             archive.writestr("conversations.json", json.dumps(values))
             archive.writestr("user.json", '{"id": "u"}')
         documents = replay.offer(tmp_path / name)
-        where = {ledger.read(replay.root, document).path for document in documents}
+        where = {inbox.read_envelope(replay.root, document).path for document in documents}
         assert where == {f"{tmp_path / name}/conversations.json"}
     assert replay.made == [2, 2, 2]
 
@@ -342,14 +341,14 @@ def test_a_later_version_wins_though_the_clock_was_set_back(
         next((replay.root / "sources").glob("*.parts")).unlink()
         old = whole(replay.root, path)
         (cursor,) = (replay.root / "sources").glob("*.json")
-        known = cursors.read(replay.root, cursor.stem)
+        known = cursors.read_cursor(replay.root, cursor.stem)
         assert known is not None
-        cursors.write(replay.root, cursor.stem, replace(known, document=old))
+        cursors.write_cursor(replay.root, cursor.stem, replace(known, document=old))
     path = tmp_path / "source-2" if kind == "another export" else path
     path.write_text(second)
     monkeypatch.setattr(source, "datetime", Clock)
     new = accept(replay.root, path, Settings()).documents
     assert new
-    times = [ledger.read(replay.root, document).accepted for document in (old, *new)]
+    times = [inbox.read_envelope(replay.root, document).accepted for document in (old, *new)]
     assert times == sorted(set(times))
     assert times[-1] - times[0] < timedelta(seconds=1)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.question.build import hash_mentions
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.batch import hash_parts
 from helix.text.entities import EVERGREEN, MAX_ENTITIES, find_entities
 from helix.types import Entity
 from tests.support.labelled import add_report, load_cases, load_labelled, rate
@@ -118,5 +118,5 @@ def test_a_question_in_lower_case_mentions_every_kind_of_a_name() -> None:
     named = [entity for item in items for entity in find_entities(item)]
     assert {entity.kind for entity in named} == {"person", "place", "package"}
     named += [Entity("relationship", "sister of melanie", ""), Entity("date", "2024-03-12", "")]
-    assert all(int(digest(entity.kind, entity.key), 16) in mentioned for entity in named)
-    assert int(digest("person", "tell"), 16) not in mentioned
+    assert all(int(hash_parts(entity.kind, entity.key), 16) in mentioned for entity in named)
+    assert int(hash_parts("person", "tell"), 16) not in mentioned

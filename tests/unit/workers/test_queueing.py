@@ -19,10 +19,9 @@ from celery import Celery
 from helix.errors import InputRefused
 from helix.settings import Settings, load
 from helix.snapshot import paths
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.ledger.inbox import Envelope
-from helix.snapshot.status import status
+from helix.snapshot.status import read_status
 from pipelines.ingest import orders
 from pipelines.ingest.backpressure import Backlog
 from pipelines.ingest.orders import Order
@@ -37,7 +36,7 @@ from workers.reconcile import reconcile
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    paths.create(tmp_path / "store")
+    paths.create_folders(tmp_path / "store")
     return tmp_path / "store"
 
 
@@ -63,7 +62,7 @@ def list_sent(url: str, queue: str) -> list[object]:
 def put(root: Path, number: int, size: int = 100, age: float = 0.0) -> str:
     name = f"{number:064x}"
     now = datetime.now(UTC)
-    ledger.write(root, Envelope(name, f"/logs/{number}", "x" * size, "jsonl", None, (), now, now, {}, ()))
+    inbox.accept_envelope(root, Envelope(name, f"/logs/{number}", "x" * size, "jsonl", None, (), now, now, {}, ()))
     when = time.time() - age
     os.utime(root / "inbox" / name, (when, when))
     return name
@@ -149,8 +148,8 @@ def test_every_sent_message_is_valid(root: Path, app: Celery, redis_url: str) ->
 def test_the_reconciler_skips_running_waiting_and_young_documents(root: Path, app: Celery, redis_url: str) -> None:
     settings = replace(load(), redis_url=redis_url)
     lost, young, waits, running = put(root, 1, age=100), put(root, 2), put(root, 3, age=100), put(root, 4, age=100)
-    tries.strike(root, waits, "it failed", 60.0)
-    with tries.claim(root, running):
+    attempts.record_failure(root, waits, "it failed", 60.0)
+    with attempts.claim_document(root, running):
         assert reconcile(app, root, settings, grace=30.0) == 1
     assert list_sent(redis_url, "enrich") == [lost]
     client(redis_url).delete("enrich")
@@ -210,16 +209,16 @@ def test_an_order_is_durable_until_it_is_carried_out(root: Path, tmp_path: Path,
     delivered: list[str] = []
     done = orders.carry_out(root, identity, load(), delivered.extend)
     assert (done.accepted, [entry["path"] for entry in done.refused]) == (1, [str(tmp_path / "gone")])
-    assert delivered == ledger.accepted(root)
-    assert ledger.read(root, delivered[0]).project == "p"
+    assert delivered == inbox.list_accepted(root)
+    assert inbox.read_envelope(root, delivered[0]).project == "p"
     assert orders.list_orders(root) == []
-    (outcome,) = status(root)["orders"]["done"]
+    (outcome,) = read_status(root)["orders"]["done"]
     assert (outcome["order"], outcome["accepted"], len(outcome["refused"])) == (identity, 1, 1)
     assert orders.carry_out(root, identity, load(), delivered.extend).accepted == 0  # by a second message
     old = time.time() - orders.RETAINED - 10
     os.utime(root / "orders" / f"{identity}.done.json", (old, old))
     orders.sweep(root)
-    assert status(root)["orders"] == {"waiting": 0, "done": []}
+    assert read_status(root)["orders"] == {"waiting": 0, "done": []}
 
 
 def test_an_order_waits_while_the_backlog_is_full(root: Path, tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from helix.snapshot import paths
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.ledger.inbox import Envelope
 from pipelines.ingest.enrich import EnrichAttempt
 from workers import tasks
@@ -22,9 +21,9 @@ DOCUMENT = "ab" * 32
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store with a pending document, and a fake encoder."""
-    paths.create(tmp_path)
+    paths.create_folders(tmp_path)
     now = datetime.now(UTC)
-    ledger.write(tmp_path, Envelope(DOCUMENT, "/a", "the zorbified harp", "jsonl", None, (), now, now, {}, ()))
+    inbox.accept_envelope(tmp_path, Envelope(DOCUMENT, "/a", "the zorbified harp", "jsonl", None, (), now, now, {}, ()))
     monkeypatch.setenv("HELIX_STORE", str(tmp_path))
     encoder = SimpleNamespace(spec=SimpleNamespace(fingerprint="f"))
     monkeypatch.setattr(tasks, "_open_encoder", lambda root: (encoder, None))
@@ -59,5 +58,5 @@ def test_a_reindex_accepts_only_an_encoder_of_the_store(store: Path, caplog: pyt
         tasks.reindex(DOCUMENT, encoder)
         message = "there is nothing to reindex" if len(encoder) == 16 else "is no document name"
         assert message in caplog.text, encoder
-    assert not tries.records(store)
+    assert not attempts.list_records(store)
     assert not list((store / "parts").iterdir())

@@ -11,7 +11,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from pipelines.ingest.accept import accept
 from pipelines.ingest.walk import walk_inputs
 from tests.support.paths import DATA
@@ -41,7 +41,7 @@ def test_a_zip_is_a_folder(replay: Replay, tmp_path: Path) -> None:
     plain.offer(LOGS / "chatgpt.json")
     assert sorted(replay.texts()) == sorted(plain.texts())
     assert plain.texts()
-    assert {ledger.read(replay.root, name).path for name in documents} == {f"{export}/chatgpt.json"}
+    assert {inbox.read_envelope(replay.root, name).path for name in documents} == {f"{export}/chatgpt.json"}
     assert replay.offer(export) == ()
     os.utime(export)
     assert replay.offer(export) == ()
@@ -79,7 +79,7 @@ def test_a_hostile_zip_is_refused_whole(replay: Replay, tmp_path: Path, name: st
         archive.writestr(name, "# Evil\n\nHemlock.")
     with pytest.raises(InputRefused, match="evil"):
         replay.offer(path)
-    assert ledger.accepted(replay.root) == []
+    assert inbox.list_accepted(replay.root) == []
     assert not (tmp_path / "evil.md").exists()
 
 

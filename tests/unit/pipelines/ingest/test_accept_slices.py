@@ -9,7 +9,7 @@ import pytest
 
 from helix.settings import load
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.inbox import read_envelope
 from helix.sources.common.places import Place
 from pipelines.ingest import increments as links
 from pipelines.ingest.accept import accept_source
@@ -20,7 +20,7 @@ from pipelines.ingest.watch import Watch
 @pytest.fixture
 def inbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inbox:
     monkeypatch.setattr(links, "BLOCK", 1_000)
-    paths.create(tmp_path / "store")
+    paths.create_folders(tmp_path / "store")
     return Inbox(tmp_path / "store", load())
 
 
@@ -31,7 +31,7 @@ def log(path: Path, name: str, lines: int) -> Path:
 
 
 def texts(inbox: Inbox, documents: list[str]) -> str:
-    return "".join(ledger.read(inbox.root, document).text for document in documents)
+    return "".join(read_envelope(inbox.root, document).text for document in documents)
 
 
 def test_a_slice_leaves_the_rest_for_the_next_call(inbox: Inbox, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_watch_accepts_other_files_between_slices(
     order: list[str] = []
 
     def deliver(documents: object) -> None:
-        order.extend(Path(ledger.read(inbox.root, document).path).stem for document in documents)
+        order.extend(Path(read_envelope(inbox.root, document).path).stem for document in documents)
 
     watch = Watch(inbox, lambda: places, deliver)
     log(folder / "large.jsonl", "large", 50)

@@ -14,9 +14,9 @@ import pytest
 from helix.encoders.dense import Encoder
 from helix.sdk.open import open as open_store
 from helix.settings import load
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.sql import ask
-from helix.snapshot.verify import verify
+from helix.snapshot.ledger import inbox
+from helix.snapshot.sql import run_statement
+from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept, prepare_store
 from pipelines.ingest.accept_all import IngestReport
@@ -83,7 +83,7 @@ def test_the_last_accepted_version_stays_in_any_order_of_work(store, order) -> N
             make_part(root, documents[i], encoder, load())
         commit(root, encoder, load())
     assert texts(root) == ["cool it", "cut it", "noon"]
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_resumed_session_does_not_repeat_its_prefix(tmp_path: Path, cache: Path) -> None:
@@ -115,18 +115,18 @@ def test_a_resumed_session_does_not_repeat_its_prefix(tmp_path: Path, cache: Pat
     snapshot = open_store(root).snapshot
     sessions = {entry["turns"][0]: entry["session"] for entry in snapshot.text(range(snapshot.rows))}
     assert sessions == {"u1": "one", "u2": "one", "u3": "two"}
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_dead_document_offered_again_is_retried(store) -> None:
-    from helix.snapshot.ledger import inbox as ledger
+    from helix.snapshot.ledger import inbox
 
     root, _, accepted = store
     document = accepted(("s", "1", "noon"))
-    ledger.give_up(root, document, "a fault since mended")
-    assert ledger.pending(root) == []
+    inbox.give_up(root, document, "a fault since mended")
+    assert inbox.list_pending(root) == []
     assert accepted(("s", "1", "noon")) == document  # written again, with the same words
-    assert ledger.pending(root) == [document]
+    assert inbox.list_pending(root) == [document]
 
 
 def test_an_adapters_mistake_costs_its_document_and_no_other(tmp_path: Path, cache: Path, monkeypatch) -> None:
@@ -163,7 +163,7 @@ def test_a_later_reference_raises_salience(tmp_path: Path, cache: Path) -> None:
         return ingest(root, [log], load())
 
     def first() -> dict[str, object]:
-        with ask(
+        with run_statement(
             root, "SELECT salience, salience_parts, t_ingested, ord, document FROM items WHERE turns = ['t0']"
         ) as found:
             (row,) = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
@@ -178,13 +178,13 @@ def test_a_later_reference_raises_salience(tmp_path: Path, cache: Path) -> None:
     assert "referred to" not in before["salience_parts"]
     for name in ("t_ingested", "ord", "document"):
         assert after[name] == before[name]
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest is not None
     assert manifest.counts["items"] == 3
     generation = manifest.generation
     log.touch()
     assert ingest(root, [log], load()).duplicates == 1
-    assert ledger.current(root)[1].generation == generation  # type: ignore[union-attr]
+    assert inbox.load_current(root)[1].generation == generation  # type: ignore[union-attr]
 
 
 def _said(turn: str, role: str, text: str, session: str = "s") -> str:
@@ -197,7 +197,7 @@ AGREED = _said("t2", "user", "Yes, do that.")
 
 def _proposal(root: Path) -> dict[str, object]:
     columns = "vouched, salience, confidence, t_ingested, document, near, text"
-    with ask(root, f"SELECT {columns} FROM items WHERE turns = ['t1']") as found:
+    with run_statement(root, f"SELECT {columns} FROM items WHERE turns = ['t1']") as found:
         (row,) = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
         return row
 
@@ -211,7 +211,7 @@ def test_a_later_agreement_raises_confidence(tmp_path: Path, cache: Path, at_onc
     encoder = open_encoder(root, load())
 
     def publish() -> Committed:
-        for document in ledger.waiting(root, ledger.done(root, ledger.current(root)[1])):
+        for document in inbox.list_waiting(root, inbox.list_done(root, inbox.load_current(root)[1])):
             make_part(root, document, encoder, load())
         return commit(root, encoder, load())
 
@@ -219,7 +219,7 @@ def test_a_later_agreement_raises_confidence(tmp_path: Path, cache: Path, at_onc
     if not at_once:
         publish()
         assert _proposal(root)["vouched"] == "claim"
-    first = ledger.waiting(root, set()) if at_once else [_proposal(root)["document"]]
+    first = inbox.list_waiting(root, set()) if at_once else [_proposal(root)["document"]]
     log.write_text(PROPOSED + AGREED)
     accept(root, log, load())
     done = publish()
@@ -231,7 +231,7 @@ def test_a_later_agreement_raises_confidence(tmp_path: Path, cache: Path, at_onc
     assert ingest(whole, [log], load()).items == 3
     for name in ("vouched", "salience", "confidence"):
         assert proposal[name] == _proposal(whole)[name]
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_revalued_row_does_not_replace_newer_content(tmp_path: Path, cache: Path) -> None:
@@ -254,7 +254,7 @@ def test_forgetting_a_turn_keeps_revalued_items(tmp_path: Path, cache: Path, tur
     for text in (PROPOSED, PROPOSED + AGREED):
         log.write_text(text)
         ingest(root, [log], load())
-    with ask(root, f"SELECT id FROM items WHERE turns = ['{turn}']") as found:
+    with run_statement(root, f"SELECT id FROM items WHERE turns = ['{turn}']") as found:
         ((item,),) = found.rows
     forget(root, Selection(items=(item,)), load())
     left = sorted({"How do we ship zephyrline?", "I propose the blue pipeline.", "Yes, do that."} - {WORDS[turn]})
@@ -276,38 +276,38 @@ def chain(tmp_path: Path) -> tuple[Path, list[str]]:
         links += accept(root, log, load()).documents
     for age, link in enumerate(links):
         os.utime(root / "inbox" / link, (1_700_000_000 - age,) * 2)
-    assert ledger.pending(root) == links[::-1]
+    assert inbox.list_pending(root) == links[::-1]
     return root, links
 
 
 def test_increments_are_published_in_order_despite_file_times(chain, cache: Path) -> None:
     root, links = chain
     encoder = open_encoder(root, load())
-    make_serially(root, ledger.pending(root), encoder, load())
+    make_serially(root, inbox.list_pending(root), encoder, load())
     assert list(commit(root, encoder, load()).documents) == links
 
 
 def test_a_reindex_accepts_increments_in_any_order(chain, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for no increment that is not published."""
     root, links = chain
-    ledger.give_up(root, links[0], "unreadable")
+    inbox.give_up(root, links[0], "unreadable")
     encoder = open_encoder(root, load())
-    make_serially(root, ledger.pending(root), encoder, load())
+    make_serially(root, inbox.list_pending(root), encoder, load())
     assert list(commit(root, encoder, load()).documents) == links[1:]
-    ledger.revive(root, links[0])
+    inbox.revive_document(root, links[0])
     monkeypatch.setattr("pipelines.maintain.reindex.BATCH", 1)
     assert reindex(root, replace(load(), item_words=100)).documents == 2
-    assert ledger.pending(root) == links[:1]
+    assert inbox.list_pending(root) == links[:1]
     assert texts(root) == ["Tell Ana.", "Yes, do that."]
 
 
 def test_forgetting_leaves_a_document_its_place(chain) -> None:
     root, _ = chain
-    for link in ledger.accepted(root):  # as it is accepted
-        ledger.write(root, ledger.read(root, link))
-    before = ledger.pending(root)
-    ledger.forget(root, before[0])
-    assert ledger.pending(root) == before
+    for link in inbox.list_accepted(root):  # as it is accepted
+        inbox.accept_envelope(root, inbox.read_envelope(root, link))
+    before = inbox.list_pending(root)
+    inbox.forget_text(root, before[0])
+    assert inbox.list_pending(root) == before
 
 
 # ---------------------------------------------------------------- a commit of so many items
@@ -341,7 +341,7 @@ def test_an_overdue_large_document_joins_the_small_ones(store) -> None:
 def test_no_increment_precedes_the_one_it_continues(chain, cache: Path) -> None:
     root, links = chain
     encoder = open_encoder(root, load())
-    make_serially(root, ledger.pending(root), encoder, load())
+    make_serially(root, inbox.list_pending(root), encoder, load())
     for i, link in enumerate(links):
         done = commit(root, encoder, load(), limit=1)
         assert (done.documents, done.left) == ((link,), len(links) - i - 1)
@@ -359,4 +359,4 @@ def test_many_small_commits_equal_one(store) -> None:
         assert done.left == left
     assert len(texts(root)) == sum(1 + 7 * i % 5 for i in range(8)) + 1
     assert "version 7" in texts(root)
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()

@@ -11,7 +11,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger.inbox import forget_text, give_up, list_accepted, read_envelope
 from pipelines.ingest import increments as links
 from pipelines.ingest.accept import accept, accept_source
 from pipelines.ingest.source import AcceptOptions, Inbox
@@ -39,7 +39,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def inbox(replay: Replay) -> list[str]:
-    return ["\n".join(ledger.read(replay.root, name).text.split("\n")[:-1]) for name in ledger.accepted(replay.root)]
+    return ["\n".join(read_envelope(replay.root, name).text.split("\n")[:-1]) for name in list_accepted(replay.root)]
 
 
 def test_only_new_lines_are_accepted(replay: Replay, log: Path) -> None:
@@ -48,8 +48,8 @@ def test_only_new_lines_are_accepted(replay: Replay, log: Path) -> None:
     with log.open("a") as file:
         file.write(make_line(3, "parsley"))
     (second,) = replay.offer(log)
-    assert ledger.read(replay.root, second).text == make_line(3, "parsley")
-    assert (ledger.read(replay.root, second).after, ledger.read(replay.root, second).lines) == (first, 2)
+    assert read_envelope(replay.root, second).text == make_line(3, "parsley")
+    assert (read_envelope(replay.root, second).after, read_envelope(replay.root, second).lines) == (first, 2)
     assert replay.texts() == ["walnuts", "thyme", "parsley"]
     assert replay.made == [2, 1]
     assert replay.offer(log) == ()
@@ -78,7 +78,7 @@ def test_half_a_line_waits_for_its_rest(replay: Replay, log: Path) -> None:
         assert (taken.documents, taken.waits) == ((), 2)
     log.write_text(whole)
     (document,) = replay.offer(log)
-    assert "[REDACTED:github-pat]" in ledger.read(replay.root, document).text
+    assert "[REDACTED:github-pat]" in read_envelope(replay.root, document).text
     assert not any("ghp_" in text for text in inbox(replay))
 
 
@@ -90,9 +90,9 @@ def test_a_whole_last_line_without_a_line_feed_is_accepted(replay: Replay, log: 
     replay.offer(log)
     assert replay.texts() == ["walnuts", "thyme", "parsley"]
     assert [
-        ledger.read(replay.root, name).lines
-        for name in ledger.accepted(replay.root)
-        if ledger.read(replay.root, name).after
+        read_envelope(replay.root, name).lines
+        for name in list_accepted(replay.root)
+        if read_envelope(replay.root, name).after
     ] == [1]
 
 
@@ -191,10 +191,10 @@ def test_a_line_that_is_too_long_is_skipped_and_named(
     for document in documents:
         replay.apply(document)
     assert replay.texts() == ["walnuts", "thyme"]
-    problems = [problem for name in documents for problem in ledger.read(replay.root, name).problems]
+    problems = [problem for name in documents for problem in read_envelope(replay.root, name).problems]
     assert [problem.line for problem in problems] == [2]
     assert "longer than 200 bytes (50" in problems[0].reason
-    assert max(len(ledger.read(replay.root, name).text) for name in documents) < 200
+    assert max(len(read_envelope(replay.root, name).text) for name in documents) < 200
 
 
 def test_problems_are_named_by_their_line_of_the_file(replay: Replay, log: Path) -> None:
@@ -203,7 +203,7 @@ def test_problems_are_named_by_their_line_of_the_file(replay: Replay, log: Path)
     with log.open("ab") as file:
         file.write(b'{"text": "\xff"}\n' + make_line(4, "salt").encode())
     (document,) = replay.offer(log)
-    assert [problem.line for problem in ledger.read(replay.root, document).problems] == [3]
+    assert [problem.line for problem in read_envelope(replay.root, document).problems] == [3]
 
 
 def test_a_dead_increment_is_skipped_by_later_ones(replay: Replay, log: Path) -> None:
@@ -212,25 +212,25 @@ def test_a_dead_increment_is_skipped_by_later_ones(replay: Replay, log: Path) ->
     with log.open("a") as file:
         file.write(unnamed("poison"))
     (document,) = accept(replay.root, log, Settings()).documents
-    ledger.give_up(replay.root, document, "it is poison")
+    give_up(replay.root, document, "it is poison")
     with log.open("a") as file:
         file.write(unnamed("thyme"))
     replay.offer(log)
     assert replay.texts() == ["walnuts", "thyme"]
     assert sorted(turn for record in replay.items.values() for turn in record["turns"]) == ["1", "3"]
     assert set(accept(replay.root, log, Settings()).documents) == {document}  # offered again, it is tried again
-    ledger.give_up(replay.root, document, "it is poison")
+    give_up(replay.root, document, "it is poison")
     assert accept_source(Inbox(replay.root, Settings()), log, AcceptOptions(retry=False)).documents == ()
 
 
 def test_forgotten_items_of_a_growing_log_stay_forgotten(replay: Replay, log: Path) -> None:
     log.write_text(unnamed("walnuts") + unnamed("a secret"))
     (document,) = replay.offer(log)
-    ledger.forget(replay.root, document)
+    forget_text(replay.root, document)
     with log.open("a") as file:
         file.write(unnamed("thyme"))
     (link,) = replay.offer(log)
-    assert ledger.read(replay.root, link).after == document
+    assert read_envelope(replay.root, link).after == document
     assert [record["turns"] for record in replay.items.values() if record["text"] == "thyme"] == [["3"]]
     assert "secret" not in "".join(inbox(replay))
 
@@ -268,10 +268,10 @@ def test_a_later_version_of_a_note_repeats_nothing(replay: Replay, tmp_path: Pat
     (first,) = replay.offer(note)
     note.write_text("# Bread\n\nWalnuts.\n\n# Tea\n\nThyme, hot.\n\n# Salt\n\nA pinch.\n")
     (second,) = replay.offer(note)
-    assert ledger.read(replay.root, second).instead == first
+    assert read_envelope(replay.root, second).instead == first
     assert replay.made == [2, 2]
     assert replay.texts() == ["Walnuts.", "Thyme, hot.", "A pinch."]
-    ledger.give_up(replay.root, first, "it was never published")
+    give_up(replay.root, first, "it was never published")
     replay.items.clear()
     replay.apply(second)
     assert replay.texts() == ["Walnuts.", "Thyme, hot.", "A pinch."]
@@ -331,6 +331,6 @@ def test_a_key_cut_between_increments_is_redacted(replay: Replay, tmp_path: Path
         log.write_text("".join(lines[:end]))
         os.utime(log, (1_700_000_000 + end, 1_700_000_000 + end))
         replay.offer(log)
-        kept = "".join(ledger.read(replay.root, name).text for name in ledger.accepted(replay.root))
+        kept = "".join(read_envelope(replay.root, name).text for name in list_accepted(replay.root))
         assert not any(row in kept for row in rows)
     assert "[REDACTED:private-key]" in "".join(replay.texts())  # the line that announces it may stand before it

@@ -17,7 +17,7 @@ from helix.enrich.classify import PRIORS
 from helix.enrich.type_model import TypeModel
 from helix.settings import Settings
 from helix.snapshot.ledger.inbox import Envelope
-from helix.snapshot.segment.batch import LINKS, digest
+from helix.snapshot.segment.batch import LINKS, hash_parts
 from helix.types import ROLES, TYPES, Parsed, Session, Turn
 from pipelines.ingest.enrich import read_item_records
 from pipelines.ingest.items import NO_PROJECT, ItemBatch, Record, batch_records, judge_items, make_items
@@ -221,12 +221,12 @@ def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_its_accepta
 
 def test_the_entities_of_a_fact_are_those_its_item_names() -> None:
     found = found_in(make_turns(("Ana", "I live in Lisbon.")))
-    hashes = {entity.key: int(digest(entity.kind, entity.key), 16) for entity in found.mentions[0]}
+    hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in found.mentions[0]}
     fact = only(found)
     assert (fact["subject_entity"], fact["object_entity"]) == (hashes["ana"], hashes["lisbon"])
-    assert hashes["lisbon"] == int(digest("place", "lisbon"), 16)  # not the hash of an unnamed entity
+    assert hashes["lisbon"] == int(hash_parts("place", "lisbon"), 16)  # not the hash of an unnamed entity
     likes = states("I like baking bread.")
-    assert likes["object_entity"] == int(digest("name", likes["object_key"]), 16)
+    assert likes["object_entity"] == int(hash_parts("name", likes["object_key"]), 16)
     gone = states("I quit my job.")
     assert (gone["closes"], gone["object_entity"]) == (True, 0)
 

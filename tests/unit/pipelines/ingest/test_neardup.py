@@ -14,8 +14,8 @@ import pytest
 from helix.enrich.neardup import compute_signatures, estimate_jaccard
 from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.arrays import BANDS, band_keys
-from helix.snapshot.segment.batch import digest
+from helix.snapshot.segment.arrays import BANDS, hash_bands
+from helix.snapshot.segment.batch import hash_parts
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest import neardup as near
 from pipelines.ingest.neardup import NEAR, mark_near_duplicates
@@ -37,13 +37,13 @@ def changed(text: str, *places: int) -> str:
 
 
 def keys(*names: str) -> np.ndarray:
-    return np.array([int(digest(name), 16) for name in names], np.uint64)
+    return np.array([int(hash_parts(name), 16) for name in names], np.uint64)
 
 
 def store(
     tmp_path: Path, texts: list[str], names: list[str], cuts: list[int], dead: dict[int, list[int]] | None = None
 ):
-    given = [{"id": digest(name)} for name in names]
+    given = [{"id": hash_parts(name)} for name in names]
     return make_store(tmp_path / "s", texts, given=given, cuts=cuts, deleted=dead)
 
 
@@ -129,7 +129,7 @@ def test_marks_equal_a_comparison_of_every_pair(seed: int, tmp_path: Path, monke
     found = marks(new, names[60:], snapshot)
 
     theirs, ours = compute_signatures(published), compute_signatures(new)
-    bands = [set(enumerate(column)) for column in band_keys(np.concatenate([theirs, ours])).T.tolist()]
+    bands = [set(enumerate(column)) for column in hash_bands(np.concatenate([theirs, ours])).T.tolist()]
     expected = []
     for i, shares in enumerate(estimate_jaccard(ours, np.concatenate([theirs, ours])).tolist()):
         before = [j for j in range(60 + i) if j >= 60 or snapshot.alive[j]]
@@ -154,7 +154,7 @@ def test_boilerplate_repeated_a_thousand_times_is_quick() -> None:
     seconds = time.perf_counter() - began
     assert found.tolist() == [0, *[1] * 999]
     assert seconds < 2
-    bands, order = band_keys(rows), np.tile(np.arange(1_000, dtype=np.uint32), (BANDS, 1))
+    bands, order = hash_bands(rows), np.tile(np.arange(1_000, dtype=np.uint32), (BANDS, 1))
     assert len(near._find_shared(bands, bands, order, np.ones(1_000, bool))[0]) == 1_000 * near._FIRST
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from helix.settings import Settings
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.sources.common.places import Place
 from pipelines.ingest import orders
 from pipelines.ingest.accept_all import IngestReport, accept_all
@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def taken(root: Path) -> list[str]:
-    return sorted(ledger.read(root, document).text.strip() for document in ledger.accepted(root))
+    return sorted(inbox.read_envelope(root, document).text.strip() for document in inbox.list_accepted(root))
 
 
 OWN = ["cumin is in the cupboard", "dill is on the shelf"]
@@ -70,7 +70,7 @@ def test_a_link_out_of_a_walked_folder_is_refused_by_name(folder: Path, tmp_path
 
 def test_an_order_follows_no_link_out_of_a_folder(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
-    paths.create(root)
+    paths.create_folders(root)
     order = orders.place(root, orders.Order((str(folder),)))
     report = orders.carry_out(root, order, Settings(), list)
     assert taken(root) == OWN
@@ -93,7 +93,7 @@ def test_a_watch_follows_no_link_out_of_its_folder(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = tmp_path / "store"
-    paths.create(root)
+    paths.create_folders(root)
     places = [Place("given", folder)]
     given = Watch(Inbox(root, Settings()), lambda: places, list)
     with caplog.at_level(logging.WARNING, "helix.watch"):
@@ -111,7 +111,7 @@ def test_a_watch_follows_no_link_out_of_its_folder(
 
 def test_a_watch_follows_a_named_link(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
-    paths.create(root)
+    paths.create_folders(root)
     (tmp_path / "link.jsonl").symlink_to(write(tmp_path / "real.jsonl", json.dumps({"text": "sage"}) + "\n"))
     places = [Place("given", tmp_path / "link.jsonl"), Place("given", folder / "folder")]
     given = Watch(Inbox(root, Settings()), lambda: places, list)

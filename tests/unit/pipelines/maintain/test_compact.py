@@ -21,8 +21,8 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
 from helix.snapshot.manifest import Deletes, File, Lineage, Manifest, Segment
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.verify import verify
-from helix.snapshot.writer import Lock
+from helix.snapshot.verify import verify_store
+from helix.snapshot.writer import WriterLock
 from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit, commit_rows
 from pipelines.ingest.lineage import open_encoder
@@ -32,7 +32,7 @@ from pipelines.maintain.merge_policy import plan_documents, plan_merge, tier
 from tests.support.publishing import make_part
 from tests.support.tiny import SETTINGS, make_store, record
 
-NOBODY = Lock(Path("nowhere"), 1)
+NOBODY = WriterLock(Path("nowhere"), 1)
 
 
 def manifest_of(rows: Sequence[int], dead: dict[int, int] | None = None, documents: Sequence[int] = ()) -> Manifest:
@@ -152,14 +152,14 @@ def live(snapshot: Snapshot) -> list[str]:
 
 def delete(root: Path, segment: str, rows: Sequence[int]) -> None:
     """Publish a generation with these rows deleted too."""
-    with writer.lock(root, 1.0) as held:
-        name = manifests.current_name(root)
+    with writer.acquire_lock(root, 1.0) as held:
+        name = manifests.read_current(root)
         assert name is not None
         manifest = manifests.load(root, name)
         gone = {entry.segment: set(np.load(root / entry.file.path).tolist()) for entry in manifest.deletes}
         gone[segment] = gone.get(segment, set()) | set(rows)
         deletes = [writer.write_deletes(root, key, np.array(sorted(found), np.uint32)) for key, found in gone.items()]
-        writer.publish(held, writer.following(held, name, manifest, deletes=tuple(deletes)))
+        writer.publish_generation(held, writer.build_next(held, name, manifest, deletes=tuple(deletes)))
 
 
 def during_the_merge(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
@@ -253,7 +253,7 @@ def test_a_second_compaction_conflicts_and_plans_again(tmp_path: Path, monkeypat
         merge_segments(root, chosen, SETTINGS, "CURRENT")
     assert live(Snapshot.open(root)) == [text for i, text in enumerate(TEXTS) if i != 1]
     assert not list((root / "building").iterdir())
-    assert verify(root).problems == verify(root).orphans == ()
+    assert verify_store(root).problems == verify_store(root).orphans == ()
 
 
 def test_a_commit_during_a_merge_survives(tmp_path: Path, monkeypatch, encoder: Encoder) -> None:
@@ -272,7 +272,7 @@ def test_a_commit_during_a_merge_survives(tmp_path: Path, monkeypatch, encoder: 
     assert sorted(live(after)) == ["amen", *talks[:1], "talk 1 about salt", *talks[1:]]
     assert after.manifest is not None
     assert after.manifest.counts["items"] == 5
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 # ---------------------------------------------------------------- what a commit costs
@@ -286,9 +286,9 @@ def encoder(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 
 
 def take(root: Path, path: Path, encoder: Encoder) -> None:
-    from helix.snapshot.paths import create
+    from helix.snapshot.paths import create_folders
 
-    create(root)
+    create_folders(root)
     document = accept(root, path, load()).documents[0]
     make_part(root, document, encoder, load())
     commit(root, encoder, load())
@@ -323,7 +323,7 @@ def test_a_commit_writes_only_new_rows(tmp_path: Path, encoder: Encoder) -> None
     assert set(written[0]) == {"segments", "documents", "deletes"}
     assert sum(written[0].values()) < 60_000  # 29 small files
     for root, n in ((small, 302), (large, 3_002)):
-        name = manifests.current_name(root)
+        name = manifests.read_current(root)
         assert name is not None
         assert manifests.load(root, name).counts["items"] == n
 

@@ -20,10 +20,10 @@ from helix.enrich.doc2query import Generator
 from helix.errors import EncoderError
 from helix.settings import Settings, load
 from helix.snapshot.index.doc2query import KIND, open_queries
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.status import status
-from helix.snapshot.verify import verify
+from helix.snapshot.status import read_status
+from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.compact import compact
@@ -84,7 +84,7 @@ def read_questions(root: Path) -> dict[str, list[str]]:
 
 
 def coverage(root: Path) -> dict[str, object]:
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest is not None
     return dict(manifest.coverage[KIND])
 
@@ -95,7 +95,7 @@ def test_without_weights_the_pass_is_off_with_a_reason(
     root = tmp_path / "s"
     take_in(root, tmp_path / "log.jsonl", TURNS[:2], load())
     assert str(coverage(root)["off"]).startswith("no weights found for doc2query/msmarco-t5-small-v1")
-    assert "doc2query" not in status(root)["backlog"]
+    assert "doc2query" not in read_status(root)["backlog"]
     assert main(["expand", "--store", str(root)]) == 4
     assert "nothing to expand with: no weights found" in capsys.readouterr().err
 
@@ -105,15 +105,15 @@ def test_items_are_recallable_before_they_have_questions(
 ) -> None:
     memory = helix.open(root)
     assert coverage(root) == {"items": 0, "model": model.name}
-    assert status(root)["backlog"] == {KIND: 6}
+    assert read_status(root)["backlog"] == {KIND: 6}
     assert memory.recall("flight to Goa").items[0].text == TURNS[0]
     done = expand(root, model, encoder, settings, limit=2)
     assert (done.items, done.waiting) == (2, 4)
     assert coverage(root) == {"items": 2, "model": model.name}
-    assert status(root)["backlog"] == {KIND: 4}
+    assert read_status(root)["backlog"] == {KIND: 4}
     done = expand(root, model, encoder, settings)
     assert (done.items, done.waiting, count_waiting(root)) == (4, 0, 0)
-    assert status(root)["backlog"] == {}
+    assert read_status(root)["backlog"] == {}
     found = read_questions(root)
     assert len(found) >= 4  # questions far from their item are dropped
     for text, queries in found.items():
@@ -125,7 +125,7 @@ def test_items_are_recallable_before_they_have_questions(
     assert item.why["doc2query"] is not None
     assert item.why["queries"] == queries
     assert expand(root, model, encoder, settings).items == 0  # no item is expanded twice
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 @pytest.mark.parametrize("point", ["expand.asked", "expand.published"])
@@ -137,7 +137,7 @@ def test_a_killed_run_is_continued(root: Path, copying_t5: Path, point: str, run
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["waiting"] == 0
     assert coverage(root)["items"] == 6
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_many_small_indexes_become_one(
@@ -152,7 +152,7 @@ def test_many_small_indexes_become_one(
     again = root.with_name("again")
     take_in(again, root.with_name("log.jsonl"), TURNS, settings)
     assert expand(again, model, encoder, settings).items == 6
-    manifest = ledger.current(again)[1]
+    manifest = inbox.load_current(again)[1]
     assert manifest is not None
     mine = [index for index in manifest.indexes if index.kind == KIND]
     assert len(mine) == 3  # four became one; two came after

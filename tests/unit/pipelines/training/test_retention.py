@@ -21,14 +21,13 @@ from helix.recipes.load_profile import load as profile
 from helix.sdk.memory import Memory
 from helix.settings import load
 from helix.snapshot import manifest, paths
-from helix.snapshot.gc import collect
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import Event
+from helix.snapshot.gc import collect_garbage
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger.access_events import AccessEvent
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.replication.pull import pull_store
 from helix.snapshot.replication.push import push_store
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from helix.types import TYPES
 from pipelines.embedded.ingest import ingest
 from pipelines.maintain.compact import compact
@@ -51,7 +50,7 @@ def ids(snap: Snapshot, rows: Any) -> list[str]:
 
 
 def usage(root: Path, rows: Any, at: float = BASE + 40 * DAY, kind: str = "used") -> None:
-    events.append(root, [Event(identity, kind, at) for identity in ids(Snapshot.open(root), rows)])
+    access_events.append_events(root, [AccessEvent(identity, kind, at) for identity in ids(Snapshot.open(root), rows)])
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +68,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def store(made: Path, tmp_path: Path) -> Path:
     shutil.copytree(made, tmp_path / "store", ignore=shutil.ignore_patterns("pins"))
-    paths.create(tmp_path / "store")
+    paths.create_folders(tmp_path / "store")
     return tmp_path / "store"
 
 
 def model_bytes(root: Path) -> bytes | None:
-    _, current = ledger.current(root)
+    _, current = inbox.load_current(root)
     index = index_of(current)
     return (root / index.files[0].path).read_bytes() if index else None
 
@@ -189,12 +188,12 @@ def test_the_model_scores_useful_items_higher(store: Path) -> None:
     p = predict(model, x)
     assert p[y].mean() > 0.9
     assert p[~y].mean() < 0.1
-    assert verify(store).problems == ()
+    assert verify_store(store).problems == ()
 
 
 def test_the_same_store_gives_the_same_model_once(store: Path, tmp_path: Path) -> None:
     shutil.copytree(store, tmp_path / "twin", ignore=shutil.ignore_patterns("pins"))
-    paths.create(tmp_path / "twin")
+    paths.create_folders(tmp_path / "twin")
     for root in (store, tmp_path / "twin"):
         assert train(root, SETTINGS).off == ""
     assert model_bytes(store) == model_bytes(tmp_path / "twin")
@@ -203,7 +202,7 @@ def test_the_same_store_gives_the_same_model_once(store: Path, tmp_path: Path) -
     usage(store, np.arange(60, 80))
     assert train(store, SETTINGS).generation == 3
     assert model_bytes(store) != model_bytes(tmp_path / "twin")
-    _, current = ledger.current(store)
+    _, current = inbox.load_current(store)
     assert current is not None
     assert [index.kind for index in current.indexes].count(KIND) == 1
 
@@ -219,7 +218,7 @@ def test_too_few_useful_items_publish_nothing(store: Path, tmp_path: Path) -> No
     assert {path for path in few.rglob("*") if path.is_file() and "pins" not in path.parts} == files
     usage(few, np.arange(60))
     assert "too few items were never useful" in train(few, SETTINGS).off  # every item was useful
-    paths.create(tmp_path / "empty")
+    paths.create_folders(tmp_path / "empty")
     assert train(tmp_path / "empty", SETTINGS).off == "nothing is published yet"
 
 
@@ -278,15 +277,15 @@ def test_the_maintenance_worker_trains_when_it_is_due(store: Path, monkeypatch: 
 def test_a_kill_leaves_the_old_generation_or_the_new_one(point: str, after: bool, store: Path, run_helix) -> None:
     killed = run_helix("train", "--store", store, HELIX_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert verify(store).problems == ()
+    assert verify_store(store).problems == ()
     assert (model_bytes(store) is not None) == after
     done = run_helix("train", "--store", store, "--json")
     assert done.returncode == 0, done.stderr
     assert bool(json.loads(done.stdout)["off"]) == after
     assert model_bytes(store) is not None
-    collect(store, 0, 0.0, 1.0)
-    assert verify(store).problems == ()
-    assert not verify(store).orphans
+    collect_garbage(store, 0, 0.0, 1.0)
+    assert verify_store(store).problems == ()
+    assert not verify_store(store).orphans
 
 
 def test_the_command_reports_the_training(store: Path, run_helix) -> None:
@@ -296,14 +295,14 @@ def test_the_command_reports_the_training(store: Path, run_helix) -> None:
 
 def test_a_damaged_model_is_named(store: Path) -> None:
     train(store, SETTINGS)
-    _, current = ledger.current(store)
+    _, current = inbox.load_current(store)
     index = index_of(current)
     assert index is not None
     path = store / index.files[0].path
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(StoreError, match=FILE):
         open_model(store, current)
-    assert any(FILE in problem for problem in verify(store).problems)
+    assert any(FILE in problem for problem in verify_store(store).problems)
 
 
 @pytest.fixture
@@ -329,18 +328,18 @@ def test_the_model_outlives_commits_merges_and_deletions(lived_in: Path, tmp_pat
         lambda: touch(lived_in, load()),
         lambda: compact(lived_in, load(), full=True),
         lambda: forget(lived_in, Selection(session="more"), load()),
-        lambda: collect(lived_in, 0, 0.0, 1.0),
+        lambda: collect_garbage(lived_in, 0, 0.0, 1.0),
     ):
         change()
         assert model_bytes(lived_in) == trained
-        assert verify(lived_in).problems == ()
+        assert verify_store(lived_in).problems == ()
     found = Memory(lived_in).recall("why March for the vacation?", profile="engram", explain=True)
     assert found.items[0].why["retention"] != 1
 
     push_store(lived_in, str(tmp_path / "remote"))
     pull_store(str(tmp_path / "remote"), tmp_path / "copy")
     assert model_bytes(tmp_path / "copy") == trained
-    assert verify(tmp_path / "copy").problems == ()
+    assert verify_store(tmp_path / "copy").problems == ()
 
 
 def test_a_rollback_restores_the_model_of_its_generation(lived_in: Path) -> None:
@@ -351,7 +350,7 @@ def test_a_rollback_restores_the_model_of_its_generation(lived_in: Path) -> None
     assert second not in (None, first)
     rollback(lived_in, load(), to=generation)
     assert model_bytes(lived_in) == first
-    assert verify(lived_in).problems == ()
+    assert verify_store(lived_in).problems == ()
     rollback(lived_in, load(), to=1)  # before any training
     assert model_bytes(lived_in) is None
 
@@ -364,15 +363,15 @@ def test_a_store_reindexed_meanwhile_is_unchanged(store: Path, monkeypatch: pyte
     fitted = retention.fit_model
 
     def while_training(*given: Any) -> Any:
-        with writer.lock(store, 1.0) as held:
-            name, current = ledger.current(store)
+        with writer.acquire_lock(store, 1.0) as held:
+            name, current = inbox.load_current(store)
             assert current is not None
             other = replace(current.lineage, encoder="another")
-            writer.publish(held, writer.following(held, name, current, lineage=other))
+            writer.publish_generation(held, writer.build_next(held, name, current, lineage=other))
         return fitted(*given)
 
     monkeypatch.setattr(retention, "fit_model", while_training)
     with pytest.raises(StoreError, match="reindexed meanwhile"):
         train(store, SETTINGS)
     assert model_bytes(store) is None
-    assert manifest.current_name(store) is not None
+    assert manifest.read_current(store) is not None

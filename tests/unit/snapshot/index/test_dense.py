@@ -21,11 +21,11 @@ import helix.stages.dense as stage
 from helix.errors import StoreError, UsageError
 from helix.snapshot.index import dense
 from helix.snapshot.index import pq as coded
-from helix.snapshot.index.dense import Dense, build, open_dense
+from helix.snapshot.index.dense import DenseIndex, build_dense, open_dense
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.reader.vectors import VectorBlock
-from helix.snapshot.segment.arrays import quantise
-from helix.snapshot.verify import verify
+from helix.snapshot.segment.arrays import quantise_vectors
+from helix.snapshot.verify import verify_store
 from helix.stages.dense import candidates, score, search_dense
 from helix.stages.route import route
 from helix.types import Plan
@@ -55,14 +55,14 @@ def clustered(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarra
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[VectorBlock, np.ndarray, np.ndarray, dict[str, float]]:
     """An index of 20,000 clustered vectors, opened; the questions; the exact scores float32[questions, n]; params."""
     points, questions = clustered(N, DIM, CLUSTERS)
-    codes, scale = quantise(points)
+    codes, scale = quantise_vectors(points)
     path = tmp_path_factory.mktemp("dense") / "ivf.faiss"
-    params = build(codes, scale, path)
+    params = build_dense(codes, scale, path)
     exact = (questions @ codes.T.astype(np.float32)) * scale
     return VectorBlock(0, codes, scale, open_dense(path, params)), questions, exact, params
 
 
-def index_of(block: VectorBlock) -> Dense:
+def index_of(block: VectorBlock) -> DenseIndex:
     assert block.dense is not None
     return block.dense
 
@@ -94,7 +94,7 @@ def test_no_more_rows_are_looked_at_than_the_bound(world, monkeypatch: pytest.Mo
     """However little that finds: what a question costs does not grow with the store."""
     block, *_ = world
     monkeypatch.setattr(dense, "_MOST", N // 20)
-    params = build(block.codes, block.scale, tmp_path / "ivf.faiss")
+    params = build_dense(block.codes, block.scale, tmp_path / "ivf.faiss")
     assert params["probes"] == params["lists"] // 20
 
 
@@ -171,8 +171,8 @@ def test_each_half_looks_into_every_second_list(world, monkeypatch) -> None:
         return defer_work(work, *given)
 
     for number in (1, 2, 5):
-        whole = coded.nearest_coded(lists, questions[0], N, number, None, None)
-        found = coded.nearest_coded(lists, questions[0], N, number, None, half)
+        whole = coded.search_coded(lists, questions[0], N, number, None, None)
+        found = coded.search_coded(lists, questions[0], N, number, None, half)
         assert sorted(found.tolist()) == sorted(whole.tolist())
     assert [len(one) for one in halves] == [0, 1, 2]
 
@@ -202,7 +202,7 @@ def test_few_allowed_rows_are_scanned(world, monkeypatch) -> None:
     monkeypatch.setattr(stage, "_SCANNED", 39)
     assert set(candidates(questions[0], block, allowed, 10).tolist()) <= set(np.flatnonzero(allowed).tolist())
     asked: list[int] = []
-    monkeypatch.setattr(Dense, "search", lambda self, *given: asked.append(1) or np.arange(10))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(DenseIndex, "search", lambda self, *given: asked.append(1) or np.arange(10))  # type: ignore[func-returns-value]
     candidates(questions[0], block, allowed, 10)
     assert asked == [1]
     assert candidates(questions[0], VectorBlock(0, block.codes, block.scale, None), None, 10).tolist() == list(range(N))
@@ -220,23 +220,23 @@ def test_scores_are_the_exact_ones(world) -> None:
 def test_small_segments(n: int, tmp_path: Path) -> None:
     """Nobody asks for an index of these, but a test or another policy may: it holds every row."""
     points, questions = clustered(n, 8, 3)
-    codes, scale = quantise(points)
-    found = open_dense(tmp_path / "i.faiss", build(codes, scale, tmp_path / "i.faiss"))
+    codes, scale = quantise_vectors(points)
+    found = open_dense(tmp_path / "i.faiss", build_dense(codes, scale, tmp_path / "i.faiss"))
     everywhere = replace(found, probes=found.index.nlist)
     assert sorted(everywhere.search(questions[0], n, None).tolist()) == list(range(n))
     assert everywhere.search(questions[0], n + 5, np.zeros(n, bool)).tolist() == []
 
 
 def test_zero_vectors_do_no_harm(tmp_path: Path) -> None:
-    codes, scale = quantise(np.zeros((200, 8), np.float32))
-    params = build(codes, scale, tmp_path / "i.faiss")
+    codes, scale = quantise_vectors(np.zeros((200, 8), np.float32))
+    params = build_dense(codes, scale, tmp_path / "i.faiss")
     assert len(open_dense(tmp_path / "i.faiss", params).search(np.ones(8, np.float32), 10, None)) == 10
 
 
 def test_the_same_vectors_give_the_same_index(tmp_path: Path) -> None:
-    codes, scale = quantise(clustered(3_000, 16, 20)[0])
+    codes, scale = quantise_vectors(clustered(3_000, 16, 20)[0])
     paths = [tmp_path / "a", tmp_path / "b"]
-    params = [build(codes, scale, path) for path in paths]
+    params = [build_dense(codes, scale, path) for path in paths]
     assert params[0] == params[1]
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
@@ -255,7 +255,7 @@ def tiered(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ve
     """The same vectors in another tier."""
     block, _, _, _ = world
     path = tmp_path_factory.mktemp("tier") / "ivf.faiss"
-    params = build(block.codes, block.scale, path, tier=request.param)
+    params = build_dense(block.codes, block.scale, path, tier=request.param)
     return VectorBlock(0, block.codes, block.scale, open_dense(path, params)), params
 
 
@@ -299,8 +299,8 @@ def test_a_tier_answers_with_allowed_rows_only(world, tiered, share: float) -> N
 def test_a_tier_is_smaller_and_says_what_it_is(world, tiered, tmp_path: Path) -> None:
     block, params = tiered
     whole, small = tmp_path / "int8", tmp_path / "tier"
-    build(block.codes, block.scale, whole)
-    assert build(block.codes, block.scale, small, tier=params["tier"]) == params  # the same again
+    build_dense(block.codes, block.scale, whole)
+    assert build_dense(block.codes, block.scale, small, tier=params["tier"]) == params  # the same again
     assert small.stat().st_size < 0.7 * whole.stat().st_size
     assert index_of(block).tier == params["tier"]
     small.write_bytes(small.read_bytes()[:-1_000])
@@ -312,16 +312,16 @@ def test_a_tier_is_smaller_and_says_what_it_is(world, tiered, tmp_path: Path) ->
 @pytest.mark.parametrize("n", [1, 2, 39, 500])
 def test_small_segments_in_a_tier(n: int, tier: str, tmp_path: Path) -> None:
     points, questions = clustered(n, 8, 3)
-    codes, scale = quantise(points)
-    found = open_dense(tmp_path / "i", build(codes, scale, tmp_path / "i", tier=tier))
+    codes, scale = quantise_vectors(points)
+    found = open_dense(tmp_path / "i", build_dense(codes, scale, tmp_path / "i", tier=tier))
     assert sorted(found.search(questions[0], n, np.ones(n, bool)).tolist()) == list(range(n))
 
 
 def test_a_prefix_is_of_the_first_dimensions(tmp_path: Path) -> None:
     points, questions = clustered(3_000, 8, 30)
     points[:, 4:] = 0  # nothing to go by there
-    codes, scale = quantise(unit(points))
-    params = build(codes, scale, tmp_path / "i", tier="prefix:4")
+    codes, scale = quantise_vectors(unit(points))
+    params = build_dense(codes, scale, tmp_path / "i", tier="prefix:4")
     block = VectorBlock(0, codes, scale, open_dense(tmp_path / "i", params))
     assert params["over"] <= 2
     exact = (questions @ codes.T.astype(np.float32)) * scale
@@ -333,7 +333,7 @@ def test_a_prefix_is_of_the_first_dimensions(tmp_path: Path) -> None:
 
 def test_an_index_of_before_is_of_int8(world, tmp_path: Path) -> None:
     block, _, _, params = world
-    build(block.codes, block.scale, tmp_path / "i")
+    build_dense(block.codes, block.scale, tmp_path / "i")
     found = open_dense(tmp_path / "i", {"lists": params["lists"], "probes": params["probes"], "recall": 1.0})
     assert (found.tier, found.over) == ("int8", 1)
 
@@ -342,11 +342,11 @@ def test_an_index_of_before_is_of_int8(world, tmp_path: Path) -> None:
     "tier", ["", "int4", "prefix", "prefix:", "prefix:0", "prefix:-3", "prefix:64", "prefix:999999"]
 )
 def test_no_such_tier(tier: str, tmp_path: Path) -> None:
-    codes, scale = quantise(clustered(100, 64, 3)[0])
+    codes, scale = quantise_vectors(clustered(100, 64, 3)[0])
     with pytest.raises(UsageError, match="tier"):
-        build(codes, scale, tmp_path / "i", tier=tier)
+        build_dense(codes, scale, tmp_path / "i", tier=tier)
     with pytest.raises(UsageError, match="does not fit vectors of 12 dimensions"):
-        build(codes[:, :12], scale, tmp_path / "i", tier="binary")
+        build_dense(codes[:, :12], scale, tmp_path / "i", tier="binary")
 
 
 def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
@@ -355,7 +355,7 @@ def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
     points = unit(rng.normal(size=(400, 8)))
     question = points[0]
     points[1:60] = unit(question + 0.004 * rng.normal(size=(59, 8)))
-    codes, scale = quantise(points)
+    codes, scale = quantise_vectors(points)
     wanted = best(points @ question, 10)
     block = SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)
     snap = SimpleNamespace(
@@ -411,8 +411,8 @@ def test_a_store_answers_the_same_with_and_without_indexes(tmp_path: Path, monke
     monkeypatch.setattr(stage, "_SCANNED", 100)
     monkeypatch.setattr(stage, "EXACT_ROWS", 100)
     asked = []
-    search = Dense.search
-    monkeypatch.setattr(Dense, "search", lambda self, *given: asked.append(1) or search(self, *given))
+    search = DenseIndex.search
+    monkeypatch.setattr(DenseIndex, "search", lambda self, *given: asked.append(1) or search(self, *given))
     plan = plan_of(snapshot, project)
     shares = []
     for question in questions:
@@ -448,7 +448,7 @@ def test_an_index_goes_with_its_segment(tmp_path: Path, monkeypatch) -> None:
         ]
         shares.append(len(before & now) / 20)
     assert np.mean(shares) >= 0.95
-    assert verify(tmp_path / "s").problems == ()
+    assert verify_store(tmp_path / "s").problems == ()
 
 
 # ---------------------------------------------------------------- the library
@@ -479,9 +479,9 @@ def test_the_library_multiplies_as_fast_as_the_processor_can(chosen: str | None,
     """Unless the user says how. In a process of its own: it is told while it is loaded."""
     told = """
 import os, threadpoolctl
-from helix.snapshot.index.dense import library
+from helix.snapshot.index.dense import load_faiss
 before = os.environ.get("OPENBLAS_CORETYPE")
-library()
+load_faiss()
 assert os.environ.get("OPENBLAS_CORETYPE") == before
 of_it = (one for one in threadpoolctl.threadpool_info() if "faiss" in one["filepath"])
 print(*(one["architecture"] for one in of_it if one["internal_api"] == "openblas"))
@@ -496,9 +496,9 @@ print(*(one["architecture"] for one in of_it if one["internal_api"] == "openblas
 def test_a_row_that_is_none_is_damage(n: int, tmp_path: Path) -> None:
     """Whatever the file says: neither is such a row looked up in a filter, nor is it an answer."""
     points, questions = clustered(n, DIM, CLUSTERS)
-    codes, scale = quantise(points)
+    codes, scale = quantise_vectors(points)
     path = tmp_path / "ivf.faiss"
-    params = build(codes, scale, path)
+    params = build_dense(codes, scale, path)
     index = faiss.read_index(str(path))
     for wrong in (n + 1, 1 << 40, -7):
         path = tmp_path / f"{wrong}.faiss"  # an opened index is mapped: its file is not written over

@@ -15,10 +15,10 @@ from helix.recipes.default import recall
 from helix.settings import Settings
 from helix.snapshot import writer
 from helix.snapshot.index.doc2query import KIND, open_queries, write_queries
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.manifest import Index, describe_tree, new_id
+from helix.snapshot.ledger import inbox
+from helix.snapshot.manifest import Index, describe_tree, make_id
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.sql import ask
+from helix.snapshot.sql import run_statement
 from helix.stages.features.similarity import score_expansion
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
@@ -33,17 +33,17 @@ TEXTS = ["alpha beta", "gamma delta", "epsilon zeta", "eta theta"]
 
 def publish(root: Path, segment: int, rows: list[int], asked: list[list[str]]) -> Snapshot:
     """One more index of some rows of a segment."""
-    with writer.lock(root, 1.0) as held:
-        name, manifest = ledger.current(root)
+    with writer.acquire_lock(root, 1.0) as held:
+        name, manifest = inbox.load_current(root)
         assert manifest is not None
-        target = root / "indexes" / new_id()
+        target = root / "indexes" / make_id()
         snapshot = Snapshot.open(root)
         start = sum(each.rows for each in manifest.segments[:segment])
         ids = [f"{int(snapshot.lexical.key[start + row]):016x}" for row in rows]
         write_queries(target / KIND, np.array(rows, np.uint32), ids, asked)
         covers = (manifest.segments[segment].id,)
         index = Index(target.name, KIND, covers, describe_tree(root, target), {"model": "m"})
-        writer.publish(held, writer.following(held, name, manifest, indexes=(*manifest.indexes, index)))
+        writer.publish_generation(held, writer.build_next(held, name, manifest, indexes=(*manifest.indexes, index)))
     return Snapshot.open(root)
 
 
@@ -131,7 +131,7 @@ def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:
     assert after.lexical.expansion.looked.tolist() == [False, True, True]
     assert after.lexical.expansion.of(np.arange(3)) == [[], ["who repairs violins"], ["what is zeta"]]
     assert open_queries(root, mine[0]).rows.tolist() == [1, 2]
-    with ask(root, "SELECT text, queries FROM items WHERE len(queries) > 0 ORDER BY text") as found:
+    with run_statement(root, "SELECT text, queries FROM items WHERE len(queries) > 0 ORDER BY text") as found:
         assert list(found.rows) == [("epsilon zeta", ["what is zeta"]), ("gamma delta", ["who repairs violins"])]
 
 
@@ -154,5 +154,5 @@ def test_what_was_asked_while_a_merge_ran_is_carried_over_too(root: Path, monkey
 
 def test_sql_shows_the_questions_of_the_row_that_lives(root: Path) -> None:
     publish(root, 0, [0], [["what is alpha"]])
-    with ask(root, "SELECT text, queries FROM items ORDER BY text") as found:
+    with run_statement(root, "SELECT text, queries FROM items ORDER BY text") as found:
         assert list(found.rows) == [("alpha beta", ["what is alpha"]), ("epsilon zeta", []), ("gamma delta", [])]

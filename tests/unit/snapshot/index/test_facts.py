@@ -12,11 +12,11 @@ import pytest
 
 from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.settings import Settings, load
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.fact_arrays import fact_text
-from helix.snapshot.status import status
-from helix.snapshot.verify import verify
+from helix.snapshot.segment.fact_arrays import format_fact
+from helix.snapshot.status import read_status
+from helix.snapshot.verify import verify_store
 from helix.stages.lexical import search_lexical
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import Plan
@@ -68,7 +68,7 @@ def found(snapshot: Snapshot, word: str) -> list[int]:
     ],
 )
 def test_a_fact_is_one_plain_sentence(fact: tuple[str, str, str, str, bool], text: str) -> None:
-    assert fact_text(*fact) == text
+    assert format_fact(*fact) == text
 
 
 def test_facts_are_found_by_their_words(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_segment_without_an_index_is_read_and_the_rest_found(tmp_path: Path) -
     assert found(snapshot, "oslo") == [1]
     assert field.mean_length == pytest.approx(10 / 3)  # of what can be found
     assert 0 not in field.nearest(X.astype(np.float32), 9).rows.tolist()
-    manifest = ledger.current(tmp_path)[1]
+    manifest = inbox.load_current(tmp_path)[1]
     assert manifest is not None
     assert _count_facts(tmp_path, manifest) == {"facts": 3, "of": 4}
 
@@ -183,13 +183,13 @@ def test_a_merge_gathers_what_was_there(tmp_path: Path, plain: tuple[int, ...]) 
     assert after.manifest is not None
     assert len(after.manifest.segments) == 1
     same_field(before, after)
-    assert verify(tmp_path).problems == ()
+    assert verify_store(tmp_path).problems == ()
 
 
 def test_a_merge_leaves_no_byte_of_a_deleted_fact(tmp_path: Path) -> None:
     fact_store(tmp_path, ITEMS, deleted={0: [2]})
     compact(tmp_path, Settings(), full=True)
-    manifest = ledger.current(tmp_path)[1]
+    manifest = inbox.load_current(tmp_path)[1]
     assert manifest is not None
     files = {path.name: path.read_bytes() for path in (tmp_path / "segments" / manifest.segments[0].id).iterdir()}
     assert "facts.text.arrow" in files
@@ -201,7 +201,7 @@ def test_a_merge_leaves_no_byte_of_a_deleted_fact(tmp_path: Path) -> None:
 def test_a_merge_of_facts_that_are_all_gone_writes_no_index(tmp_path: Path) -> None:
     fact_store(tmp_path, ITEMS, cuts=(2,), deleted={0: [0], 1: [0, 1]})
     compact(tmp_path, Settings(), full=True)
-    manifest = ledger.current(tmp_path)[1]
+    manifest = inbox.load_current(tmp_path)[1]
     assert manifest is not None
     assert not (tmp_path / "segments" / manifest.segments[0].id / "facts.i8.npy").exists()
     assert Snapshot.open(tmp_path).facts.field.rows == 0
@@ -230,7 +230,7 @@ def test_ingest_indexes_what_it_finds(cache: Path, tmp_path: Path, talk: Path) -
     snapshot = Snapshot.open(root)
     field = snapshot.facts.field
     assert (field.rows, field.live) == (2, 2)
-    assert status(root)["coverage"]["fact_index"] == {"facts": 2, "of": 2}
+    assert read_status(root)["coverage"]["fact_index"] == {"facts": 2, "of": 2}
     shown = texts(field.text(np.arange(2)))
     assert shown == ["Ana lives in Tromso", "Ben works at Quuxworks"]
     for fact, text in enumerate(shown):
@@ -251,12 +251,12 @@ def test_nothing_of_a_forgotten_fact_remains(cache: Path, tmp_path: Path, talk: 
     after = Snapshot.open(root)
     assert found(after, "quuxworks") == []
     assert found(after, "tromso") == [0]
-    assert status(root)["coverage"]["fact_index"] == {"facts": 1, "of": 1}
+    assert read_status(root)["coverage"]["fact_index"] == {"facts": 1, "of": 1}
     folders = [root / "segments", root / "indexes", root / "parts", root / "documents"]
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     wanted = (b"uuxworks", term("quuxworks").tobytes())
     assert not [path for path in files if any(word in path.read_bytes() for word in wanted)]
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_a_store_of_before_is_read_and_a_reindex_gives_it_one(cache: Path, tmp_path: Path, talk: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_store_of_before_is_read_and_a_reindex_gives_it_one(cache: Path, tmp_p
     assert before.facts.field.share == 0.0
     assert before.facts.field.nearest(before.encoder.query("where does Ana live"), 3).rows.tolist() == []
     assert found(before, "tromso") == []
-    assert status(root)["coverage"]["fact_index"] == {"facts": 0, "of": 2}
+    assert read_status(root)["coverage"]["fact_index"] == {"facts": 0, "of": 2}
     assert reindex(root, settings).swapped
     assert Snapshot.open(root).facts.field.share == 1.0
-    assert status(root)["coverage"]["fact_index"] == {"facts": 2, "of": 2}
+    assert read_status(root)["coverage"]["fact_index"] == {"facts": 2, "of": 2}

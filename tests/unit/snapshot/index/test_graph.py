@@ -11,11 +11,11 @@ import pytest
 from helix.errors import StoreError
 from helix.recipes.load_profile import load
 from helix.settings import Settings
-from helix.snapshot.index.fact_columns import invalid_since
-from helix.snapshot.index.graph import Seen
+from helix.snapshot.index.fact_columns import find_ends
+from helix.snapshot.index.graph import FilteredGraph
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import NO_TIME, digest
-from helix.snapshot.sql import ask
+from helix.snapshot.segment.batch import NO_TIME, hash_parts
+from helix.snapshot.sql import run_statement
 from helix.types import U64
 from pipelines.maintain.compact import compact
 from tests.support.queries import make_query
@@ -23,7 +23,7 @@ from tests.support.tiny import BASE, make_store
 
 TEXTS = ["a", "b", "c", "d", "e"]
 NOBODY = np.empty(0, np.uint64)
-KEYS = [int(digest("tiny", "s", f"t{i}", "0"), 16) for i in range(5)]
+KEYS = [int(hash_parts("tiny", "s", f"t{i}", "0"), 16) for i in range(5)]
 
 
 def linked(root: Path) -> Snapshot:
@@ -43,7 +43,9 @@ def test_links_from_either_end_over_segments(tmp_path: Path) -> None:
     assert seen(snapshot) == [[(1, 0)], [(0, 0), (3, 1)], [], [(1, 1)]]
     compact(tmp_path / "s", Settings(), full=True)
     assert seen(Snapshot.open(tmp_path / "s")) == seen(snapshot)
-    with ask(tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same') ORDER BY kind") as found:
+    with run_statement(
+        tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same') ORDER BY kind"
+    ) as found:
         names = [f"{key:016x}" for key in KEYS]
         # An edge to what nobody has is kept as it was written: the item may come yet.
         assert sorted(found.rows) == sorted(
@@ -66,14 +68,14 @@ def stated(root: Path, **more: object) -> Snapshot:
 
 
 def ends(snapshot: Snapshot) -> list[int | None]:
-    return [None if at == NO_TIME else at - BASE for at in invalid_since(snapshot.facts.columns).tolist()]
+    return [None if at == NO_TIME else at - BASE for at in find_ends(snapshot.facts.columns).tolist()]
 
 
 def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
     snapshot = stated(tmp_path / "s")
     assert snapshot.facts.columns.row.tolist() == [0, 1, 2, 3]
     assert ends(snapshot) == [120, None, 180, None]
-    people = {int(digest("person", name), 16): name for name in ("ana", "ben", "rome")}
+    people = {int(hash_parts("person", name), 16): name for name in ("ana", "ben", "rome")}
     subjects, objects, confidence, _ = snapshot.facts.edges
     named = sorted((people[a], people[b]) for a, b in zip(subjects.tolist(), objects.tolist(), strict=True))
     assert named == [("ana", "ben"), ("ana", "rome")]
@@ -86,17 +88,17 @@ def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None
     assert ends(snapshot) == [None, None]
     compact(root, Settings(), full=True)
     assert ends(Snapshot.open(root)) == [None, None]
-    with ask(root, "SELECT subject, relation, object, t_invalid FROM facts ORDER BY relation") as found:
+    with run_statement(root, "SELECT subject, relation, object, t_invalid FROM facts ORDER BY relation") as found:
         assert list(found.rows) == [("ana", "lives_in", "berlin", None), ("ana", "spouse", "ben", None)]
 
 
 def test_sql_says_since_when_a_fact_no_longer_holds(tmp_path: Path) -> None:
     stated(tmp_path / "s")
-    with ask(
+    with run_statement(
         tmp_path / "s", "SELECT object, epoch(t_invalid) - epoch(t_valid) AS held FROM facts ORDER BY t_valid"
     ) as found:
         assert list(found.rows) == [("berlin", 120.0), ("ben", None), ("paris", 60.0), ("rome", None)]
-    with ask(tmp_path / "s", "SELECT kind, count(*) FROM edges WHERE kind = 'fact' GROUP BY kind") as found:
+    with run_statement(tmp_path / "s", "SELECT kind, count(*) FROM edges WHERE kind = 'fact' GROUP BY kind") as found:
         assert list(found.rows) == [("fact", 2)]
 
 
@@ -113,7 +115,7 @@ def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None
         )
         query = make_query("ana hello", snapshot, Settings())
         graph = snapshot.seen_by(None).graph.nodes
-        (ana, ben), _ = graph.find(np.array([int(digest(*people[name][:2]), 16) for name in people], np.uint64))
+        (ana, ben), _ = graph.find(np.array([int(hash_parts(*people[name][:2]), 16) for name in people], np.uint64))
         assert (ben in _seen(snapshot.seen_by(None), query.mentions).edges(np.array([ana]))[1]) is led
 
 
@@ -153,9 +155,9 @@ def test_nothing_leads_to_what_is_deleted(tmp_path: Path) -> None:
     led = {}
     for name, gone in (("with", {}), ("without", {0: [4]})):
         snapshot = make_store(tmp_path / name, TEXTS, deleted=gone, **given)
-        (person,), _ = snapshot.graph.nodes.find(np.array([int(digest("person", "ana"), 16)], np.uint64))
+        (person,), _ = snapshot.graph.nodes.find(np.array([int(hash_parts("person", "ana"), 16)], np.uint64))
         sources = np.array([3, snapshot.rows, person])  # the item it answers, its session, and who it names
-        at, to, _ = _seen(snapshot, np.array([int(digest("person", "ana"), 16)], np.uint64)).edges(sources)
+        at, to, _ = _seen(snapshot, np.array([int(hash_parts("person", "ana"), 16)], np.uint64)).edges(sources)
         led[name] = [(to[at == i] == 4).any() for i in range(len(sources))]
     assert led == {"with": [True] * 3, "without": [False] * 3}
 
@@ -179,6 +181,8 @@ def test_lists_that_do_not_fit_together_are_no_graph(tmp_path: Path) -> None:
         _ = snapshot.graph.nodes
 
 
-def _seen(snapshot: Snapshot, asked: U64 = NOBODY) -> Seen:
+def _seen(snapshot: Snapshot, asked: U64 = NOBODY) -> FilteredGraph:
     nothing = np.empty(0, np.int64)
-    return Seen(snapshot.graph.nodes, None, asked, (nothing, nothing, np.empty(0)), 50, 50, load("helix").graph.edges)
+    return FilteredGraph(
+        snapshot.graph.nodes, None, asked, (nothing, nothing, np.empty(0)), 50, 50, load("helix").graph.edges
+    )

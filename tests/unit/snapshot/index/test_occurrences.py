@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.open import Opened
+from helix.snapshot.segment.open import OpenSegment
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import U64
 from tests.support.tiny import make_store
@@ -61,7 +61,7 @@ def test_pairs_are_counted_where_nothing_stands_between(snap: Snapshot) -> None:
 
 def changed(snap: Snapshot, **arrays: np.ndarray) -> None:
     """The same snapshot, with other arrays in its first segment."""
-    first: Opened = snap.files.segments[0]
+    first: OpenSegment = snap.files.segments[0]
     snap.files.segments[0] = replace(first, arrays={**first.arrays, **arrays})
 
 

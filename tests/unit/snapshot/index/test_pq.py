@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from helix.errors import StoreError
 from helix.native.lists import GROUP, build_code_table, build_lists, round_to_steps, search_lists
-from helix.snapshot.index.dense import build, open_dense, vectors
-from helix.snapshot.index.pq import Coded, nearest_coded, open_coded, tables
-from helix.snapshot.segment.arrays import quantise
+from helix.snapshot.index.dense import build_dense, dequantise, open_dense
+from helix.snapshot.index.pq import CodedLists, build_tables, open_coded, search_coded
+from helix.snapshot.segment.arrays import quantise_vectors
 from tests.support.draws import draw_share
 
 N, DIM = 6_000, 24
@@ -130,23 +130,28 @@ def test_many_pieces_stay_within_sixteen_bits() -> None:
     book = np.zeros((1, 600, 16), np.float32)
     book[:, :, 15] = 1
     one = np.ones((1, 600), np.int8), np.ones(1, np.float32), np.arange(1)
-    coded = Coded(*one, book, build_lists([np.empty(0, np.uint8)], [np.empty(0, np.int64)], 600), 0, None)
-    table, near = tables(coded, np.ones(600, np.float32), np.array([3], np.float32))
+    coded = CodedLists(*one, book, build_lists([np.empty(0, np.uint8)], [np.empty(0, np.int64)], 600), 0, None)
+    table, near = build_tables(coded, np.ones(600, np.float32), np.array([3], np.float32))
     assert table[:, 15].tolist() == [65_535 // 600] * 600
     assert near.tolist() == [0]
 
 
 @pytest.fixture(scope="module", params=[DIM, DIM + 2], ids=["even", "odd"])
-def world(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, Coded, np.ndarray, np.ndarray]:
+def world(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, CodedLists, np.ndarray, np.ndarray]:
     """An index of 6,000 rows in an even and in an odd number of pieces: (FAISS's, ours, the vectors, questions)."""
     rng = np.random.default_rng(5)
     dim = request.param
     points = rng.normal(size=(N, dim)).astype(np.float32) + 2 * rng.normal(size=(40, dim))[rng.integers(40, size=N)]
-    codes, scale = quantise(points.astype(np.float32))
+    codes, scale = quantise_vectors(points.astype(np.float32))
     path = tmp_path_factory.mktemp("coded") / "ivf.faiss"
-    found = open_dense(path, build(codes, scale, path))
+    found = open_dense(path, build_dense(codes, scale, path))
     assert found.coded is not None
-    return found.index, found.coded, vectors(codes, scale, slice(None)), rng.normal(size=(20, dim)).astype(np.float32)
+    return (
+        found.index,
+        found.coded,
+        dequantise(codes, scale, slice(None)),
+        rng.normal(size=(20, dim)).astype(np.float32),
+    )
 
 
 def test_the_lists_are_those_of_the_file(world) -> None:
@@ -165,7 +170,7 @@ def test_as_good_as_the_library(world, lists: int | None) -> None:
         score, row = index.search(question[None], N, params=faiss.SearchParametersIVF(nprobe=probes))
         there = row[0] >= 0
         of = dict(zip(row[0][there].tolist(), score[0][there].tolist(), strict=True))
-        found = nearest_coded(coded, question, 50, probes, None, None)
+        found = search_coded(coded, question, 50, probes, None, None)
         if lists and not set(found.tolist()) <= set(of):
             strange += 1  # two centres as near: ours are of 8 bits
             continue
@@ -189,7 +194,7 @@ def test_sums_in_steps_are_inner_products(world) -> None:
     exact = centres[assigned] @ question
     for piece in range(index.pq.M):
         exact += codes[piece, code[:, piece]] @ question.reshape(index.pq.M, -1)[piece]
-    table, near = tables(coded, question, centres @ question)
+    table, near = build_tables(coded, question, centres @ question)
     sums = near[assigned] + table[np.arange(index.pq.M), code].sum(1, dtype=np.int64)
     steps = np.polyfit(exact, sums, 1)
     assert table.max() == 255
@@ -200,9 +205,9 @@ def test_sums_in_steps_are_inner_products(world) -> None:
 
 
 def test_alike_vectors_do_no_harm(tmp_path: Path) -> None:
-    codes, scale = quantise(np.ones((5_000, 8), np.float32))
+    codes, scale = quantise_vectors(np.ones((5_000, 8), np.float32))
     path = tmp_path / "ivf.faiss"
-    found = open_dense(path, build(codes, scale, path))
+    found = open_dense(path, build_dense(codes, scale, path))
     assert found.coded is not None
     assert len(found.search(np.ones(8, np.float32), 10, None)) >= 10
     assert len(found.search(np.zeros(8, np.float32), 10, None)) >= 10

@@ -16,11 +16,11 @@ from helix.cli.main import main
 from helix.encoders.sparse import DocumentEncoder
 from helix.encoders.sparse_export import export_sparse_encoder
 from helix.settings import Settings, load
-from helix.snapshot.index.sparse import ENCODER, KIND, ImpactField, open_impacts
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.index.sparse import ENCODER, KIND, SparseField, open_sparse
+from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.status import status
-from helix.snapshot.verify import verify
+from helix.snapshot.status import read_status
+from helix.snapshot.verify import verify_store
 from helix.types import Plan, Sparse
 from pipelines.embedded.ingest import ingest
 from pipelines.maintain.compact import compact
@@ -92,7 +92,7 @@ def take_in(root: Path, log: Path, texts: list[str], settings: Settings, **given
 
 
 def coverage(root: Path) -> dict[str, object]:
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest is not None
     return dict(manifest.coverage[KIND])
 
@@ -114,7 +114,7 @@ def weights(root: Path) -> dict[str, dict[int, int]]:
 
 
 def kinds(root: Path) -> list[str]:
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest is not None
     return sorted(index.kind for index in manifest.indexes if index.kind in (KIND, ENCODER))
 
@@ -129,7 +129,7 @@ def test_without_a_model_it_is_off_and_says_why(tmp_path: Path, cache: Path, cap
     root = tmp_path / "s"
     take_in(root, tmp_path / "log.jsonl", TURNS[:2], load())
     assert coverage(root) == {"off": "no sparse encoder is set"}
-    assert KIND not in status(root)["backlog"]
+    assert KIND not in read_status(root)["backlog"]
     assert Snapshot.open(root).lexical.impacts is None
     assert count_waiting(root, load()) == 0
     assert main(["expand", "--store", str(root)]) == 4
@@ -144,21 +144,21 @@ def test_items_are_recallable_before_their_weights_are_there(
     root: Path, settings: Settings, model: DocumentEncoder
 ) -> None:
     assert coverage(root) == {"items": 0, "model": model.spec.name}
-    assert status(root)["backlog"] == {KIND: 6}
+    assert read_status(root)["backlog"] == {KIND: 6}
     assert helix.open(root).recall("flight").items[0].text == TURNS[0]
     done = encode(root, model, settings, limit=2)
     assert (done.items, done.waiting, count_waiting(root, settings)) == (2, 4, 4)
     assert coverage(root) == {"items": 2, "model": model.spec.name}
     done = encode(root, model, settings)
     assert (done.items, done.waiting) == (4, 0)
-    assert status(root)["backlog"] == {}
+    assert read_status(root)["backlog"] == {}
     assert encode(root, model, settings).items == 0  # nothing is weighed twice
     assert kinds(root) == [KIND, KIND, ENCODER]  # of the query side there is one
     found = weights(root)
     assert set(found[TURNS[2]]) == {term(word) for word in ("car", "automobile", "engine", "garage")}
     assert found[TURNS[2]][term("car")] == pytest.approx(1_024 * np.log1p(4.0), abs=1)
     assert TURNS[4] in found
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 @pytest.mark.parametrize("kind", ["splade", "inference-free"])
@@ -213,7 +213,7 @@ def test_a_damaged_query_side_is_told_and_the_rest_answers(
     assert [told.partition(":")[0] for told in bundle.degraded] == ["sparse"]
     assert "sparse encoder changed" in bundle.degraded[0]
     assert TURNS[0] in [item.text for item in bundle.items]
-    assert any(str(network.relative_to(root)) in problem for problem in verify(root).problems)
+    assert any(str(network.relative_to(root)) in problem for problem in verify_store(root).problems)
     network.unlink()
     bundle = helix.open(root).recall("flight automobile")
     assert "sparse encoder missing" in bundle.degraded[0]
@@ -231,7 +231,7 @@ def test_a_killed_run_is_gone_on_with(root: Path, ready: Path, settings: Setting
     assert told["sparse"] == {"items": 6 if point == "expand.asked" else 0, "waiting": 0}
     assert (told["items"], told["queries"], told["off"]) == (0, 0, "doc2query is off by its setting")
     assert coverage(root)["items"] == 6
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 @pytest.fixture
@@ -245,9 +245,9 @@ def in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_small_indexes_become_one(root: Path, settings: Settings, model: DocumentEncoder) -> None:
     assert encode(root, model, settings).items == 6
     assert kinds(root) == [KIND] * 3 + [ENCODER]  # four became one; two came after
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest is not None
-    rows = np.concatenate([open_impacts(root, index).rows for index in manifest.indexes if index.kind == KIND])
+    rows = np.concatenate([open_sparse(root, index).rows for index in manifest.indexes if index.kind == KIND])
     assert sorted(rows.tolist()) == [0, 1, 2, 3, 4, 5]
     before = weights(root)
     assert len(before) == 6
@@ -258,7 +258,7 @@ def test_many_small_indexes_become_one(root: Path, settings: Settings, model: Do
     assert kinds(root) == [KIND, ENCODER]
     assert weights(root) == before
     assert coverage(root)["items"] == 7
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_what_is_folded_while_a_merge_goes_on_is_there_once(
@@ -283,9 +283,9 @@ def test_what_is_folded_while_a_merge_goes_on_is_there_once(
 
     monkeypatch.setattr(merging, "_merge_passes", meanwhile)
     compact(root, settings, full=True)
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest is not None
-    rows = np.concatenate([open_impacts(root, index).rows for index in manifest.indexes if index.kind == KIND])
+    rows = np.concatenate([open_sparse(root, index).rows for index in manifest.indexes if index.kind == KIND])
     assert sorted(rows.tolist()) == list(range(7))
     assert len(weights(root)) == 7
 
@@ -343,7 +343,7 @@ def test_a_forgotten_item_leaves_no_weight_behind(root: Path, settings: Settings
         assert not {term(word) for word in ("car", "automobile", "engine", "garage")} & set(left.tolist())
     assert all(path not in root.glob("indexes/**/*") for path in held)
     assert receipt is not None
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
     assert coverage(root)["items"] == 5
 
 
@@ -353,14 +353,14 @@ def test_indexes_of_a_model_that_is_not_there_are_not_searched(
     from helix.snapshot import writer
 
     encode(root, model, settings)
-    with writer.lock(root, 1.0) as held:
-        name, manifest = ledger.current(root)
+    with writer.acquire_lock(root, 1.0) as held:
+        name, manifest = inbox.load_current(root)
         assert manifest is not None
         changed = tuple(
             replace(index, params={**index.params, "fingerprint": "0" * 16}) if index.kind == ENCODER else index
             for index in manifest.indexes
         )
-        writer.publish(held, writer.following(held, name, manifest, indexes=changed))
+        writer.publish_generation(held, writer.build_next(held, name, manifest, indexes=changed))
     assert Snapshot.open(root).lexical.impacts is None
     assert found_by(root, "automobile") == {}
 
@@ -406,7 +406,7 @@ def test_who_sees_nothing_of_it_changes_no_score(tmp_path: Path) -> None:
     for name, given in (("one", shown), ("two", hidden)):
         held = index_of(tmp_path / name, given, np.arange(len(given)))
         alive = np.arange(len(given)) < 2
-        field = ImpactField([(0, held)], len(given), alive, np.arange(len(given), dtype=np.uint64))
+        field = SparseField([(0, held)], len(given), alive, np.arange(len(given), dtype=np.uint64))
         legs.append(search_sparse(asked, field, Plan(alive, 2), 2))
     assert legs[0].rows.tolist() == legs[1].rows.tolist()
     assert legs[0].scores.tolist() == legs[1].scores.tolist()

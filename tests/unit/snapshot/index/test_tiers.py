@@ -15,13 +15,13 @@ from helix.errors import UsageError
 from helix.settings import Settings, load
 from helix.snapshot import paths
 from helix.snapshot.index import dense
-from helix.snapshot.index.dense import Dense
-from helix.snapshot.ledger import inbox as ledger
+from helix.snapshot.index.dense import DenseIndex
+from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.arrays import quantise
-from helix.snapshot.segment.batch import Rows
-from helix.snapshot.verify import verify
+from helix.snapshot.segment.arrays import quantise_vectors
+from helix.snapshot.segment.batch import RowBatch
+from helix.snapshot.verify import verify_store
 from helix.stages.dense import search_dense
 from helix.stages.route import route
 from helix.types import Leg
@@ -40,12 +40,12 @@ FLOATS = "vectors.f16.npy"
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[list[Rows], np.ndarray, np.ndarray]:
+def world() -> tuple[list[RowBatch], np.ndarray, np.ndarray]:
     """(two batches of items, their vectors float32[1400, 384], questions float32[100, 384])."""
     points, questions = clustered(2 * ROWS, DIM, 30)
     made = []
     for i, part in enumerate(np.split(points, 2)):
-        codes, scale = quantise(part)
+        codes, scale = quantise_vectors(part)
         rows = make_batch(1, i, ROWS)
         made.append(replace(rows, codes=codes, scale=scale, exact=part.astype(np.float16)))
     return made, points, questions
@@ -58,7 +58,7 @@ def no_router(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def current(root: Path) -> Manifest:
-    manifest = ledger.current(root)[1]
+    manifest = inbox.load_current(root)[1]
     assert manifest is not None
     return manifest
 
@@ -88,19 +88,19 @@ def nearest(root: Path, questions: np.ndarray) -> list[Leg]:
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_a_store_is_of_the_tier_it_was_begun_with(
-    tier: str, world: tuple[list[Rows], np.ndarray, np.ndarray], tmp_path: Path, cache: Path, monkeypatch
+    tier: str, world: tuple[list[RowBatch], np.ndarray, np.ndarray], tmp_path: Path, cache: Path, monkeypatch
 ) -> None:
     batches, points, questions = world
     root, settings = tmp_path / "s", replace(load(), vectors=tier)
     monkeypatch.setattr(dense, "INDEXED_ROWS", ROWS // 2)
-    paths.create(root)
+    paths.create_folders(root)
     commit_rows(root, batches, open_encoder(root, settings), settings)
     exact = tier.endswith("+float")
     assert told(root) == (tier, [], [exact] * 2)
 
     searched = []
-    search = Dense.search
-    monkeypatch.setattr(Dense, "search", lambda self, *given: searched.append(self.tier) or search(self, *given))
+    search = DenseIndex.search
+    monkeypatch.setattr(DenseIndex, "search", lambda self, *given: searched.append(self.tier) or search(self, *given))
     wanted = np.argsort(-(questions @ points.T), axis=1, kind="stable")[:, :10]
     name = tier.removesuffix("+float")
     for full, count in ((False, 2), (True, 1)):
@@ -118,7 +118,7 @@ def test_a_store_is_of_the_tier_it_was_begun_with(
         (segment,) = current(root).segments
         kept = np.load(root / "segments" / segment.id / FLOATS)
         np.testing.assert_array_equal(kept, points.astype(np.float16))
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 # ---------------------------------------------------------------- through ingest
@@ -182,7 +182,7 @@ def test_a_store_keeps_its_tier_until_it_is_reindexed(
     assert memory.recall(question).items[0].text == question
     run(then, "reindex")
     assert "nothing to do" in capsys.readouterr().out
-    assert verify(root).problems == ()
+    assert verify_store(root).problems == ()
 
 
 def test_half_precision_is_what_the_encoder_said(tmp_path: Path, cache: Path) -> None:
@@ -225,6 +225,6 @@ def test_a_prefix_longer_than_the_vectors_begins_no_store(tmp_path: Path, cache:
     root, path = tmp_path / "s", log(tmp_path / "a.jsonl", 0, 3)
     with pytest.raises(UsageError, match="prefix:384 does not fit vectors of 384 dimensions"):
         ingest(root, [path], replace(load(), vectors="prefix:384"))
-    assert ledger.current(root)[1] is None
+    assert inbox.load_current(root)[1] is None
     assert ingest(root, [], load()).items == 3  # accepted is accepted
     assert current(root).lineage.vectors == "int8"

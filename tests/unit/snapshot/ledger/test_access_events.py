@@ -17,11 +17,19 @@ import pytest
 
 from helix.errors import StoreError, UsageError
 from helix.snapshot import writer
-from helix.snapshot.ledger import access_events as events
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.access_events import Access, Appender, Event, append, clean, combine, make_event, read
+from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger.access_events import (
+    AccessEvent,
+    AccessTimes,
+    EventAppender,
+    append_events,
+    combine_access,
+    make_event,
+    read_events,
+    remove_read_files,
+)
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.verify import verify
+from helix.snapshot.verify import verify_store
 from pipelines.maintain.touch import touch
 from tests.support.tiny import SETTINGS, make_store
 
@@ -40,9 +48,9 @@ def ids(root: Path) -> list[str]:
 
 def counts(root: Path) -> dict[str, tuple[int, int]]:
     """What the published sidecar says: id → (last, count)."""
-    _, manifest = ledger.current(root)
+    _, manifest = inbox.load_current(root)
     assert manifest is not None
-    found = events.load_access(root, manifest.access)
+    found = access_events.load_access(root, manifest.access)
     assert np.array_equal(found.key, np.unique(found.key))
     assert (found.key.dtype, found.last.dtype, found.count.dtype) == (np.uint64, np.int64, np.uint32)
     entries = zip(found.key.tolist(), found.last.tolist(), found.count.tolist(), strict=True)
@@ -66,7 +74,7 @@ def held(path: Path) -> bool:
 
 
 def test_a_line_says_which_item_what_and_when_and_nothing_else(tmp_path: Path) -> None:
-    appender = Appender(tmp_path)
+    appender = EventAppender(tmp_path)
     assert not (tmp_path / "events").exists()  # a process that has nothing to say leaves nothing
     appender.append([make_event("00000000000000ab", "used", AT), make_event("00000000000000cd", "wrong", AT)])
     appender.append([make_event("00000000000000ab", "fetched", AT)])
@@ -95,8 +103,8 @@ def test_the_clock_gives_the_time() -> None:
 
 
 def test_a_batch_is_one_write(tmp_path: Path, monkeypatch) -> None:
-    appender, written = Appender(tmp_path), []
-    appender.append([Event("0" * 16, "used", AT)])
+    appender, written = EventAppender(tmp_path), []
+    appender.append([AccessEvent("0" * 16, "used", AT)])
     file = appender._file
     assert file is not None
 
@@ -109,18 +117,18 @@ def test_a_batch_is_one_write(tmp_path: Path, monkeypatch) -> None:
             return file.write(data)
 
     monkeypatch.setattr(appender, "_file", Spy())
-    appender.append([Event("0" * 16, "used", AT)] * 7)
+    appender.append([AccessEvent("0" * 16, "used", AT)] * 7)
     assert written == [7]
     monkeypatch.undo()
     appender.close()
 
 
 def test_threads_share_an_appender(tmp_path: Path) -> None:
-    appender = Appender(tmp_path)
+    appender = EventAppender(tmp_path)
 
     def work(i: int) -> None:
         for _ in range(50):
-            appender.append([Event(f"{i:016x}", "used", AT)])
+            appender.append([AccessEvent(f"{i:016x}", "used", AT)])
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -129,88 +137,88 @@ def test_threads_share_an_appender(tmp_path: Path) -> None:
         thread.join()
     appender.close()
     assert len(files(tmp_path)) == 1
-    assert read(tmp_path, {}).access.count.tolist() == [50] * 4
+    assert read_events(tmp_path, {}).access.count.tolist() == [50] * 4
 
 
 def test_what_was_appended_is_synced_soon_and_at_the_end(tmp_path: Path, monkeypatch) -> None:
     synced: list[int] = []
     fsync = os.fsync
-    monkeypatch.setattr(events, "SYNC_EVERY", 0.05)
+    monkeypatch.setattr(access_events, "SYNC_EVERY", 0.05)
     monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), fsync(handle)))
-    appender = Appender(tmp_path)
+    appender = EventAppender(tmp_path)
     for _ in range(3):
-        appender.append([Event("0" * 16, "used", AT)])
+        appender.append([AccessEvent("0" * 16, "used", AT)])
     [path] = files(tmp_path)
     deadline = time.monotonic() + 10
     while path.stat().st_size not in synced:  # nobody appends any more, and still it is synced
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    appender.append([Event("0" * 16, "used", AT)])
+    appender.append([AccessEvent("0" * 16, "used", AT)])
     appender.close()
     assert path.stat().st_size in synced
 
 
 def test_append_once(tmp_path: Path) -> None:
-    append(tmp_path, [Event("0" * 16, "used", AT)])
+    append_events(tmp_path, [AccessEvent("0" * 16, "used", AT)])
     [path] = files(tmp_path)
     assert not held(path)
-    append(tmp_path, [])
+    append_events(tmp_path, [])
     assert files(tmp_path) == [path]
 
 
 def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "events").write_text("a file where the folder should be")
-    appender = Appender(tmp_path)
+    appender = EventAppender(tmp_path)
     with pytest.raises(StoreError, match=r"cannot append access events to .*events.*write access"):
-        appender.append([Event("0" * 16, "used", AT)])
+        appender.append([AccessEvent("0" * 16, "used", AT)])
     (tmp_path / "events").unlink()
-    appender.append([Event("0" * 16, "used", AT)])  # mended: goes on
-    assert read(tmp_path, {}).lines == 1
+    appender.append([AccessEvent("0" * 16, "used", AT)])  # mended: goes on
+    assert read_events(tmp_path, {}).lines == 1
     appender.close()
 
 
 def test_a_write_the_disk_cuts_short_is_refused_and_spoils_no_other(tmp_path: Path) -> None:
-    appender = Appender(tmp_path)
-    appender.append([Event("00000000000000ab", "used", AT)])
+    appender = EventAppender(tmp_path)
+    appender.append([AccessEvent("00000000000000ab", "used", AT)])
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (files(tmp_path)[0].stat().st_size + 20, before[1]))
     try:
         with pytest.raises(StoreError):
-            appender.append([Event("00000000000000cd", "used", AT)])
+            appender.append([AccessEvent("00000000000000cd", "used", AT)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [path.read_bytes()[-1:] for path in files(tmp_path)] != [b"\n"]  # it was cut in the middle
-    appender.append([Event("00000000000000ef", "used", AT)])
+    appender.append([AccessEvent("00000000000000ef", "used", AT)])
     appender.close()
-    news = read(tmp_path, {})
+    news = read_events(tmp_path, {})
     assert [f"{key:016x}" for key in news.access.key.tolist()] == ["00000000000000ab", "00000000000000ef"]
     assert (news.lines, news.access.count.tolist()) == (2, [1, 1])
-    assert clean(tmp_path, news.marks) == 2  # a torn line nobody will finish holds no file
+    assert remove_read_files(tmp_path, news.marks) == 2  # a torn line nobody will finish holds no file
 
 
 def test_a_failed_write_leaves_no_empty_files_behind(tmp_path: Path) -> None:
-    appender = Appender(tmp_path)
+    appender = EventAppender(tmp_path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
         for _ in range(5):
             with pytest.raises(StoreError):
-                appender.append([Event("0" * 16, "used", AT)])
+                appender.append([AccessEvent("0" * 16, "used", AT)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert files(tmp_path) == []
 
 
 def test_a_new_day_a_full_file_and_a_removed_one_each_begin_another(tmp_path: Path, monkeypatch) -> None:
-    appender = Appender(tmp_path)
-    event = [Event("0" * 16, "used", AT)]
+    appender = EventAppender(tmp_path)
+    event = [AccessEvent("0" * 16, "used", AT)]
     appender.append(event)
     monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2031, 5, 6, 0, 0, 0, 1, 126, 0)))
     appender.append(event)
     old, new = files(tmp_path)
     assert new.name.startswith("2031-05-06-")
     assert (held(old), held(new)) == (False, True)
-    monkeypatch.setattr(events, "ROTATE", 1)
+    monkeypatch.setattr(access_events, "ROTATE", 1)
     appender.append(event)
     monkeypatch.undo()
     assert len(files(tmp_path)) == 3
@@ -218,24 +226,24 @@ def test_a_new_day_a_full_file_and_a_removed_one_each_begin_another(tmp_path: Pa
     for path in files(tmp_path):
         path.unlink()
     appender.append(event)
-    assert read(tmp_path, {}).lines == 1
+    assert read_events(tmp_path, {}).lines == 1
     appender.close()
 
 
 def test_a_forked_child_takes_a_file_of_its_own(tmp_path: Path) -> None:
-    appender = Appender(tmp_path)
-    appender.append([Event("00000000000000ab", "used", AT)])
+    appender = EventAppender(tmp_path)
+    appender.append([AccessEvent("00000000000000ab", "used", AT)])
     [path] = files(tmp_path)
     child = os.fork()
     if not child:
-        appender.append([Event("00000000000000cd", "used", AT)])
+        appender.append([AccessEvent("00000000000000cd", "used", AT)])
         os._exit(0 if appender._timer and appender._timer.is_alive() else 1)  # threads stay behind in a fork
     assert os.waitpid(child, 0)[1] == 0
     assert held(path)  # the child let go of its copy, not of the lock
     assert len(files(tmp_path)) == 2
-    appender.append([Event("00000000000000ab", "used", AT)])
+    appender.append([AccessEvent("00000000000000ab", "used", AT)])
     appender.close()
-    assert read(tmp_path, {}).access.count.tolist() == [2, 1]
+    assert read_events(tmp_path, {}).access.count.tolist() == [2, 1]
 
 
 # ---------------------------------------------------------------- reading and cleaning
@@ -246,16 +254,16 @@ def test_a_torn_last_line_waits_until_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "events" / "2026-01-01-1-x.jsonl"
     line = b'{"item":"00000000000000ab","kind":"used","at":5.9}\n'
     path.write_bytes(line + line[:30])
-    first = read(tmp_path, {})
+    first = read_events(tmp_path, {})
     assert (first.lines, first.access.count.tolist(), dict(first.marks)) == (1, [1], {path.name: len(line)})
-    again = read(tmp_path, first.marks)
+    again = read_events(tmp_path, first.marks)
     assert (again.lines, dict(again.marks)) == (0, dict(first.marks))
     path.write_bytes(line + line)
-    rest = read(tmp_path, first.marks)
+    rest = read_events(tmp_path, first.marks)
     assert (rest.access.last.tolist(), rest.access.count.tolist()) == ([5], [1])
     assert dict(rest.marks) == {path.name: 2 * len(line)}
     path.write_bytes(line)  # what a power failure took from a file is not read again, and not missed
-    assert read(tmp_path, rest.marks).lines == 0
+    assert read_events(tmp_path, rest.marks).lines == 0
 
 
 @pytest.mark.parametrize(
@@ -281,20 +289,22 @@ def test_a_line_that_is_no_access_costs_no_other(tmp_path: Path, line: bytes) ->
     (tmp_path / "events").mkdir()
     good = b'{"item":"00000000000000cd","kind":"helpful","at":7}\n'
     (tmp_path / "events" / "x.jsonl").write_bytes(good + line + b"\n" + good)
-    news = read(tmp_path, {})
+    news = read_events(tmp_path, {})
     assert (news.lines, news.access.key.tolist(), news.access.count.tolist()) == (3, [0xCD], [2])
 
 
 def test_combine_by_hand() -> None:
-    def access(*entries: tuple[int, int, int]) -> Access:
+    def access(*entries: tuple[int, int, int]) -> AccessTimes:
         key, last, count = zip(*entries, strict=True)
-        return Access(np.array(key, np.uint64), np.array(last, np.int64), np.array(count, np.uint32))
+        return AccessTimes(np.array(key, np.uint64), np.array(last, np.int64), np.array(count, np.uint32))
 
-    found = combine([access((9, 5, 2), (2**63, 1, 1)), events.NOTHING, access((9, 3, 4), (1, 8, 2**32 - 1), (1, 7, 6))])
+    found = combine_access(
+        [access((9, 5, 2), (2**63, 1, 1)), access_events.NO_ACCESS, access((9, 3, 4), (1, 8, 2**32 - 1), (1, 7, 6))]
+    )
     assert found.key.tolist() == [1, 9, 2**63]
     assert found.last.tolist() == [8, 5, 1]
     assert found.count.tolist() == [2**32 - 1, 6, 1]
-    assert combine([events.NOTHING]) is events.NOTHING
+    assert combine_access([access_events.NO_ACCESS]) is access_events.NO_ACCESS
 
 
 def test_a_file_that_vanishes_between_its_making_and_its_lock_loses_nothing(tmp_path: Path, monkeypatch) -> None:
@@ -304,30 +314,30 @@ def test_a_file_that_vanishes_between_its_making_and_its_lock_loses_nothing(tmp_
     def late(file, how):
         if not removed:
             monkeypatch.setattr(fcntl, "flock", flock)
-            removed.append(clean(tmp_path, {}))
+            removed.append(remove_read_files(tmp_path, {}))
         flock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    appender = Appender(tmp_path)
-    appender.append([Event("00000000000000ab", "used", AT)])
+    appender = EventAppender(tmp_path)
+    appender.append([AccessEvent("00000000000000ab", "used", AT)])
     assert removed == [1]
-    assert read(tmp_path, {}).lines == 1
+    assert read_events(tmp_path, {}).lines == 1
     appender.close()
 
 
 def test_only_what_is_read_and_let_go_of_is_removed(tmp_path: Path) -> None:
-    living, gone = Appender(tmp_path), Appender(tmp_path)
+    living, gone = EventAppender(tmp_path), EventAppender(tmp_path)
     for appender in (living, gone):
-        appender.append([Event("0" * 16, "used", AT)])
-    news = read(tmp_path, {})
-    gone.append([Event("0" * 16, "used", AT)])
+        appender.append([AccessEvent("0" * 16, "used", AT)])
+    news = read_events(tmp_path, {})
+    gone.append([AccessEvent("0" * 16, "used", AT)])
     gone.close()
-    assert clean(tmp_path, news.marks) == 0  # one is held, the other has a line nobody has read
-    news = read(tmp_path, news.marks)
+    assert remove_read_files(tmp_path, news.marks) == 0  # one is held, the other has a line nobody has read
+    news = read_events(tmp_path, news.marks)
     assert news.lines == 1
-    assert clean(tmp_path, news.marks) == 1
+    assert remove_read_files(tmp_path, news.marks) == 1
     living.close()
-    assert clean(tmp_path, news.marks) == 1
+    assert remove_read_files(tmp_path, news.marks) == 1
     assert files(tmp_path) == []
 
 
@@ -336,14 +346,16 @@ def test_only_what_is_read_and_let_go_of_is_removed(tmp_path: Path) -> None:
 
 def test_folding(store: Path) -> None:
     first, second, third = ids(store)
-    _, before = ledger.current(store)
-    appender = Appender(store)
-    appender.append([Event(first, "used", AT), Event(first, "fetched", AT - 9), Event(second, "helpful", AT + 1)])
-    appender.append([Event(third, "wrong", AT), Event("f" * 16, "used", AT)])
+    _, before = inbox.load_current(store)
+    appender = EventAppender(store)
+    appender.append(
+        [AccessEvent(first, "used", AT), AccessEvent(first, "fetched", AT - 9), AccessEvent(second, "helpful", AT + 1)]
+    )
+    appender.append([AccessEvent(third, "wrong", AT), AccessEvent("f" * 16, "used", AT)])
     done = touch(store, SETTINGS)
     assert (done.generation, done.events, done.items, done.ignored) == (2, 3, 2, 2)
     assert counts(store) == {first: (int(AT), 2), second: (int(AT) + 1, 1)}
-    name, after = ledger.current(store)
+    name, after = inbox.load_current(store)
     [path] = files(store)  # still held
     assert after is not None
     assert before is not None
@@ -359,22 +371,22 @@ def test_folding(store: Path) -> None:
     )  # no segment, nor anything else
     assert after.access is not None
     assert (after.access.rows, stat.S_IMODE((store / after.access.path).stat().st_mode)) == (2, 0o600)
-    assert verify(store).problems == ()
+    assert verify_store(store).problems == ()
 
     assert touch(store, SETTINGS).generation == 2  # nothing to fold: no generation
-    assert ledger.current(store)[0] == name
+    assert inbox.load_current(store)[0] == name
 
-    appender.append([Event(second, "used", AT - 50)])
+    appender.append([AccessEvent(second, "used", AT - 50)])
     done = touch(store, SETTINGS)
     assert (done.generation, done.events, done.items, done.ignored) == (3, 1, 1, 0)
     assert counts(store) == {first: (int(AT), 2), second: (int(AT) + 1, 2)}  # an older one does not turn time back
     appender.close()
     assert touch(store, SETTINGS).generation == 3
     assert files(store) == []
-    append(store, [Event(third, "wrong", AT)])
+    append_events(store, [AccessEvent(third, "wrong", AT)])
     assert touch(store, SETTINGS).generation == 4
     assert counts(store) == {first: (int(AT), 2), second: (int(AT) + 1, 2)}
-    _, last = ledger.current(store)
+    _, last = inbox.load_current(store)
     assert last is not None
     assert path.name not in last.watermarks["events"]  # the mark goes with the file
     assert files(store) == []
@@ -382,22 +394,22 @@ def test_folding(store: Path) -> None:
 
 def test_a_clock_that_runs_ahead(store: Path) -> None:
     first = ids(store)[0]
-    append(store, [Event(first, "used", time.time() + 1e6)])
+    append_events(store, [AccessEvent(first, "used", time.time() + 1e6)])
     touch(store, SETTINGS)
     assert abs(counts(store)[first][0] - time.time()) < 60
 
 
 def test_items_that_are_gone_leave_the_sidecar(store: Path) -> None:
     first, second, third = ids(store)
-    append(store, [Event(item, "used", AT) for item in (first, second, third)])
+    append_events(store, [AccessEvent(item, "used", AT) for item in (first, second, third)])
     touch(store, SETTINGS)
-    with writer.lock(store, 1.0) as lock:
-        name, manifest = ledger.current(store)
+    with writer.acquire_lock(store, 1.0) as lock:
+        name, manifest = inbox.load_current(store)
         assert manifest is not None
         gone = writer.write_deletes(store, manifest.segments[0].id, np.array([1], np.uint32))
         new = replace(manifest, generation=manifest.generation + 1, parent=name, deletes=(gone,), token=lock.token)
-        writer.publish(lock, new)
-    append(store, [Event(second, "used", AT), Event(third, "used", AT)])
+        writer.publish_generation(lock, new)
+    append_events(store, [AccessEvent(second, "used", AT), AccessEvent(third, "used", AT)])
     done = touch(store, SETTINGS)
     assert (done.events, done.ignored) == (1, 1)
     assert counts(store) == {first: (int(AT), 1), third: (int(AT), 2)}
@@ -407,7 +419,7 @@ def test_an_item_that_was_replaced_keeps_its_accesses(tmp_path: Path) -> None:
     """A changed turn has the same id in a newer segment; its old row is deleted."""
     root, same = tmp_path / "s", "00000000000000ab"
     make_store(root, ["old", "other", "new"], given=[{"id": same}, {}, {"id": same}], cuts=[2], deleted={0: [0]})
-    append(root, [Event(same, "used", AT)])
+    append_events(root, [AccessEvent(same, "used", AT)])
     assert touch(root, SETTINGS).events == 1
     assert counts(root) == {same: (int(AT), 1)}
 
@@ -415,8 +427,8 @@ def test_an_item_that_was_replaced_keeps_its_accesses(tmp_path: Path) -> None:
 def test_a_store_nothing_was_published_to(tmp_path: Path) -> None:
     from helix.snapshot import paths
 
-    paths.create(tmp_path / "s")
-    append(tmp_path / "s", [Event("0" * 16, "used", AT)])
+    paths.create_folders(tmp_path / "s")
+    append_events(tmp_path / "s", [AccessEvent("0" * 16, "used", AT)])
     assert touch(tmp_path / "s", SETTINGS).generation == 0
     assert len(files(tmp_path / "s")) == 1
     with pytest.raises(StoreError, match="no Helix store"):
@@ -425,13 +437,13 @@ def test_a_store_nothing_was_published_to(tmp_path: Path) -> None:
 
 def test_a_damaged_sidecar_is_named(store: Path) -> None:
     first = ids(store)[0]
-    append(store, [Event(first, "used", AT)])
+    append_events(store, [AccessEvent(first, "used", AT)])
     touch(store, SETTINGS)
-    _, manifest = ledger.current(store)
+    _, manifest = inbox.load_current(store)
     assert manifest is not None
     assert manifest.access is not None
     path = store / manifest.access.path
-    append(store, [Event(first, "used", AT)])
+    append_events(store, [AccessEvent(first, "used", AT)])
     whole = path.read_bytes()
     for damage in (whole[:-40], b"", b"\0" * len(whole)):
         path.write_bytes(damage)
@@ -448,7 +460,9 @@ def test_a_damaged_sidecar_is_named(store: Path) -> None:
 def test_the_reader_sees_what_was_folded(store: Path) -> None:
     first, _, third = ids(store)
     now = int(time.time()) - 1000
-    append(store, [Event(third, "used", now), Event(third, "used", now - 5), Event(first, "used", 5)])
+    append_events(
+        store, [AccessEvent(third, "used", now), AccessEvent(third, "used", now - 5), AccessEvent(first, "used", 5)]
+    )
     before = Snapshot.open(store)
     touch(store, SETTINGS)
     after = Snapshot.open(store)

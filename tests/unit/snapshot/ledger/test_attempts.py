@@ -16,9 +16,8 @@ import pytest
 from helix.errors import UsageError
 from helix.settings import load
 from helix.snapshot import paths
-from helix.snapshot.ledger import attempts as tries
-from helix.snapshot.ledger import inbox as ledger
-from helix.snapshot.ledger.attempts import Record
+from helix.snapshot.ledger import attempts, inbox
+from helix.snapshot.ledger.attempts import AttemptRecord
 from helix.snapshot.ledger.inbox import Envelope
 from pipelines.ingest import orders
 from pipelines.ingest.part import part_folder
@@ -32,15 +31,15 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def record(root: Path) -> Record | None:
-    return tries.records(root).get(DOCUMENT)
+def record(root: Path) -> AttemptRecord | None:
+    return attempts.list_records(root).get(DOCUMENT)
 
 
 def holder(root: Path) -> subprocess.Popen[bytes]:
     """A process that has begun with the document, and goes on until it is killed."""
     code = (
-        "import sys, time; from pathlib import Path; from helix.snapshot.ledger import attempts as tries\n"
-        f"with tries.claim(Path({str(root)!r}), {DOCUMENT!r}):\n"
+        "import sys, time; from pathlib import Path; from helix.snapshot.ledger import attempts\n"
+        f"with attempts.claim_document(Path({str(root)!r}), {DOCUMENT!r}):\n"
         "    print('begun', flush=True)\n    time.sleep(60)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
@@ -50,16 +49,16 @@ def holder(root: Path) -> subprocess.Popen[bytes]:
 
 
 def test_what_is_done_leaves_nothing(root: Path) -> None:
-    with tries.claim(root, DOCUMENT) as claimed:
+    with attempts.claim_document(root, DOCUMENT) as claimed:
         assert claimed is not None
-        assert record(root) == Record(running=claimed.record.running)
+        assert record(root) == AttemptRecord(running=claimed.record.running)
         assert claimed.record.running.startswith(f"{os.getpid()} on ")
         claimed.clear()
     assert record(root) is None
 
 
 def test_an_exception_that_is_no_fault_of_the_document_counts_for_nothing(root: Path) -> None:
-    with pytest.raises(OSError, match="full"), tries.claim(root, DOCUMENT):
+    with pytest.raises(OSError, match="full"), attempts.claim_document(root, DOCUMENT):
         raise OSError("full")
     assert record(root) is None
 
@@ -67,82 +66,82 @@ def test_an_exception_that_is_no_fault_of_the_document_counts_for_nothing(root: 
 def test_a_second_process_does_not_begin_beside_the_first(root: Path) -> None:
     process = holder(root)
     try:
-        assert tries.is_running(root, DOCUMENT)
-        with tries.claim(root, DOCUMENT) as claimed:
+        assert attempts.is_running(root, DOCUMENT)
+        with attempts.claim_document(root, DOCUMENT) as claimed:
             assert claimed is None
-        assert not tries.strike(root, DOCUMENT, "late", 1.0)
+        assert not attempts.record_failure(root, DOCUMENT, "late", 1.0)
     finally:
         process.kill()
         process.wait()
-    assert not tries.is_running(root, DOCUMENT)
+    assert not attempts.is_running(root, DOCUMENT)
 
 
 def test_one_whose_workers_disappear_is_given_up_at_the_sixth_try(root: Path) -> None:
-    for gone in range(tries.VANISHED):
+    for gone in range(attempts.MAX_LOST):
         process = holder(root)
         assert record(root).vanished == gone
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with tries.claim(root, DOCUMENT) as claimed:
-        assert claimed.record.vanished == tries.VANISHED
-        assert "5 workers disappeared" in claimed.record.over()
+    with attempts.claim_document(root, DOCUMENT) as claimed:
+        assert claimed.record.vanished == attempts.MAX_LOST
+        assert "5 workers disappeared" in claimed.record.explain_end()
 
 
 def test_three_strikes_and_it_is_dead(root: Path) -> None:
-    assert not tries.strike(root, DOCUMENT, "first", 10.0)
+    assert not attempts.record_failure(root, DOCUMENT, "first", 10.0)
     assert record(root).failed == 1
-    assert record(root).waits()
+    assert record(root).is_waiting()
     assert 9 < record(root).after - time.time() <= 10
-    assert not tries.strike(root, DOCUMENT, "second", 10.0)
+    assert not attempts.record_failure(root, DOCUMENT, "second", 10.0)
     assert 39 < record(root).after - time.time() <= 40  # four times as long
-    assert tries.strike(root, DOCUMENT, "third", 10.0)
-    assert ledger.dead(root)[DOCUMENT]["error"] == "third (tried 3 times)"
+    assert attempts.record_failure(root, DOCUMENT, "third", 10.0)
+    assert inbox.list_dead(root)[DOCUMENT]["error"] == "third (tried 3 times)"
     assert record(root) is None
 
 
 def test_a_wait_that_was_reckoned_before_the_clock_was_set_back_is_over(root: Path) -> None:
-    tries.strike(root, DOCUMENT, "first", 10.0)
-    assert record(root).waits()
-    early = Record(failed=1, after=time.time() + 3_600)
-    assert not early.waits()
-    assert not Record(failed=1, after=time.time() - 1).waits()
+    attempts.record_failure(root, DOCUMENT, "first", 10.0)
+    assert record(root).is_waiting()
+    early = AttemptRecord(failed=1, after=time.time() + 3_600)
+    assert not early.is_waiting()
+    assert not AttemptRecord(failed=1, after=time.time() - 1).is_waiting()
 
 
 def test_one_that_is_revived_starts_afresh(root: Path) -> None:
-    for _ in range(tries.STRIKES - 1):
-        tries.strike(root, DOCUMENT, "again", 0.0)
-    ledger.give_up(root, DOCUMENT, "by hand")
-    assert ledger.revive(root, DOCUMENT)
+    for _ in range(attempts.MAX_FAILURES - 1):
+        attempts.record_failure(root, DOCUMENT, "again", 0.0)
+    inbox.give_up(root, DOCUMENT, "by hand")
+    assert inbox.revive_document(root, DOCUMENT)
     assert record(root) is None
 
 
 def test_a_record_that_a_power_cut_tore_is_taken_for_a_new_one(root: Path) -> None:
     (root / "tries").mkdir()
     (root / "tries" / DOCUMENT).write_bytes(b'{"failed": 2, "van')
-    with tries.claim(root, DOCUMENT) as claimed:
+    with attempts.claim_document(root, DOCUMENT) as claimed:
         assert claimed.record.failed == 0
 
 
 def test_what_is_no_name_names_no_file(tmp_path: Path) -> None:
     """Neither a path that is absolute, nor one upwards, nor what comes close to a name."""
     root, victim = tmp_path / "store", tmp_path / ("ab" * 32)
-    paths.create(root)
+    paths.create_folders(root)
     victim.write_text("precious")
     (tmp_path / f"{victim.name}.json").write_text("precious")
     now = datetime.now(UTC)
     uses: dict[str, Callable[[str], object]] = {
-        "claim": lambda name: tries.claim(root, name).__enter__(),
-        "strike": lambda name: tries.strike(root, name, "it failed", 0.0, 1),
-        "is_running": lambda name: tries.is_running(root, name),
-        "read": lambda name: ledger.read(root, name),
-        "write": lambda name: ledger.write(root, Envelope(name, "", "", "jsonl", None, (), now, now, {}, ())),
-        "seal": lambda name: ledger.seal(root, name),
-        "accepted_at": lambda name: ledger.accepted_at(root, name),
-        "forget": lambda name: ledger.forget(root, name),
-        "is_pending": lambda name: ledger.is_pending(root, name),
-        "is_dead": lambda name: ledger.is_dead(root, name),
-        "give_up": lambda name: ledger.give_up(root, name, "it failed"),
-        "revive": lambda name: ledger.revive(root, name),
+        "claim": lambda name: attempts.claim_document(root, name).__enter__(),
+        "strike": lambda name: attempts.record_failure(root, name, "it failed", 0.0, 1),
+        "is_running": lambda name: attempts.is_running(root, name),
+        "read": lambda name: inbox.read_envelope(root, name),
+        "write": lambda name: inbox.accept_envelope(root, Envelope(name, "", "", "jsonl", None, (), now, now, {}, ())),
+        "seal": lambda name: inbox.read_seal(root, name),
+        "accepted_at": lambda name: inbox.read_accepted_time(root, name),
+        "forget": lambda name: inbox.forget_text(root, name),
+        "is_pending": lambda name: inbox.is_pending(root, name),
+        "is_dead": lambda name: inbox.is_dead(root, name),
+        "give_up": lambda name: inbox.give_up(root, name, "it failed"),
+        "revive": lambda name: inbox.revive_document(root, name),
         "part_folder": lambda name: part_folder(root, name, "ab" * 8),
         "part_folder of": lambda name: part_folder(root, DOCUMENT, name),
         "carry_out": lambda name: orders.carry_out(root, name, load(), lambda _: None),
@@ -164,8 +163,8 @@ def test_what_is_no_name_names_no_file(tmp_path: Path) -> None:
 
 
 def test_a_stray_file_is_no_document(root: Path) -> None:
-    paths.create(root)
+    paths.create_folders(root)
     (root / "inbox" / ".DS_Store").write_text("")
     (root / "tries" / "abc").write_text("{}")
-    assert ledger.accepted(root) == ledger.pending(root) == []
-    assert tries.records(root) == {}
+    assert inbox.list_accepted(root) == inbox.list_pending(root) == []
+    assert attempts.list_records(root) == {}

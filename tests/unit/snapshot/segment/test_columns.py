@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from helix.native.zones import ZONE
-from helix.snapshot.segment.columns import Columns
+from helix.snapshot.segment.columns import SnapshotColumns
 
 
-def columns(sessions: list[int]) -> Columns:
+def columns(sessions: list[int]) -> SnapshotColumns:
     """Rows of so many sessions, each with so many rows; a row's time is its session's day."""
     session = np.repeat(np.arange(len(sessions), dtype=np.int32), sessions)
     nothing = np.full(len(session), -1, np.int32)
-    found = Columns([], session, nothing, nothing)
+    found = SnapshotColumns([], session, nothing, nothing)
     found.__dict__["time"] = session.astype(np.int64) * 86_400
     found.__dict__["type"] = np.zeros(len(session), np.uint8)
     return found

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from helix.errors import StoreError
-from helix.snapshot.checked_arrays import Kind, map_all, map_ipc, map_npy
-from helix.snapshot.segment.open import _reader
+from helix.snapshot.checked_arrays import ArrayKind, map_arrays, map_ipc, map_npy
+from helix.snapshot.segment.open import _make_reader
 
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "text": (pa.string(), ["a", "", None, "naïve 漢字 🙂", None, "x" * 300, "last", None, "ninth", "z"]),
@@ -34,7 +34,7 @@ def test_a_reader_gives_what_arrow_gives(name: str, tmp_path: Path) -> None:
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, pa.schema([("a", kind)])) as writer:
         writer.write_batch(pa.record_batch([made], ["a"]))
     for column in (made, made[1:], made[3:9], map_ipc(tmp_path / "a.arrow", pa.schema([("a", kind)]))[0].column(0)):
-        read = _reader(column)
+        read = _make_reader(column)
         assert [read(row) for row in range(len(column))] == column.to_pylist()
 
 
@@ -44,12 +44,12 @@ def test_an_array_is_mapped_as_it_was_saved(shape: tuple[int, ...], kind: type, 
     first = np.arange(np.prod(shape), dtype=kind).reshape(shape)
     for i, array in enumerate((first, first + kind(1))):  # of one header
         np.save(tmp_path / f"{i}.npy", array)
-        found = map_npy(tmp_path / f"{i}.npy", Kind(kind, ("n", "d")[: len(shape)]))
+        found = map_npy(tmp_path / f"{i}.npy", ArrayKind(kind, ("n", "d")[: len(shape)]))
         assert (found.dtype, found.shape) == (array.dtype, array.shape)
         assert np.array_equal(found, array)
 
 
-EXPECTED = Kind(np.int32, ("n", 3))
+EXPECTED = ArrayKind(np.int32, ("n", 3))
 
 
 def test_an_array_of_another_kind_is_refused_and_said_to_be(tmp_path: Path) -> None:
@@ -95,12 +95,16 @@ def test_what_is_no_plain_array_is_refused_every_time(tmp_path: Path) -> None:
 
 
 def test_arrays_that_belong_together_are_of_one_length(tmp_path: Path) -> None:
-    kinds = {"ends": Kind(np.int64, ("t + 1",)), "key": Kind(np.int64, ("t",)), "rows": Kind(np.int64, ("p",))}
+    kinds = {
+        "ends": ArrayKind(np.int64, ("t + 1",)),
+        "key": ArrayKind(np.int64, ("t",)),
+        "rows": ArrayKind(np.int64, ("p",)),
+    }
 
     def mapped(ends: list[int], key: int, rows: int) -> dict[str, Any]:
         for name, array in {"ends": np.array(ends), "key": np.arange(key), "rows": np.arange(rows)}.items():
             np.save(tmp_path / f"{name}.npy", array)
-        return map_all(tmp_path, kinds, {"ends": "rows"})
+        return map_arrays(tmp_path, kinds, {"ends": "rows"})
 
     assert mapped([0, 2, 5], 2, 5)["rows"].tolist() == [0, 1, 2, 3, 4]
     assert mapped([0], 0, 0)["key"].tolist() == []
