@@ -6,8 +6,10 @@ Colours are those of Okabe & Ito (2008), distinct for the colour-blind; lines di
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,18 +44,26 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+def fill_template(package: str, name: str, **values: str) -> str:
+    """Fill a Markdown file of `package/data`; a section with an empty value is left out."""
+    text = (files(package) / "data" / name).read_text("utf-8")
+    sections = re.split(r"\n\n(?=## )", text.strip())
+    complete = [section for section in sections if all(values[key] for key in re.findall(r"\{(\w+)\}", section))]
+    return "\n\n".join(complete).format_map(values) + "\n"
+
+
 def save_plots(draw: Mapping[str, Callable[[], Figure]], folder: Path, creator: str) -> dict[str, Path]:
     """Write each plot to `folder/NAME.svg`; return the files by name."""
     import matplotlib
 
     folder.mkdir(parents=True, exist_ok=True)
-    files = {name: folder / f"{name}.svg" for name in draw}
+    paths = {name: folder / f"{name}.svg" for name in draw}
     # A fixed salt makes the identifiers inside a file the same every time.
     with matplotlib.rc_context({"svg.hashsalt": "helix", "font.size": 9, "font.family": "DejaVu Sans"}):
         figures = {name: make() for name, make in draw.items()}
         for name, figure in figures.items():
-            figure.savefig(files[name], metadata={"Date": None, "Creator": creator}, facecolor="white")
-    return files
+            figure.savefig(paths[name], metadata={"Date": None, "Creator": creator}, facecolor="white")
+    return paths
 
 
 def make_panels(n: int, width: float, height: float, across: int | None = None) -> tuple[Figure, list[Axes]]:

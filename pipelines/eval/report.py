@@ -13,7 +13,15 @@ from helix.errors import InputRefused, StoreError, UsageError
 from helix.recipes.load_profile import load as load_profile
 from helix.settings import Settings
 from helix.snapshot.segment.batch import hash_parts
-from pipelines.eval.document import Reports, check_matplotlib, default_profile, draw_plots, format_table, replace_file
+from pipelines.eval.document import (
+    Reports,
+    check_matplotlib,
+    default_profile,
+    draw_plots,
+    fill_template,
+    format_table,
+    replace_file,
+)
 from pipelines.eval.evaluate import Say, evaluate
 from pipelines.eval.score import BUDGETS, GAINS, KS, list_shortfalls
 from pipelines.eval.sets.registry import SETS
@@ -120,100 +128,65 @@ def write(keep: Path, out: Path) -> list[str]:
     labels = sorted(figures, key=lambda label: (order.index(figures[label]["set"]), label))
     reports = {label: figures[label] for label in labels}
     folder = out.with_suffix("")
-    plots = draw_plots(reports, folder)
+    draw_plots(reports, folder)
     levers = folder / LEVERS
-    text = format_document(
-        reports,
-        {name: f"{folder.name}/{path.name}" for name, path in plots.items()},
-        levers.read_text("utf-8") if levers.is_file() else "",
-    )
-    replace_file(out, text.encode())
+    text = levers.read_text("utf-8") if levers.is_file() else ""
+    replace_file(out, format_document(reports, folder.name, text).encode())
     return labels
 
 
-def format_document(reports: Reports, images: Mapping[str, str], levers: str = "") -> str:
+def format_document(reports: Reports, folder: str, levers: str = "") -> str:
     """Format the report as Markdown.
 
     Args:
         reports: from `evaluate`, by label.
-        images: paths of the plots bars, curves and packs, relative to the report.
+        folder: of the plots, relative to the report.
         levers: a section to include unchanged.
     """
-    parts = [
-        "# Quality, measured",
-        "Written by `helix eval report`; figures are not edited by hand.",
-        "## How it was measured",
-        _format_method(reports),
-        "## All sets",
-        "recall@10 of the default profile and of the legs it is made of. *Gain* is the difference to the better of the "
-        "two legs, question by question, with its 95 % interval.",
-        _format_summary(reports),
-        f"![A panel a set with a bar for every row: recall@10 and its 95 % interval]({images['bars']})",
-        "*recall@10 by set and row, each with its 95 % interval. Legs and their equal-weight fusion come first.*",
-        f"![A panel a set: recall over k for the legs, their fusion and the default profile]({images['curves']})",
-        "*recall@k over k; the bands are 95 % intervals.*",
-        f"![A panel a set: share of the evidence inside a pack over its budget]({images['packs']})",
-        "*Share of the gold turns inside a pack of so many tokens; the bands are 95 % intervals.*",
-        "## Set by set",
-        *(part for label, report in reports.items() for part in _format_set(label, report)),
-        *_format_kinds(reports),
-        *_format_pooled(reports),
-        *_format_profiles(reports),
-        levers.strip(),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    text = fill_template(
+        "pipelines.eval",
+        "quality.md",
+        machines="\n".join(_list_machines(reports)),
+        k=str(ITEMS[RANKED]),
+        budget=f"{RANKED:,}",
+        ks=_list(KS),
+        budgets=_list(BUDGETS),
+        pack_ks=_list([ITEMS[budget] for budget in BUDGETS]),
+        summary=_format_summary(reports),
+        folder=folder,
+        sets="\n\n".join(part for label, report in reports.items() for part in _format_set(label, report) if part),
+        kinds=_format_kinds(reports),
+        pooled=_format_pooled(reports),
+        profiles=_format_profiles(reports),
+    )
+    return f"{text}\n{levers.strip()}\n" if levers.strip() else text
 
 
-def _format_method(reports: Reports) -> str:
+def _list_machines(reports: Reports) -> Iterator[str]:
     made: list[Mapping[str, Any]] = []
     for report in reports.values():
         made += [report["made"]] if report["made"] not in made else []
-    lines = [
-        f"- {', '.join(label for label, report in reports.items() if report['made'] == one)}: {one['date']}, helix "
-        f"{one['helix']}, encoder {one['encoder']}, Python {one['python']}, NumPy {one['numpy']}, ONNX Runtime "
-        f"{one['onnxruntime']}, {one['cores']} cores, bootstrap of {one['draws']:,} draws with seed {one['seed']}."
-        for one in made
-    ]
-    lines += [
-        "- Every set goes through the normal ingest and the normal recall, filtered by the project of the question's "
-        "haystack. All rows answer the same questions over the same items. Results are mapped to turns (or passages) "
-        "by the set's own ids; a turn in several pieces counts once.",
-        f"- The ranking and the time are those of a recall with k = {ITEMS[RANKED]} items and {RANKED:,} tokens. "
-        f"`any`, `rec`, `all`: any, the share, all of the gold among the first k turns, k = {_list(KS)}. MRR has no "
-        "cut within the returned turns. nDCG@10 as trec_eval computes it, with grades if a set has them.",
-        f"- `pack`: the share of the gold inside the pack of {_list(BUDGETS)} tokens (k = "
-        f"{_list([ITEMS[budget] for budget in BUDGETS])}); turns around an item do not count. The packs of `dense`, "
-        "`bm25` and `rrf` count their texts alone, those of the profiles also headers and wrapper.",
-        "- `dense`, `bm25`, `rrf`: each leg alone and both by equal-weight reciprocal ranks (k = 60), 100 items a leg. "
-        "`skipped`: questions that the skip rules took for ones without need of memory; they count as missed. p50 and "
-        "p95 are milliseconds a question in one process, after a warm-up.",
-        "- Brackets are 95 % intervals: the percentile bootstrap over questions.",
-    ]
-    return "\n".join(lines)
+    for one in made:
+        labels = ", ".join(label for label, report in reports.items() if report["made"] == one)
+        yield (
+            f"- {labels}: {one['date']}, helix {one['helix']}, encoder {one['encoder']}, Python {one['python']}, NumPy "
+            f"{one['numpy']}, ONNX Runtime {one['onnxruntime']}, {one['cores']} cores, bootstrap of {one['draws']:,} "
+            f"draws with seed {one['seed']}."
+        )
 
 
 def _format_summary(reports: Reports) -> str:
     gains = ["gain over the better leg", "the same in nDCG@10"]
-    head = ["set", "questions", "haystacks", "median turns", *LEGS, "default", *gains]
     rows = []
     for label, report in reports.items():
-        own = report["rows"][default_profile(report)]
-        gain = own["gain"]
-        rows.append(
-            [
-                label,
-                f"{report['questions']:,}",
-                f"{report['haystacks']['count']:,}",
-                f"{report['haystacks']['median']:,}",
-                *(_figure(report["rows"][leg]["rec@10"]) for leg in LEGS),
-                _figure(own["rec@10"]),
-                *(
-                    f"{gain[name][0]:+.3f} [{gain[name][1]:+.3f}, {gain[name][2]:+.3f}] ({gain['over'][name]})"
-                    for name in GAINS
-                ),
-            ]
-        )
-    return format_table(head, rows)
+        own, haystacks = report["rows"][default_profile(report)], report["haystacks"]
+        counts = (report["questions"], haystacks["count"], haystacks["median"])
+        found = (*(report["rows"][leg]["rec@10"] for leg in LEGS), own["rec@10"])
+        rows.append([label, *(f"{n:,}" for n in counts), *map(_figure, found)])
+        for name in GAINS:
+            gain, low, high = own["gain"][name]
+            rows[-1].append(f"{gain:+.3f} [{low:+.3f}, {high:+.3f}] ({own['gain']['over'][name]})")
+    return format_table(["set", "questions", "haystacks", "median turns", *LEGS, "default", *gains], rows)
 
 
 def _format_set(label: str, report: Mapping[str, Any]) -> Iterator[str]:
@@ -250,51 +223,33 @@ def _format_set(label: str, report: Mapping[str, Any]) -> Iterator[str]:
     yield format_table(["row", *names], [[way, *(_figure(row[name]) for name in names)] for way, row in rows.items()])
 
 
-def _format_kinds(reports: Reports) -> Iterator[str]:
-    rows = [
-        [
-            label,
-            kind,
-            f"{row['questions']:,}",
-            _figure(row["any@10"]),
-            f"{_figure(row['rec@10'])} {_interval(row['low'], row['high'])}",
-        ]
-        for label, report in reports.items()
-        for kind, row in report["kinds"].items()
-    ]
-    if rows:
-        yield "## By kind of question"
-        yield "The default profile, by the kinds of the sets' authors."
-        yield format_table(["set", "kind", "questions", "any@10", "rec@10"], rows)
+def _format_kinds(reports: Reports) -> str:
+    rows = []
+    for label, report in reports.items():
+        for kind, row in report["kinds"].items():
+            found = f"{_figure(row['rec@10'])} {_interval(row['low'], row['high'])}"
+            rows.append([label, kind, f"{row['questions']:,}", _figure(row["any@10"]), found])
+    return format_table(["set", "kind", "questions", "any@10", "rec@10"], rows) if rows else ""
 
 
-def _format_pooled(reports: Reports) -> Iterator[str]:
+def _format_pooled(reports: Reports) -> str:
     metrics = ("rec@10", "mrr", "pack@1000")
     rows = []
     for label, report in reports.items():
         for way, row in report["rows"].items():
             if (pooled := report["rows"].get(f"{way} pooled")) is not None:
                 rows.append([label, way, *(_figure(one[name]) for name in metrics for one in (row, pooled))])
-    if rows:
-        yield "## All haystacks in one"
-        yield "The same store and questions without the project filter: a question searches every haystack of the set."
-        names = [f"{name}, {place}" for name in metrics for place in ("own", "pooled")]
-        yield format_table(["set", "row", *names], rows)
+    names = [f"{name}, {place}" for name in metrics for place in ("own", "pooled")]
+    return format_table(["set", "row", *names], rows) if rows else ""
 
 
-def _format_profiles(reports: Reports) -> Iterator[str]:
+def _format_profiles(reports: Reports) -> str:
     names = list(dict.fromkeys(name for report in reports.values() for name in report["asked"]["profiles"]))
-    if len(names) > 1:
-        yield "## Profiles"
-        yield "recall@10, and in brackets the share of the gold inside a pack of 1,000 tokens."
-        yield format_table(
-            ["set", *names],
-            [
-                [label, *(f"{_figure(row['rec@10'])} ({_figure(row['pack@1000'])})" if row else "" for row in own)]
-                for label, report in reports.items()
-                for own in [[report["rows"].get(name) for name in names]]
-            ],
-        )
+    rows = []
+    for label, report in reports.items():
+        own = (report["rows"].get(name) for name in names)
+        rows.append([label, *(f"{_figure(row['rec@10'])} ({_figure(row['pack@1000'])})" if row else "" for row in own)])
+    return format_table(["set", *names], rows) if len(names) > 1 else ""
 
 
 def _figure(value: float) -> str:
