@@ -13,10 +13,10 @@ from helix.enrich.facts.relations import Fact
 from helix.enrich.facts.rules import RULES, TRIGGERS, FactRule, compile_pattern, split_tokens
 from helix.enrich.facts.sentences import normalise, split_clauses, split_sentences
 from helix.enrich.facts.slots.people import read_people
-from helix.enrich.facts.slots.phrases import CLAUSE_END, cut_clause, make_key
+from helix.enrich.facts.slots.phrases import cut_clause, make_key
 from helix.enrich.facts.slots.values import read_nothing
 from helix.enrich.facts.times import read_date, read_plan, read_validity
-from helix.enrich.facts.words import NOT_NAMES, TITLES, VAGUE, WORDS
+from helix.enrich.facts.words import NOT_NAMES, PATTERNS, TITLES, VAGUE, WORDS
 from helix.text.dates import Moment, find_moments
 
 MAX_CHARS: Final = 16_000
@@ -167,11 +167,6 @@ def _build_facts(
 
 
 _VERSIONED: Final = re.compile(r"(.*[A-Za-z+#]\S*) v?(\d{1,5}(?:\.\d{1,5}){0,3})\Z")
-_PREFER_OVER: Final = re.compile(
-    r" (?:(?:much |way )?more than|over|rather than|instead of|than) (?P<over>.+)|(?<=\w) to (?P<q>(?!understand|"
-    r"grasp|learn|manage|ensure|avoid|get|make|increase|improve|keep|see|help|save|be|do|work|use|have|stay)"
-    r"[\w'-]+(?: [\w'-]+)?)(?= any| every|\Z)"
-)
 _INSTEAD: Final = re.compile(r" (?:instead of|rather than|in place of|over) (?P<old>.+)")
 _FOR: Final = re.compile(r" (?:for|as(?: (?:the|our|a|an)\b)) ?(?P<q>[^.,;:!?()]{2,60})")
 _NO_PURPOSE: Final = VAGUE | WORDS["no purpose"]
@@ -180,8 +175,8 @@ _NO_PURPOSE: Final = VAGUE | WORDS["no purpose"]
 def _split_qualifier(relation: str, raw: str) -> tuple[str, str, str]:
     """Return the object, its purpose or the rejected alternative as a key, and the object it replaces."""
     if relation == "prefers":
-        border = CLAUSE_END.search(raw)
-        phrase, over = _split_at(_PREFER_OVER, raw[: border.start()] if border else raw)
+        border = PATTERNS["clause end"].search(raw)
+        phrase, over = _split_at(PATTERNS["prefer over"], raw[: border.start()] if border else raw)
         if over:
             return phrase, f"over {make_key(cut_clause(over))}", ""
         return phrase + (raw[border.start()] if border else ""), "", ""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from helix.enrich.facts.rules import FactRule
 from helix.enrich.facts.slots.things import NAMED
 from helix.enrich.facts.slots.values import read_number
-from helix.enrich.facts.words import AMBIGUOUS_JOBS, SETTING_NOUN
+from helix.enrich.facts.words import AMBIGUOUS_JOBS, PATTERNS
 from helix.text.gazetteer import (
     AMBIGUOUS_PLACES,
     AMBIGUOUS_PROJECTS,
@@ -34,7 +34,6 @@ Groups = Mapping[str, str | None]
 """Groups of a matched pattern."""
 
 _UPGRADES: Final = re.compile(r"\b(?:upgraded|bumped|updated|downgraded|pinned)\b", re.IGNORECASE)
-_SETTINGS: Final = re.compile(rf"(?:\b(?:{SETTING_NOUN})|_\w+)\Z")
 _DOTTED: Final = re.compile(r"v?\d+(?:\.\d+)+")
 _OF_THINGS: Final = frozenset(("set_to", "version_is", "runs_on", "located_at"))
 _GENERIC: Final = re.compile(
@@ -42,10 +41,6 @@ _GENERIC: Final = re.compile(
 )
 # An assistant's "we use" explains, its "we now use" reports.
 _NOW: Final = re.compile(r"\b(?:now|already|currently|instead|no longer|switched|in this (?:repo|project|codebase))\b")
-_SOFTWARE: Final = re.compile(
-    r"(?i)\b(?:code|tests?|bundle|library|package|build|repo|lint\w*|dependenc\w+|scripts?|service|backend|frontend|ci|"
-    r"api|database|app|pipeline|helpers?|module|deploy\w*|logging|server)\b"
-)
 # Verbs of places and habits, too.
 _LOOSE: Final = re.compile(r"\b(?:moved|went|changed)\b")
 _RID: Final = re.compile(r"rid of|phased out|off|away")
@@ -88,7 +83,7 @@ def _can_be_used(
             return False
         if _LOOSE.search(clause):
             return any(map(_is_tool, tools))
-        return voice.role != "user" or _SOFTWARE.search(clause) is not None or any(map(_has_name, tools))
+        return voice.role != "user" or PATTERNS["software"].search(clause) is not None or any(map(_has_name, tools))
     if voice.role == "assistant" and not (former or _NOW.search(clause)):
         return False
     if "ditched" in rule.needs and rule.closes and not _RID.search(clause):
@@ -105,7 +100,7 @@ def _can_be_set(
 ) -> bool:
     """Return whether a setting is set or a package upgraded, not the other way round."""
     if _UPGRADES.search(clause):
-        setting = _SETTINGS.search((groups.get("t") or "").lower()) is not None
+        setting = PATTERNS["setting"].search((groups.get("t") or "").lower()) is not None
         dotted = any(_DOTTED.fullmatch(value) for value in objects)
         if setting == (rule.relation == "version_is") and (setting or dotted):
             return False

@@ -18,8 +18,7 @@ _READERS: Final[Mapping[str, Callable[[str], list[str]]]] = {
     for name, reader in vars(slots).items()
     if name.startswith("read_")
 }
-_GIVEN: Final = {name: value for name, value in vars(words).items() if isinstance(value, str)}
-_PIECES, _TABLES = read_patterns("fact_rules", {**_GIVEN, "JOBS": " ".join(words.JOBS)})
+_PIECES, _TABLES = read_patterns("fact_rules", {**words.PIECES, "JOBS": " ".join(words.JOBS)})
 _TOKEN: Final = re.compile(r"[a-zß-öø-ÿ]+|[/_#]")
 
 

@@ -7,20 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from helix.enrich.facts.slots.values import read_action
+from helix.enrich.facts.words import PATTERNS
 from helix.text.dates import Moment, find_moments
 
-_EVENT: Final = re.compile(
-    r"\b(?:moved|relocated|switched|migrated|married|divorced|joined|started|quit|left|replaced|swapped|upgraded|"
-    "downgraded|bumped|changed|bought|purchased|sold|dropped|ditched|stopped|became|turned|went|adopted|got|promoted|"
-    "engaged|broke|split|decided|agreed|set|raised|lowered|increased|reduced|inherited|resigned|fired|laid|retired|"
-    r"pinned|updated|ended|graduated|hired|separated|chose|opted|rid|abandoned|phased|away)\b"
-)
 _SINCE: Final = re.compile(r"\b(?:since|from|as of|starting|beginning)\b", re.IGNORECASE)
 _UNTIL: Final = re.compile(r"\b(?:until|till|til|through|up to)\b", re.IGNORECASE)
-_PREPOSITION: Final = re.compile(
-    "(?:,| (?:in|on|at|by|for|next|this|the|from|around|early|late|end|of|sometime|during|until|starting|before|"
-    r"after|and))+\Z"
-)
 _DANGLING: Final = re.compile(r"\b(?:a|an|my|our|his|her|their|the|to|with|of|and)\Z")
 
 
@@ -43,7 +34,7 @@ def read_plan(raw: str, spans: list[Moment], clause: str, offset: int, at: datet
     coming = [span for span in spans if span.start > at.date() and span.where[0] > offset]
     if not coming or _UNTIL.search(raw[max(0, coming[0].where[0] - offset - 8) :][:20]):
         return []
-    phrase = _PREPOSITION.sub("", raw[: coming[0].where[0] - offset].rstrip(" ,"))
+    phrase = PATTERNS["preposition"].sub("", raw[: coming[0].where[0] - offset].rstrip(" ,"))
     if _DANGLING.search(phrase):
         return []
     return read_action(phrase) or ([phrase] if re.fullmatch(r"[a-z]{5,}", phrase) else [])
@@ -53,7 +44,7 @@ def read_validity(
     relation: str, spans: list[Moment], clause: str, at: datetime | None, ends: bool
 ) -> tuple[datetime | None, datetime | None]:
     """Return the begin and end of a fact by its clause: "since" a date, or the date of an event."""
-    event = ends or _EVENT.search(clause) is not None
+    event = ends or PATTERNS["event"].search(clause) is not None
     valid: datetime | None = None
     until: datetime | None = None
     for span in spans:

@@ -8,38 +8,24 @@ from typing import Final
 from helix.enrich.facts.slots.phrases import AND, TRAILING, cut_at, cut_clause
 from helix.enrich.facts.words import (
     AMBIGUOUS_JOBS,
-    DIETS,
-    INSTITUTIONS,
     JOBS,
     LANGUAGES,
-    MONTHS,
-    NAME,
-    NAMES,
     NATIONALITIES,
     NOT_NAMES,
+    PATTERNS,
+    PIECES,
     VAGUE,
     WORDS,
 )
 from helix.text.gazetteer import AMBIGUOUS_PLACES, LONG_PLACES, PLACES
 
-_NAME_LIST: Final = re.compile(rf"({NAMES})(?!\w)(?!'s)")
-_PLACE: Final = re.compile(
-    "(?:(?:a|an|the) (?:[a-z-]+ ){0,3}(?:village|town|city|place|suburb|island|hamlet|country|region) (?:called|"
-    r"named|of) )?(?:the )?((?:[A-ZÀ-ÖØ-Þ][\wß-öø-ÿ'’.-]{1,30})(?: (?:(?:of|de|la|del|da|do|upon|am|sur|el|al|the|"
-    r"and) ){0,2}[A-ZÀ-ÖØ-Þ][\wß-öø-ÿ'’.-]{1,30}){0,3})"
-)
-NO_PLACE: Final = frozenset(MONTHS.lower().split("|")) | WORDS["no place"]
+NO_PLACE: Final = frozenset(PIECES["MONTHS"].lower().split("|")) | WORDS["no place"]
 _NO_COMPANY: Final = NO_PLACE - {"github", "docker", "zoom", "slack"}
-_ORGANISATION: Final = re.compile(
-    r"(?:the |a (?:company|startup|firm|place) called )?((?:[A-ZÀ-ÖØ-Þ0-9][\wß-öø-ÿ'’&.+-]{0,30})(?: (?:(?:of|for|de|"
-    r"del|der|di|the|&|and(?= [A-Z]\w+ (?:Co|Sons|Partners|Associates))) ){0,2}[A-ZÀ-ÖØ-Þ][\wß-öø-ÿ'’&.-]{0,30}){0,5})"
-)
-_INSTITUTION: Final = re.compile(rf"(?:a|an|the|my) ((?:[a-z-]{{3,15}} ){{0,2}}(?:{INSTITUTIONS}))\b")
 
 
 def read_people(raw: str) -> list[str]:
     """Return the names of people."""
-    match = _NAME_LIST.match(raw)
+    match = PATTERNS["name list"].match(raw)
     people: list[str] = []
     for name in AND.split(match[1]) if match else []:
         words = name.split()
@@ -59,7 +45,7 @@ def read_person(raw: str) -> list[str]:
 def read_place(raw: str) -> list[str]:
     """Return a capitalised place, or a known one in lower case."""
     raw = raw.lstrip("`\"'")
-    match = _PLACE.match(raw)
+    match = PATTERNS["place"].match(raw)
     if match:
         name = match[1].rstrip(TRAILING).removesuffix("'s")
         first = name.lower().partition(" ")[0]
@@ -74,12 +60,12 @@ def read_place(raw: str) -> list[str]:
 
 def read_organisation(raw: str) -> list[str]:
     """Return the name of a company, or "bakery" of "a bakery"."""
-    match = _ORGANISATION.match(raw)
+    match = PATTERNS["organisation"].match(raw)
     if match:
         name = match[1].rstrip(TRAILING)
         first = name.lower().partition(" ")[0]
         return [] if first in NOT_NAMES or first in _NO_COMPANY or name[0].isdigit() else [name]
-    match = _INSTITUTION.match(raw)
+    match = PATTERNS["institution"].match(raw)
     return [match[1]] if match else []
 
 
@@ -117,14 +103,6 @@ def read_field(raw: str) -> list[str]:
     return [part for part in AND.split(phrase) if part][:3]
 
 
-_LEVEL: Final = re.compile(
-    r"\A(?:and|(?:a )?(?:(?:little |tiny )?bit of|little)|some|both|fluent|native|basic|decent|also|passable|broken|"
-    "conversational|rusty|good|fluently|of) "
-)
-_DIET: Final = re.compile(
-    f"(?i)(?:an? )?(?:strictly |strict |fully |mostly |lifelong |completely |proud )?({DIETS})(?: (?:diet|only))?(?= |"
-    r"[.,;!?)]|\Z)(?! (?:diet |only )?(?:restaurant|food|place|recipe|cafe|option|cook|meal|dish|dinner|burger|cheese))"
-)
 _CALLED: Final = re.compile(r"[`\"'“]?([A-ZÀ-ÖØ-Þ][\wß-öø-ÿ'-]{1,30}(?: [A-ZÀ-ÖØ-Þ][\wß-öø-ÿ'-]{1,30}){0,3})")
 
 
@@ -132,7 +110,7 @@ def read_languages(raw: str) -> list[str]:
     """Return languages, without how well they are spoken."""
     languages: list[str] = []
     for part in re.split(r",? and |, | & | or |,? but ", raw)[:8]:
-        match = re.match(r"[A-Za-z]+", _LEVEL.sub("", _LEVEL.sub("", part.strip())))
+        match = re.match(r"[A-Za-z]+", PATTERNS["level"].sub("", PATTERNS["level"].sub("", part.strip())))
         if not match or match[0].lower() not in LANGUAGES:
             break
         languages.append(match[0])
@@ -141,7 +119,7 @@ def read_languages(raw: str) -> list[str]:
 
 def read_diet(raw: str) -> list[str]:
     """Return a diet; "a vegan restaurant" is none."""
-    match = _DIET.match(raw)
+    match = PATTERNS["diet"].match(raw)
     return [match[1]] if match else []
 
 
@@ -153,5 +131,5 @@ def read_called_name(raw: str) -> list[str]:
 
 def read_introduced_name(raw: str) -> list[str]:
     """Return a name on its own: "Hi, I am Farid and …", not "I am Back" or "I am Irish"."""
-    match = re.match(rf"({NAME})(?=,| and | from |[.!]|\Z)", raw)
+    match = PATTERNS["introduced"].match(raw)
     return read_person(match[1]) if match else []

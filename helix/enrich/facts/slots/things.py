@@ -6,18 +6,13 @@ import re
 from typing import Final
 
 from helix.enrich.facts.slots.phrases import AND, DETERMINER, cut_clause, read_phrase
-from helix.enrich.facts.slots.values import VERSION
-from helix.enrich.facts.words import NOT_NAMES, VAGUE, WORDS
+from helix.enrich.facts.words import NOT_NAMES, PATTERNS, VAGUE, WORDS
 from helix.text.gazetteer import PROJECTS
 
 _STARTS_THE: Final = re.compile(r"the (?![A-Z])")
 _RESTRICTED: Final = re.compile(r"[\w'-]+ (?:that|who|which|where|when)\b")
 _TAIL_ADVERB: Final = re.compile(r"(?: (?:just|lately|together|alone|recently|so far|overall|myself|indeed|at all))+\Z")
 _ADVERBIAL: Final = re.compile(r"(?:really|very|just|also|both|all|so|when|how|most|always|a lot|too)\b")
-_COMPLEMENT: Final = re.compile(
-    r" (?:about|on|to|into|up|out|with|for|in|at|from|through)\b(?! (?:it|this|that|them|you|her|him|"
-    r"me)\b)(?: [\w'-]+){1,3}"
-)
 _BARE_GERUNDS: Final = WORDS["bare gerunds"]
 _TOO_GENERAL: Final = (_BARE_GERUNDS - {"reading", "writing"}) | WORDS["no taste"] | {"spending time"}
 _OWNABLE: Final = re.compile(r"(?:an?|two|three|four|five|some|my(?: own)?|our(?: own)?) ", re.IGNORECASE)
@@ -30,7 +25,7 @@ def _complete_gerund(phrase: str, raw: str) -> str:
     """Return a phrase with the complement of its gerund: "going on road trips"; "" for "going" alone."""
     if phrase.lower() not in _BARE_GERUNDS:
         return phrase
-    rest = _COMPLEMENT.match(cut_clause(raw)[len(phrase) :])
+    rest = PATTERNS["complement"].match(cut_clause(raw)[len(phrase) :])
     if not rest:
         return phrase if phrase in ("reading", "writing") else ""
     return phrase + rest.group()
@@ -69,19 +64,7 @@ def read_possession(raw: str) -> list[str]:
 
 # Only names have a capital, a digit or a dot.
 NAMED: Final = re.compile(r"[A-Z0-9_.+#/]")
-_TOOL: Final = re.compile(
-    r"[`\"']?([A-Za-z0-9][\w.+#@/-]{0,40})[`\"']?((?: (?!(?:for|to|in|on|with|as|from|at|since|instead|because|and|"
-    "across|by|everywhere|internally|when|inside|during|under|via|now|here|there|every|again|so|which|that|right|too|"
-    "already|until|or|over|rather|anymore|heavily|only|mostly|mainly|last|next|this|yesterday|today|a|an|the|is|are|"
-    "was|not|exclusively|throughout|but|after|before|like|while|just|extensively|of|then|"
-    r"without)\b)[\w.+#/-]{1,30}){0,2})"
-)
 _NO_TOOL: Final = VAGUE | WORDS["no tool"]
-_TOOL_ENDS: Final = re.compile(
-    " (?:for|to|in|on|with|as|from|at|since|instead|because|and|across|by|everywhere|internally|when|inside|during|"
-    "under|via|now|here|there|every|again|so|too|already|until|or|over|rather|heavily|only|mostly|mainly|last|next|"
-    "this|yesterday|today|throughout|but|after|before|while|just|extensively|then|without|[-–—(])"
-)
 
 
 def read_tool(raw: str) -> list[str]:
@@ -89,7 +72,7 @@ def read_tool(raw: str) -> list[str]:
     tools: list[str] = []
     rest = re.sub(r"\A(?:our own|our|the) (?=[A-Z`])", "", raw)
     while len(tools) < 6:
-        match = _TOOL.match(rest)
+        match = PATTERNS["tool"].match(rest)
         if not match or rest[match.end(1) :].lstrip("`").startswith("'s"):
             break
         first = match[1].rstrip(".,-/")
@@ -99,7 +82,8 @@ def read_tool(raw: str) -> list[str]:
         named = NAMED.search(first) is not None or head in PROJECTS
         words = [word.rstrip(".,-/") for word in match[2].split()] if len(first) == len(match[1]) else []
         after = rest[match.end() if words else match.end(1) :].lstrip("`\"'")
-        common = [word for word in words if not (word[:1].isupper() or word in PROJECTS or VERSION.fullmatch(word))]
+        lower = [word for word in words if not (word[:1].isupper() or word in PROJECTS)]
+        common = [word for word in lower if not PATTERNS["version"].fullmatch(word)]
         # "Git tags" is a name with one common noun, but "CSS preprocessor like X" is none.
         if common and (not named or common != words[-1:] or not _ends_here(after)):
             break
@@ -115,7 +99,7 @@ def read_tool(raw: str) -> list[str]:
 
 def _ends_here(rest: str) -> bool:
     """Return whether the phrase ends where `rest` begins."""
-    return not rest or rest[0] in ".,;:!?)" or _TOOL_ENDS.match(rest) is not None
+    return not rest or rest[0] in ".,;:!?)" or PATTERNS["tool ends"].match(rest) is not None
 
 
 def read_responsibility(raw: str) -> list[str]:

@@ -6,45 +6,20 @@ import re
 from typing import Final
 
 from helix.enrich.facts.slots.people import NO_PLACE
-from helix.enrich.facts.slots.phrases import CLAUSE_END, TRAILING, cut_at
-from helix.enrich.facts.words import NOT_NAMES, VAGUE, WORDS
+from helix.enrich.facts.slots.phrases import TRAILING, cut_at
+from helix.enrich.facts.words import NOT_NAMES, PATTERNS, VAGUE, WORDS
 from helix.text.gazetteer import PROJECTS
 
-_VALUE: Final = re.compile(
-    r"(?i)[`\"']?(?!(?:be|the|a|an|that|it|this|my|our|what|whatever|do|go|have|use|work|run|start|become|get|"
-    r"your)\b)([\w./:%+*$€£=@-]{1,80}?)[`\"']?(?= |[,;!?)]|\.(?:\s|\Z)|\Z)(?P<unit> ?(?:seconds?|secs?|s|ms|"
-    r"milliseconds?|minutes?|mins?|hours?|days?|[kmgt]i?b|percent|%)\b)?"
-)
 _VALUE_ENDS: Final = re.compile(
     r"[`\"']?(?:[.,;:!?)(]|\Z| (?:in|on|for|by|so|and|now|everywhere|again|since|to make|from|at|as)\b)"
 )
-VERSION: Final = re.compile(
-    r"(?i)(?:version |release )?v?(\d{1,5}(?:\.\d{1,5}){0,3}(?:\.x)?(?:-?(?:alpha|beta|rc|dev|post|"
-    r"lts)\.?\d{0,3})?)(?![\w%:/]|\.\d)"
-)
-_UNIT: Final = re.compile(
-    " ?(?:seconds?|secs?|s|ms|minutes?|mins?|hours?|days?|weeks?|[kmgt]i?b|percent|%|workers|retries|times|items|"
-    r"rows|x)\b|%"
-)
-_SUFFIX: Final = (
-    "(?:py|toml|ya?ml|json|jsonl|ini|cfg|conf|env|md|txt|log|sql|db|sqlite|csv|parquet|sh|ts|js|tsx|rs|go|lock|xml|"
-    "html)"
-)
-_PATH: Final = re.compile(
-    r"[`\"']?((?:~|\.{1,2}|[A-Za-z]:)?[\w.@$*{}<>+-]{0,80}(?:[/\\][\w.@$*{}<>+-]{0,80}){1,20}|"
-    rf"[\w-][\w.-]{{0,60}}\.{_SUFFIX}\b|\.env(?:\.\w{{1,20}})?\b)"
-)
 _PORT: Final = re.compile(r"(?:the )?port (\d{2,5})\b", re.IGNORECASE)
-_HOST: Final = re.compile(
-    r"(?:an? |the |our )?[`\"']?([A-Za-z][\w-]{0,40}(?:[.-][\w-]{1,40}){0,5}(?::\d{2,5})?(?: [A-Z][\w.]{1,20}|"
-    r" \d[\w.]{0,10}){0,2})"
-)
 _NO_HOST: Final = NO_PLACE - {"docker", "linux", "windows"}
 
 
 def read_value(raw: str) -> list[str]:
     """Return the value of a setting, with its unit: "30 s", "true", "eu-west-1"."""
-    match = _VALUE.match(raw)
+    match = PATTERNS["value"].match(raw)
     if not match or match[1].lower() in VAGUE or (match[1].isalpha() and not _VALUE_ENDS.match(raw, match.end())):
         return []
     return [(match[1].rstrip(".,:") + (match["unit"] or "")).strip("`\"'")]
@@ -57,13 +32,13 @@ def read_number(raw: str) -> list[str]:
 
 def read_version(raw: str) -> list[str]:
     """Return a version without its "v", and no quantity: "3.12", not "3 minutes"."""
-    match = VERSION.match(raw)
-    return [match[1]] if match and not _UNIT.match(raw, match.end()) else []
+    match = PATTERNS["version"].match(raw)
+    return [match[1]] if match and not PATTERNS["unit"].match(raw, match.end()) else []
 
 
 def read_path(raw: str) -> list[str]:
     """Return a path, or a file name with a known ending."""
-    match = _PATH.match(re.sub(r"\A(?:the )?(?:file|folder|directory|dir|repo root at) ", "", raw))
+    match = PATTERNS["path"].match(re.sub(r"\A(?:the )?(?:file|folder|directory|dir|repo root at) ", "", raw))
     if not match:
         return []
     name = match[1].rstrip(".,")
@@ -76,7 +51,7 @@ def read_host(raw: str) -> list[str]:
     port = _PORT.match(raw)
     if port:
         return [f"port {port[1]}"]
-    match = _HOST.match(raw)
+    match = PATTERNS["host"].match(raw)
     if not match:
         return []
     name = match[1].rstrip(".,-")
@@ -88,7 +63,7 @@ def read_host(raw: str) -> list[str]:
 
 def read_action(raw: str) -> list[str]:
     """Return an infinitive or a clause, up to its end."""
-    phrase = cut_at(CLAUSE_END, raw).strip(TRAILING)
+    phrase = cut_at(PATTERNS["clause end"], raw).strip(TRAILING)
     words = phrase.lower().split()
     vague = set(words) & {"you", "your", "it", "this", "them", "these", "those"}
     if not 1 < len(words) <= 18 or vague or words[0] in VAGUE - {"not", "getting", "having"}:
