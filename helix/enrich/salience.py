@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from helix.enrich.signs import GENERIC, NARRATION, SIGNS, WORDS
+from helix.enrich.signs import GENERIC, NARRATION, SIGNS, WEIGHTS, WORDS
 from helix.enrich.trust import Trust, find_agreements, judge_trust
 from helix.enrich.utterance import MAX_CHARS, SessionItem, Utterance, read_utterance
 
@@ -22,44 +22,6 @@ class Worth(NamedTuple):
     value: float
     parts: tuple[tuple[str, float], ...]
 
-
-WEIGHTS: Final[Mapping[str, float]] = {
-    # Content. With a main sign (0.15 and more) a sentence of ordinary length reaches 0.5 and is worth keeping.
-    "decision": 0.25,  # later questions ask for the choice and its reason
-    "correction": 0.15,  # an earlier statement is wrong; the right one is often in the same item
-    "commitment": 0.2,  # a task with its owner and date
-    "rule": 0.2,  # preferences and conventions hold beyond the session
-    "resolution": 0.2,  # the cause of an error, or its fix
-    "person": 0.15,  # facts about people
-    "fact": 0.05,  # says what a named thing is or does
-    "constraint": 0.05,  # bounds a solution, but "must" and "only" are everywhere
-    "date": 0.2,  # questions ask "when"
-    "number": 0.25,  # figures get lost first
-    "quantity": 0.1,  # a number in words is often a figure of speech
-    "event": 0.15,  # somebody did something
-    "emphasis": 0.05,  # says nothing by itself
-    "first person": 0.05,  # about the speaker, not about the world
-    "error": 0.25,  # the one thing that is searched for in a tool's output
-    "decision type": 0.05,  # the classifier may see more than the signs
-    "semantic type": 0.05,  # likewise
-    # Form, and place in the session.
-    "length": 0.1,  # below every main sign: a long text without one stays below a short text with one
-    "rarity": 0.1,  # names what the rest of the session does not
-    "first": 0.03,  # states the task, which later turns repeat
-    "after error": 0.05,  # the reaction to it
-    "referred to": 0.1,  # a later turn needed it
-    "confirmed": 0.25,  # equal to an explicit decision
-    # Against it.
-    "asks": -0.05,  # the answer matters more
-    "only asks": -0.1,
-    "hedged": -0.1,  # may not hold
-    "cheer": -0.1,  # warmth; other content has signs of its own
-    "narration": -0.2,  # the next step states the result
-    "generic": -0.2,  # textbook knowledge
-    "code type": -0.2,  # its figures and words are no statements
-    "origin": -0.05,  # times `ORIGIN`
-}
-"""Weight of each sign. A few hundredths more or less change little: no weight is finely tuned."""
 
 BASE: Final = 0.25
 ORIGIN: Final[Mapping[str, float]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from helix.enrich.patterns import fill_pattern, read_patterns
@@ -10,6 +11,9 @@ from helix.util.wordlists import read_groups
 
 WORDS: Final = read_groups("helix.enrich", "salience")
 _PIECES, _TABLES = read_patterns("signs", {name.upper(): "|".join(sorted(words)) for name, words in WORDS.items()})
+
+WEIGHTS: Final[Mapping[str, float]] = _TABLES.pop("weights")
+"""Weight of each sign in the salience of an item."""
 
 
 class Sign(NamedTuple):

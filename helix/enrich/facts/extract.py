@@ -7,14 +7,20 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from helix.enrich.facts.guards import attribute_clauses, cut_statement, drop_play, is_denied, is_hedged
 from helix.enrich.facts.plausible import Groups, Voice, is_plausible
 from helix.enrich.facts.relations import Fact
 from helix.enrich.facts.rules import RULES, TRIGGERS, FactRule, compile_pattern, split_tokens
-from helix.enrich.facts.sentences import normalise, split_clauses, split_sentences
-from helix.enrich.facts.slots.people import read_people
-from helix.enrich.facts.slots.phrases import cut_clause, make_key
-from helix.enrich.facts.slots.values import read_nothing
+from helix.enrich.facts.sentences import (
+    attribute_clauses,
+    cut_statement,
+    drop_play,
+    is_denied,
+    is_hedged,
+    normalise,
+    split_clauses,
+    split_sentences,
+)
+from helix.enrich.facts.slots import cut_clause, make_key, read_nothing, read_people
 from helix.enrich.facts.times import read_date, read_plan, read_validity
 from helix.enrich.facts.words import NOT_NAMES, PATTERNS, TITLES, VAGUE, WORDS
 from helix.text.dates import Moment, find_moments

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from helix.enrich.facts.rules import FactRule
-from helix.enrich.facts.slots.things import NAMED
-from helix.enrich.facts.slots.values import read_number
+from helix.enrich.facts.slots import NAMED, read_number
 from helix.enrich.facts.words import AMBIGUOUS_JOBS, PATTERNS
 from helix.text.gazetteer import (
     AMBIGUOUS_PLACES,

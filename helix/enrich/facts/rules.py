@@ -7,16 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from helix.enrich.facts import words
+from helix.enrich.facts import slots, words
 from helix.enrich.facts.relations import RELATIONS
-from helix.enrich.facts.slots import people, things, values
 from helix.enrich.patterns import fill_pattern, read_patterns
 
 _READERS: Final[Mapping[str, Callable[[str], list[str]]]] = {
-    name.removeprefix("read_"): reader
-    for slots in (people, things, values)
-    for name, reader in vars(slots).items()
-    if name.startswith("read_")
+    name.removeprefix("read_"): reader for name, reader in vars(slots).items() if name.startswith("read_")
 }
 _PIECES, _TABLES = read_patterns("fact_rules", {**words.PIECES, "JOBS": " ".join(words.JOBS)})
 _TOKEN: Final = re.compile(r"[a-zß-öø-ÿ]+|[/_#]")

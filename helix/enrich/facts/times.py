@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from helix.enrich.facts.slots.values import read_action
+from helix.enrich.facts.slots import read_action
 from helix.enrich.facts.words import PATTERNS
 from helix.text.dates import Moment, find_moments
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from helix.enrich.facts import MAX_CHARS, MAX_FACTS, RELATIONS, Fact, extract_facts, is_functional
-from helix.enrich.facts.slots.phrases import make_key
+from helix.enrich.facts.slots import make_key
 from tests.support.labelled import add_report, load_cases, load_labelled, rate
 
 CASES = load_cases("facts")
