@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from helix.enrich.patterns import fill_pattern, read_patterns
-from helix.util.wordlists import read_groups
+from helix.util.wordlists import fill_pattern, read_groups, read_patterns
 
 WORDS: Final = read_groups("helix.enrich", "salience")
-_PIECES, _TABLES = read_patterns("signs", {name.upper(): "|".join(sorted(words)) for name, words in WORDS.items()})
+_PIECES, _TABLES = read_patterns(
+    "helix.enrich", "signs", {name.upper(): "|".join(sorted(words)) for name, words in WORDS.items()}
+)
 
 WEIGHTS: Final[Mapping[str, float]] = _TABLES.pop("weights")
 """Weight of each sign in the salience of an item."""

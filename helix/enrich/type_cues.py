@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from helix.enrich.patterns import fill_pattern, read_patterns
+from helix.util.wordlists import fill_pattern, read_patterns
 
 _OPENING: Final = 200  # characters
 _ENDING: Final = 80
@@ -46,6 +46,6 @@ def _make_cue(
     return TypeCue(name, pattern=re.compile(pattern, re.MULTILINE), **fields)
 
 
-_PIECES, _TABLES = read_patterns("type_cues")
+_PIECES, _TABLES = read_patterns("helix.enrich", "type_cues")
 VERBS: Final = _PIECES["VERBS"]
 CUES: Final = tuple(_make_cue(name, **cue) for name, cues in _TABLES.items() for cue in cues)

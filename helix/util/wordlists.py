@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
+
+_PIECE: Final = re.compile(r"\{([A-Z_]+)\}")
 
 
 def _read_file(package: str, name: str) -> str:
@@ -18,6 +22,21 @@ def read_toml(package: str, name: str) -> dict[str, Any]:
     import tomllib
 
     return tomllib.loads(_read_file(package, f"{name}.toml"))
+
+
+def fill_pattern(template: str, pieces: Mapping[str, str]) -> str:
+    """Return a pattern on one line, with a piece for each `{NAME}`."""
+    return _PIECE.sub(lambda match: pieces[match[1]], template.replace("\n", ""))
+
+
+def read_patterns(
+    package: str, name: str, given: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the filled [pieces] of `data/<name>.toml`, with the `given` ones, and its other tables."""
+    pieces, tables = dict(given or {}), dict(read_toml(package, name))
+    for key, template in tables.pop("pieces").items():
+        pieces[key] = fill_pattern(template, pieces)
+    return pieces, tables
 
 
 def read_lines(package: str, name: str) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from helix.enrich.facts import slots, words
 from helix.enrich.facts.relations import RELATIONS
-from helix.enrich.patterns import fill_pattern, read_patterns
+from helix.util.wordlists import fill_pattern, read_patterns
 
 _READERS: Final[Mapping[str, Callable[[str], list[str]]]] = {
     name.removeprefix("read_"): reader for name, reader in vars(slots).items() if name.startswith("read_")
 }
-_PIECES, _TABLES = read_patterns("fact_rules", {**words.PIECES, "JOBS": " ".join(words.JOBS)})
+_PIECES, _TABLES = read_patterns("helix.enrich", "fact_rules", {**words.PIECES, "JOBS": " ".join(words.JOBS)})
 _TOKEN: Final = re.compile(r"[a-zß-öø-ÿ]+|[/_#]")
 
 

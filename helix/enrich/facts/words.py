@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from helix.enrich.patterns import fill_pattern, read_patterns
-from helix.util.wordlists import read_groups, read_toml
+from helix.util.wordlists import fill_pattern, read_groups, read_patterns, read_toml
 
 WORDS: Final = read_groups("helix.enrich", "facts")
 """Word sets by heading; the file describes each."""
@@ -22,6 +21,6 @@ VAGUE: Final = WORDS["vague"]
 KIN: Final = {kin: fill_pattern(nouns, {}) for kin, nouns in read_toml("helix.enrich", "fact_patterns")["kin"].items()}
 """Relation → nouns of its object: "my wife Eva" is a spouse."""
 
-PIECES, _TABLES = read_patterns("fact_patterns", {"ANY_KIN": "|".join(KIN.values())})
+PIECES, _TABLES = read_patterns("helix.enrich", "fact_patterns", {"ANY_KIN": "|".join(KIN.values())})
 PATTERNS: Final = {name: re.compile(fill_pattern(text, PIECES)) for name, text in _TABLES["patterns"].items()}
 """Patterns by name; the file describes each."""
