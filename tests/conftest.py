@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +19,7 @@ from tests.support.draws import register_profiles
 from tests.support.forks import forking
 from tests.support.labelled import REPORT
 from tests.support.marks import set_marks
+from tests.support.processes import can_connect, pick_port, wait_until
 
 # No model hub, and no settings of the developer's.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -213,23 +212,13 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if binary is None:
         pytest.skip("redis-server is not installed: run `make redis`")
     folder = tmp_path_factory.mktemp("redis")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = pick_port()
     server = subprocess.Popen(
         [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendonly", "yes", "--save", ""],
         stdout=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 0.2).close()
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
+        wait_until(10, lambda: can_connect(port))
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.terminate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from pipelines.maintain.compact import compact
 from query.schema.requests import RecallRequest
 from query.service import QueryService
 from tests.compat.make import NOW, QUESTIONS, STORES, make, stub_encoder, take_in
+from tests.support.processes import wait_until
 
 FORMATS = sorted(folder.name for folder in STORES.iterdir())
 BROKEN = sorted((path.parts[-3], path.parts[-2]) for path in STORES.glob("*/*/overlay.json"))
@@ -379,13 +379,6 @@ def serve() -> Iterator[Serve]:
         service.stop()
 
 
-def wait_for(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_the_query_process_serves_on_says_what_is_wrong_and_recovers(broken: Broken, serve: Serve) -> None:
     broken.point(broken.good)
     service = serve(broken.root)
@@ -394,7 +387,7 @@ def test_the_query_process_serves_on_says_what_is_wrong_and_recovers(broken: Bro
     request = RecallRequest(query=QUESTIONS[1], now=NOW)
     good = manifests.load(broken.root, broken.good).generation
     broken.apply()
-    wait_for(lambda: service.trouble is not None)
+    wait_until(20, lambda: service.trouble is not None)
     assert broken.damaged in str(service.trouble)
     assert service.is_ready
     answer = service.recall(request)
@@ -407,7 +400,7 @@ def test_the_query_process_serves_on_says_what_is_wrong_and_recovers(broken: Bro
         state = service.status()
         assert (state["serving"], state["trouble"]) == (good, service.trouble)
     broken.repair()
-    wait_for(lambda: service.trouble is None)
+    wait_until(20, lambda: service.trouble is None)
     newest = manifests.load(broken.root, broken.newest).generation
     assert service.recall(request)["snapshot"] == newest
     assert service.status()["trouble"] is None
@@ -421,7 +414,7 @@ def test_a_query_process_that_begins_with_a_broken_store_serves_once_it_is_whole
     with pytest.raises(StoreError, match=re.escape(broken.damaged)):
         service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))
     broken.repair()
-    wait_for(lambda: service.is_ready)
+    wait_until(20, lambda: service.is_ready)
     assert service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))["items"]
 
 

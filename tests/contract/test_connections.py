@@ -22,7 +22,8 @@ import pytest
 from query.middleware import group_address
 from query.service import QueryService
 from tests.compat.history import DIM
-from tests.support.serving import ServerProcess, serving, wait_until
+from tests.support.processes import wait_until
+from tests.support.serving import ServerProcess, serving
 from tests.support.tiny import SETTINGS, make_store
 
 pytestmark = pytest.mark.usefixtures("processes")  # for its mark
@@ -134,7 +135,7 @@ def test_an_endless_connection_is_closed(root: Path) -> None:
             assert answers.startswith(b"HTTP/1.1 200 OK")
             assert answers.count(b"HTTP/1.1 408") == 1
             assert read_to_end(drained).startswith(b"HTTP/1.1 403")
-            wait_until(lambda: is_closed(deaf))
+            wait_until(60, lambda: is_closed(deaf))
         finally:
             stop.set()
         assert time.monotonic() - began > SECONDS / 2  # they had some time

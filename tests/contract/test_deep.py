@@ -29,7 +29,7 @@ from helix.types import Bundle, RecallOptions
 from pipelines.embedded.ingest import ingest
 from query.schema.answers import render_bundle
 from tests.support.chat_server import FAULTS, STATUSES, Chat, chatting
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import pick_port, wait_until
 
 NOW = "2026-06-01T00:00:00Z"
 QUESTION = "Who brought the new laptop? wanted: passport"
@@ -331,7 +331,7 @@ def test_an_abandoned_request_is_closed(own_store: Path, chat: Chat) -> None:
 
 
 def test_a_missing_server_is_reported(own_store: Path, chat: Chat) -> None:
-    memory = open_memory(own_store, settings(chat, deep_url=f"http://127.0.0.1:{free_port()}/v1"))
+    memory = open_memory(own_store, settings(chat, deep_url=f"http://127.0.0.1:{pick_port()}/v1"))
     found = memory.recall(QUESTION, now=NOW, tier="deep")
     assert without_clock(found) == without_clock(memory.recall(QUESTION, now=NOW))
     assert "cannot be reached" in found.degraded[0]

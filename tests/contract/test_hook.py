@@ -28,7 +28,8 @@ from helix.settings import load
 from helix.sources.common.injected import strip_memory
 from query.hooks.context import LIMIT
 from tests.support.paths import ROOT
-from tests.support.serving import HELIX, ServerProcess, wait_until
+from tests.support.processes import wait_until
+from tests.support.serving import HELIX, ServerProcess
 
 PROMPT = "why did we pick sqlite for the idempotency keys?"
 FOUND = "We decided on SQLite WAL instead of Postgres"
@@ -301,14 +302,14 @@ def test_a_killed_query_process_is_not_asked(hook: Hook, server: ServerProcess, 
 def test_a_second_query_process_takes_over(server: ServerProcess, own_store: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("wb") as output, ServerProcess(own_store, stderr=output) as second:
-        wait_until(lambda: "listening on" in log.read_text())
+        wait_until(60, lambda: "listening on" in log.read_text())
         port = re.search(r"listening on http://127\.0\.0\.1:(\d+)", log.read_text())
         assert port
         second.url = f"http://127.0.0.1:{port[1]}"
         second.wait_for_status()
         assert read_fields(own_store)["pid"] == server.process.pid
         server.stop()
-        wait_until(lambda: read_fields(own_store).get("pid") == second.process.pid)
+        wait_until(60, lambda: read_fields(own_store).get("pid") == second.process.pid)
 
 
 class FakeServer:
@@ -481,7 +482,7 @@ def test_an_interrupted_hook_ends_well(store: Path, home: Path, how: signal.Sign
     process.stdin.write(json.dumps(CLAUDE).encode())
     process.stdin.close()
     process.stdin = None
-    wait_until(lambda: fake.connections)
+    wait_until(60, lambda: fake.connections)
     process.send_signal(how)
     assert process.communicate(timeout=20) == (b"", b"")
     assert process.returncode == 0
@@ -568,7 +569,7 @@ def read_items(store: Path, column: str = "text") -> list[str]:
 
 def wait_for_items(store: Path, count: int) -> None:
     """Wait longer than elsewhere: a busy machine gives background ingest little time."""
-    wait_until(lambda: len(read_items(store)) == count, seconds=200)
+    wait_until(200, lambda: len(read_items(store)) == count)
 
 
 Submit = Callable[..., None]
@@ -664,7 +665,7 @@ def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, cache: Path, l
             submit()
             assert count_ingests(new) == 0
     wait_for_items(new, 8)
-    wait_until(lambda: count_ingests(new) == 0, seconds=200)
+    wait_until(200, lambda: count_ingests(new) == 0)
     assert count_runs() - before == 1
 
 
@@ -693,7 +694,7 @@ def test_modules_in_the_agents_folder_are_not_imported(
 def test_a_broker_gets_transcripts_enqueued(submit: Submit, cache: Path, log: Path, new: Path) -> None:
     log.write_text(turn(1, "Walnut bread."))
     submit(HELIX_REDIS_URL="redis://127.0.0.1:1/0")
-    wait_until(lambda: any((new / "inbox").glob("[0-9a-f]*")))  # a worker will find it
+    wait_until(60, lambda: any((new / "inbox").glob("[0-9a-f]*")))  # a worker will find it
     assert "handed to enqueue" in read_log(new / "logs") + read_log(cache)
 
 

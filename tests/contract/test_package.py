@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 import helix
 from tests.contract.test_imports import HEAVY
 from tests.support.paths import ROOT
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import pick_port, wait_until
 from tests.support.serving import get_status
 
 pytestmark = pytest.mark.usefixtures("processes")  # for its mark
@@ -245,7 +245,7 @@ def test_the_core_reads_answers_and_ingests_with_the_encoder_of_a_store(
 
 
 def recall_over_rest(core: Path, environ: dict[str, str], question: str, **options: Any) -> list[str]:
-    port = free_port()
+    port = pick_port()
     server = subprocess.Popen([core / "helix", "serve", "--port", str(port)], env=environ, stderr=subprocess.DEVNULL)
     try:
         wait_until(60, lambda: server.poll() is not None or get_status(f"http://127.0.0.1:{port}/readyz") == 200)

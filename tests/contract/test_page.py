@@ -22,7 +22,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request,
 from helix.settings import load
 from query import auth
 from query.rest import PAGE
-from tests.support.serving import ServerProcess, pick_port
+from tests.support.processes import pick_port
+from tests.support.serving import ServerProcess
 
 QUESTION = "What did I tell Priya about vacation?"
 NOW = "2026-06-01T00:00:00Z"

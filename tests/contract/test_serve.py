@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from query.discovery_read import read_address
-from tests.support.serving import HELIX, ServerProcess, get_status, wait_until
+from tests.support.processes import wait_until
+from tests.support.serving import HELIX, ServerProcess, get_status
 
 
 def list_workers(process: subprocess.Popen[bytes]) -> list[int]:
@@ -42,13 +43,13 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
         server = ServerProcess(own_store, "--workers", "2", stderr=log)
     try:
         url = server.wait_for_address().url
-        wait_until(lambda: len(list_workers(server.process)) == 2)
+        wait_until(60, lambda: len(list_workers(server.process)) == 2)
         asking += [threading.Thread(target=ask) for _ in range(3)]
         for thread in asking:
             thread.start()
         (tmp_path / "note.md").write_text("# Pantry\n\nThe saffron is behind the cardamom.")
         assert run_helix("ingest", tmp_path / "note.md", "--store", own_store).returncode == 0
-        wait_until(lambda: {get_generation() for _ in range(12)} == {2})
+        wait_until(60, lambda: {get_generation() for _ in range(12)} == {2})
         stop.set()
         for thread in asking:
             thread.join()
@@ -63,8 +64,8 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
         assert f'helix_recalls_total{{outcome="answered"}} {before + 8}.0' in httpx.get(f"{url}/metrics").text
         first, second = list_workers(server.process)
         os.kill(first, signal.SIGKILL)
-        wait_until(lambda: len(now := list_workers(server.process)) == 2 and first not in now and second in now)
-        wait_until(lambda: all(get_status(f"{url}/readyz") == 200 for _ in range(5)))
+        wait_until(60, lambda: len(now := list_workers(server.process)) == 2 and first not in now and second in now)
+        wait_until(60, lambda: all(get_status(f"{url}/readyz") == 200 for _ in range(5)))
     finally:
         stop.set()
         assert server.stop() == 0, (tmp_path / "log").read_text()

@@ -20,7 +20,8 @@ from helix.settings import Settings
 from query.rest import create_app
 from query.schema.answers import render_bundle
 from query.service import QueryService
-from tests.support.serving import ServerProcess, get_status, pick_port, wait_until
+from tests.support.processes import pick_port, wait_until
+from tests.support.serving import ServerProcess, get_status
 
 NOW = "2026-06-01T00:00:00Z"
 SAMPLE_ITEM = "f1a3fa0659075602"
@@ -233,7 +234,7 @@ def test_a_new_generation_is_taken_without_a_restart_or_a_failed_request(own_sto
         asking.start()
         try:
             add_note()
-            wait_until(lambda: httpx.get(f"{url}/readyz").json()["snapshot"] == 2)
+            wait_until(60, lambda: httpx.get(f"{url}/readyz").json()["snapshot"] == 2)
         finally:
             stop.set()
             asking.join()
@@ -243,9 +244,9 @@ def test_a_new_generation_is_taken_without_a_restart_or_a_failed_request(own_sto
         assert failures == []
         # A generation it cannot read leaves the last good one serving, and says so.
         (own_store / "CURRENT").write_text("00000003-0123456789abcdef.json\n")
-        wait_until(lambda: httpx.get(f"{url}/v1/status").status_code == 503)
+        wait_until(60, lambda: httpx.get(f"{url}/v1/status").status_code == 503)
         assert "does not exist" in httpx.get(f"{url}/v1/status").json()["detail"]
-        wait_until(lambda: count_failures() >= 2)
+        wait_until(60, lambda: count_failures() >= 2)
         assert httpx.get(f"{url}/readyz").status_code == 200
         assert httpx.get(f"{url}/v1/recall", params={"query": "saffron"}).json()["snapshot"] == 2
 

@@ -37,6 +37,8 @@ from helix.snapshot.verify import verify_store
 from helix.util.failpoints import failpoint
 from pipelines.ingest.rows import build_rows
 from tests.contract.test_imports import list_imports
+from tests.support.processes import pick_port, wait_until
+from tests.support.serving import get_status
 from tests.support.tiny import make_store, record
 
 FIRST = ["the walnut loaf is in the oven", "take it out at noon", "and slice it"]
@@ -77,10 +79,7 @@ class Place:
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """A real S3 server: host:port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    host, port = address.split(":")
+    host, port = "127.0.0.1", str(pick_port())
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("moto_server")), "-H", host, "-p", port],
         stdout=subprocess.DEVNULL,
@@ -88,16 +87,9 @@ def server() -> Iterator[str]:
         env={**os.environ, **AWS},
     )
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                httpx.get(f"http://{address}/moto-api/", timeout=5).raise_for_status()
-                break
-            except httpx.HTTPError:
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-        yield address
+        wait_until(60, lambda: process.poll() is not None or get_status(f"http://{host}:{port}/moto-api/") == 200)
+        assert process.poll() is None
+        yield f"{host}:{port}"
     finally:
         process.terminate()
         process.wait(10)

@@ -27,8 +27,9 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify_store
 from tests.crash.test_kill import write_log
 from tests.support.forks import forking
+from tests.support.processes import pick_port
 from tests.support.publishing import publish_log
-from tests.support.serving import ServerProcess, pick_port
+from tests.support.serving import ServerProcess
 from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
 

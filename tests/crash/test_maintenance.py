@@ -118,17 +118,13 @@ def roll_back(root: Path, settings: Settings, to: int) -> None:
     rollback(root, settings, to)
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    wait_until(30, condition)
-
-
 def pause(began: Path, go: Path, amid: str) -> Callable[[str], None]:
     """Return a failpoint that touches `began` and waits for `go`, once, at the step `amid`."""
 
     def wait(here: str) -> None:
         if here == amid and not began.exists():
             began.touch()
-            wait_for(go.exists)
+            wait_until(30, go.exists)
 
     return wait
 
@@ -157,7 +153,7 @@ def paused(work: Work, root: Path, settings: Settings, amid: str) -> Iterator[No
     """Run `work` in a process that pauses at `amid` during the block, and ends after it."""
     began, go = root.with_name("began"), root.with_name("go")
     process = start(work, root, settings, began, go, amid)
-    wait_for(began.exists)
+    wait_until(30, began.exists)
     yield
     go.touch()
     end(process)
@@ -320,7 +316,7 @@ def test_of_two_compactions_of_the_same_segments_one_plans_again(
 ) -> None:
     began, go = [tmp_path / "0", tmp_path / "1"], tmp_path / "go"
     both = [start(compact_slowly, store, settings, path, go, "compact.merged") for path in began]
-    wait_for(lambda: all(path.exists() for path in began))
+    wait_until(30, lambda: all(path.exists() for path in began))
     go.touch()
     for process in both:
         end(process)
@@ -528,7 +524,7 @@ def test_a_deletion_during_a_merge_leaves_no_trace(amid: str, store: Path, setti
         if amid == "plan":
             end(deleting)
         else:
-            wait_for(lambda: "attic" not in {session for session, _, _ in contents(store)})
+            wait_until(30, lambda: "attic" not in {session for session, _, _ in contents(store)})
             time.sleep(0.3)
             assert deleting.is_alive()
     end(deleting)
@@ -641,7 +637,7 @@ def test_items_forgotten_during_a_reindex_do_not_come_back(
     with paused(reindex_slowly, store, smaller, amid):
         deleting = start(forget_session, store, settings, "attic")
         if amid == "commit.documents":  # the reindex holds the lock of its lineage
-            wait_for(lambda: "attic" not in {session for session, _, _ in contents(store)})
+            wait_until(30, lambda: "attic" not in {session for session, _, _ in contents(store)})
         else:
             end(deleting)
             assert contents(store) == WITHOUT
@@ -738,12 +734,12 @@ def test_the_processes_of_a_reindex_die_with_it(store: Path, encoder: Encoder, c
         env={**os.environ, **TWO, "HELIX_ITEM_WORDS": str(WORDS), "HELIX_CACHE": str(cache)},
         stderr=subprocess.DEVNULL,
     )
-    wait_for(lambda: list((store / "parts").glob("[0-9a-f]*")))
+    wait_until(30, lambda: list((store / "parts").glob("[0-9a-f]*")))
     helpers = children(process.pid)
     assert helpers
     process.kill()
     process.wait(10)
-    wait_for(lambda: not any(alive(pid) for pid in helpers))
+    wait_until(30, lambda: not any(alive(pid) for pid in helpers))
     assert contents(store) == NOW
 
 

@@ -27,7 +27,8 @@ from pipelines.maintain.touch import touch
 from query import service as module
 from query.service import OUTDATED, QueryService
 from tests.compat.history import DIM, current, delete, grow, publish
-from tests.support.serving import serving, wait_until
+from tests.support.processes import wait_until
+from tests.support.serving import serving
 from tests.support.tiny import SETTINGS, make_store
 
 QUICK = replace(SETTINGS, reload_interval=0.01)
@@ -112,19 +113,19 @@ def test_any_error_of_a_look_is_reported_counted_and_tried_again(root: Path) -> 
         each = [(step, KINDS[i % len(KINDS)]) for i, step in enumerate(STEPS)]
         for (owner, name), error in [*each, *(((snapshot.Snapshot, "warm"), error) for error in KINDS)]:
             case = f"{name} {type(error).__name__} {len(failed)}"
-            wait_until(is_newest, partial(str, case))
+            wait_until(60, is_newest, partial(str, case))
             before, counted = service.memory.snapshot.generation, len(failed)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(owner, name, fail_in_watcher(error, getattr(owner, name)))
                 grow(root, [case], session=case)
                 again = partial(str, f"{case}: not noticed, or not tried again")
-                wait_until(lambda counted=counted: len(failed) > counted + 1, again)
+                wait_until(60, lambda counted=counted: len(failed) > counted + 1, again)
                 trouble = service.trouble or ""
                 if service.memory.snapshot.generation != before or case in list_texts(service):
                     wrong.append(f"{case}: the broken generation answers")
                 if (error.what if isinstance(error, HelixError) else type(error).__name__) not in trouble:
                     wrong.append(f"{case}: {trouble!r} does not name it")
-            wait_until(is_newest, partial(str, f"{case}: not taken, or still in trouble"))
+            wait_until(60, is_newest, partial(str, f"{case}: not taken, or still in trouble"))
             assert service.memory.snapshot.generation == before + 1
             if case not in list_texts(service):
                 wrong.append(f"{case}: what was published is not there")
@@ -138,7 +139,7 @@ def test_a_failed_release_of_an_old_generation_stops_nothing(root: Path, monkeyp
     with serve_quickly(root) as service:
         for number in (2, 3, 4):
             grow(root, [f"remark of generation {number}"], session=str(number))
-            wait_until(lambda number=number: service.memory.snapshot.generation == number)
+            wait_until(60, lambda number=number: service.memory.snapshot.generation == number)
         assert service.trouble is None
 
 
@@ -153,12 +154,12 @@ def test_a_bad_byte_in_a_name_stops_nothing(root: Path, tmp_path: Path) -> None:
         failed: list[int] = []
         service.on_failure = lambda: failed.append(1)
         publish(root, segments=(*current(root).segments, segment))
-        wait_until(lambda: len(failed) > 2)
+        wait_until(60, lambda: len(failed) > 2)
         assert service.trouble
         assert list_texts(service) == set(TEXTS)
         delete(root, 0, [3])  # as `forget` does, after the broken one
         columns.write_bytes(whole)
-        wait_until(lambda: list_texts(service) == {*TEXTS, "parsley"} - {TEXTS[3]})
+        wait_until(60, lambda: list_texts(service) == {*TEXTS, "parsley"} - {TEXTS[3]})
         assert service.trouble is None
 
 
@@ -179,7 +180,7 @@ def test_a_dead_watching_thread_is_replaced_and_requests_look_meanwhile(
         grow(root, ["the parsley is in the blue bowl"], "next")
         snapshot = service._memory
         assert snapshot is not None
-        wait_until(lambda: snapshot.snapshot.generation == 3)  # without any request
+        wait_until(60, lambda: snapshot.snapshot.generation == 3)  # without any request
 
 
 def test_a_hung_look_delays_no_request_and_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,12 +199,12 @@ def test_a_hung_look_delays_no_request_and_is_reported(root: Path, monkeypatch: 
             patch.setattr(Memory, "refresh", hang)
             grow(root, ["the parsley is in the blue bowl"], "p")
             assert hung.wait(30)
-            wait_until(lambda: service.trouble)
+            wait_until(60, lambda: service.trouble)
             assert "has not ended" in (service.trouble or "")
             assert list_texts(service) == set(TEXTS)  # before the look ends
             assert service.reload_age > 0.1
         go_on.set()
-        wait_until(lambda: service.trouble is None and service.memory.snapshot.generation == 2)
+        wait_until(60, lambda: service.trouble is None and service.memory.snapshot.generation == 2)
 
 
 def test_readiness_and_metrics_report_the_trouble(root: Path) -> None:
@@ -213,13 +214,13 @@ def test_readiness_and_metrics_report_the_trouble(root: Path) -> None:
         assert read_metric(client, "helix_reload_age_seconds") < 30
         name = (root / "CURRENT").read_text()
         (root / "CURRENT").write_text("00000009-0123456789abcdef.json\n")
-        wait_until(lambda: read_metric(client, "helix_reload_failures_total") > 1)
+        wait_until(60, lambda: read_metric(client, "helix_reload_failures_total") > 1)
         assert read_metric(client, "helix_trouble") == 1
         found = client.get("/readyz")
         assert (found.status_code, found.json()) == (200, {"status": "ready", "snapshot": 1, "trouble": OUTDATED})
         assert client.get("/v1/recall?query=walnut").status_code == 200
         (root / "CURRENT").write_text(name)
-        wait_until(lambda: read_metric(client, "helix_trouble") == 0)
+        wait_until(60, lambda: read_metric(client, "helix_trouble") == 0)
         assert "trouble" not in client.get("/readyz").json()
 
 

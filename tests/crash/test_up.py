@@ -27,7 +27,7 @@ from tests.crash.test_kill import items, write_log
 from tests.support.chat_server import chatting
 from tests.support.fleet import FAST, Redis
 from tests.support.paths import ROOT
-from tests.support.processes import HELIX, free_port, list_processes, wait_until
+from tests.support.processes import HELIX, list_processes, pick_port, wait_until
 from workers.cli.up import SERVICES
 from workers.supervisor import SupervisedProcess, supervise
 
@@ -37,7 +37,7 @@ COMPOSE = ROOT / "docker-compose.yml"
 @contextmanager
 def start_up(root: Path, log: Path, *options: str, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """`helix up`, and the mark in the environment of all its processes."""
-    mark = free_port()
+    mark = pick_port()
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*HELIX, "up", "--store", str(root), *options],
@@ -77,7 +77,7 @@ def redis_is_installed() -> None:
 
 
 def test_up_runs_everything_and_leaves_no_process(tmp_path: Path, cache: Path, redis_is_installed: None) -> None:
-    root, log, port, metrics = tmp_path / "store", tmp_path / "log", free_port(), free_port()
+    root, log, port, metrics = tmp_path / "store", tmp_path / "log", pick_port(), pick_port()
     options = ("--port", str(port), "--metrics-port", str(metrics))
     with (
         chatting() as chat,
@@ -133,7 +133,7 @@ def test_up_runs_everything_and_leaves_no_process(tmp_path: Path, cache: Path, r
 @pytest.mark.soak
 def test_a_killed_up_leaves_no_orphan(tmp_path: Path, cache: Path, redis_is_installed: None) -> None:
     root, log = tmp_path / "store", tmp_path / "log"
-    with start_up(root, log, "--port", str(free_port())) as (process, mark):
+    with start_up(root, log, "--port", str(pick_port())) as (process, mark):
         wait_until(90, lambda: is_ready(log), log)
         os.kill(process.pid, signal.SIGKILL)
         wait_until(30, lambda: list_processes(mark) == [], lambda: str(list_processes(mark)))
@@ -221,7 +221,7 @@ def test_the_commands_of_the_compose_file_start(tmp_path: Path, cache: Path) -> 
     running: dict[str, subprocess.Popen[bytes]] = {}
     place = {"HELIX_STORE": str(tmp_path / "store"), "HELIX_REDIS_URL": redis.url}
     logs = {name: tmp_path / f"{name}.log" for name in SERVICES}
-    port = free_port()
+    port = pick_port()
 
     def run_check(name: str, alive: Path) -> subprocess.CompletedProcess[bytes]:
         code = services[name]["healthcheck"]["test"][-1].replace("8765", str(port)).replace("/tmp/alive", str(alive))
@@ -230,7 +230,7 @@ def test_the_commands_of_the_compose_file_start(tmp_path: Path, cache: Path) -> 
     try:
         for name, log in logs.items():
             words = shlex.split(services[name]["command"])[1:]
-            words = [{"0.0.0.0": "127.0.0.1", "8765": str(port), "9808": str(free_port())}.get(w, w) for w in words]
+            words = [{"0.0.0.0": "127.0.0.1", "8765": str(port), "9808": str(pick_port())}.get(w, w) for w in words]
             own = {key: value for key, value in services[name]["environment"].items() if not value.startswith("$")}
             own = {key: value for key, value in own.items() if key not in ("HELIX_CACHE", "HF_HOME")}
             own |= {**place, "HELIX_ALIVE": str(tmp_path / f"{name}.alive")}

@@ -18,7 +18,7 @@ from helix.snapshot.status import read_status
 from helix.snapshot.verify import verify_store
 from tests.crash.test_kill import items, write_log
 from tests.support.fleet import count_done, expected_texts, list_turns, worker, write_documents
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import pick_port, wait_until
 
 
 def check_store(root: Path, documents: int, turns: int = 3) -> None:
@@ -111,7 +111,7 @@ def test_items_are_recallable_first_and_expanded_later(
 
 
 def test_a_reindex_without_its_broker_says_so(tmp_path: Path, run_helix) -> None:
-    root, url = tmp_path / "store", f"redis://127.0.0.1:{free_port()}/0"
+    root, url = tmp_path / "store", f"redis://127.0.0.1:{pick_port()}/0"
     assert run_helix("ingest", write_documents(tmp_path / "in", 1), "--store", root).returncode == 0
     done = run_helix("reindex", "--store", root, HELIX_REDIS_URL=url, HELIX_ITEM_WORDS="100")
     assert done.returncode == 4

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes import free_port
+from tests.support.processes import pick_port
 
 HELIX = Path(sys.executable).with_name("helix")
 CALLS = [
@@ -75,7 +75,7 @@ def test_calls_run_at_once_and_one_may_be_killed(run_helix, own_store: Path, tmp
 
 
 def test_a_call_that_takes_too_long_is_killed(forks, tmp_path: Path) -> None:
-    port = free_port()
+    port = pick_port()
     with pytest.raises(subprocess.TimeoutExpired):
         forks(["serve", "--wait", "--store", str(tmp_path / "none"), "--port", str(port)], os.environ, timeout=3)
     time.sleep(0.5)

@@ -31,7 +31,7 @@ from helix.snapshot.ledger import inbox
 from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from tests.crash.test_kill import items, write_log
-from tests.support.processes import HELIX, free_port, wait_until
+from tests.support.processes import HELIX, pick_port, wait_until
 
 FAST = {"HELIX_RECONCILE_INTERVAL": "1", "HELIX_RETRY_WAIT": "0.3", "HELIX_TIDY_INTERVAL": "2", "HELIX_THREADS": "1"}
 Forks = Callable[[Sequence[str], Mapping[str, str], float], subprocess.CompletedProcess[str]]
@@ -92,7 +92,7 @@ class Redis:
     """A real server, durable (AOF, every write), on a port that stays."""
 
     folder: Path
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=pick_port)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -275,7 +275,7 @@ class Fleet:
 
     def serve(self) -> None:
         """Start the query process, and ask it all the time from now on."""
-        self.port = free_port()
+        self.port = pick_port()
         self.start("query", "serve", "--port", str(self.port))
         wait_until(30, lambda: self._read_status() == "200", self.read_log)
         self.statuses = Counter()  # a pending answer still counts in the old one

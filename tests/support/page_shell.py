@@ -28,7 +28,8 @@ import pytest
 from helix.cli.parser import Parser
 from tests.conftest import SAMPLE
 from tests.support.pages import ROOT, blocks
-from tests.support.serving import get_status, pick_port, wait_until
+from tests.support.processes import pick_port, wait_until
+from tests.support.serving import get_status
 
 LOGS = ROOT / "tests" / "support" / "data" / "logs"
 ADDRESS, REMOTE = "127.0.0.1:8765", "https://memory.example.com"
@@ -193,11 +194,11 @@ class World:
         try:
             if serves:
                 url = f"http://127.0.0.1:{port}/{'healthz' if '--wait' in words else 'readyz'}"
-                wait_until(lambda: process.poll() is not None or get_status(url) == 200)
+                wait_until(60, lambda: process.poll() is not None or get_status(url) == 200)
                 assert process.poll() is None, process.communicate()[0]
             elif pulls:
                 current = folder / words[words.index("--store") + 1] / "CURRENT"
-                wait_until(lambda: process.poll() is not None or current.exists())
+                wait_until(60, lambda: process.poll() is not None or current.exists())
                 assert process.poll() is None, process.communicate()[0]
             else:
                 assert process.stdout is not None

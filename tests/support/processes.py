@@ -23,18 +23,25 @@ def list_processes(mark: str) -> list[int]:
     return found
 
 
-def free_port() -> int:
+def pick_port() -> int:
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def wait_until(seconds: float, condition: Callable[[], bool], log: Path | Callable[[], str] = str) -> float:
+def can_connect(port: int) -> bool:
+    """Return whether something listens on a port of this machine."""
+    with socket.socket() as probe:
+        return not probe.connect_ex(("127.0.0.1", port))
+
+
+def wait_until(seconds: float, condition: Callable[[], object], log: Path | Callable[[], str] = str) -> float:
     """Wait until a condition holds; return the seconds it took. A failure shows the end of the log."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > seconds:
             text = log.read_text(errors="replace") if isinstance(log, Path) else log()
             raise AssertionError(f"not within {seconds} s\n{text[-8_000:]}")
-        time.sleep(0.1)  # each look takes a part of a core
+        time.sleep(0.05)
     return time.monotonic() - began

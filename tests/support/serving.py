@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,23 +19,9 @@ from helix.settings import Settings
 from query import serve
 from query.discovery_read import read_address
 from query.middleware import Policy
+from tests.support.processes import wait_until
 
 HELIX = str(Path(sys.executable).with_name("helix"))
-
-
-def wait_until(condition: Callable[[], object], describe: Callable[[], object] = str, seconds: float = 60.0) -> None:
-    """Wait until a condition holds; a failure shows a description."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, describe()
-        time.sleep(0.02)
-
-
-def pick_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def get_status(url: str) -> int:
@@ -57,7 +41,7 @@ def serving(root: Path, settings: Settings, policy: Policy | None = None) -> Ite
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started or not thread.is_alive())
+        wait_until(60, lambda: server.started or not thread.is_alive())
         assert server.started
         host, port = server.servers[0].sockets[0].getsockname()
         with httpx.Client(base_url=f"http://{host}:{port}", timeout=30) as client:
@@ -76,9 +60,9 @@ class ServerProcess:
         self.process = subprocess.Popen(command, **{"stderr": subprocess.DEVNULL, **popen})
         self.url = f"http://127.0.0.1:{port}"
 
-    def wait_for_address(self, describe: Callable[[], object] = str) -> ServerProcess:
+    def wait_for_address(self, describe: Callable[[], str] = str) -> ServerProcess:
         """Wait until the store names this process, and set its URL."""
-        wait_until(lambda: read_address(str(self.root)), describe)
+        wait_until(60, lambda: read_address(str(self.root)), describe)
         address = read_address(str(self.root))
         assert address
         self.url = f"http://{address[0]}:{address[1]}"
@@ -86,7 +70,7 @@ class ServerProcess:
 
     def wait_for_status(self, status: int = 200, path: str = "/readyz") -> ServerProcess:
         """Wait until a path answers with a status."""
-        wait_until(lambda: get_status(f"{self.url}{path}") == status)
+        wait_until(60, lambda: get_status(f"{self.url}{path}") == status)
         return self
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from query.discovery_read import FILE, read_address
 from query.discovery_write import AddressFile, Announcer
-from tests.support.serving import wait_until
+from tests.support.processes import wait_until
 
 
 def test_a_claimed_address_is_found_until_its_release(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_new_store_gets_the_address(tmp_path: Path) -> None:
     assert read_address(str(root)) is None
     for i in range(2):
         root.mkdir()
-        wait_until(lambda: read_address(str(root)) == ("127.0.0.1", 8765, ""))
+        wait_until(60, lambda: read_address(str(root)) == ("127.0.0.1", 8765, ""))
         root.rename(tmp_path / f"moved-{i}")
     announcer.stop()
 
