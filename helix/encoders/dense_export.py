@@ -34,12 +34,9 @@ def cache_encoder(weights: Weights, cache: Path, precision: str = "int8") -> Pat
         EncoderError: the export failed, or the cached files are damaged.
     """
     target = _export_folder(weights, cache, precision)
-    if is_encoder_cached(weights, cache, precision):
-        load_spec(target)
-        return target
     remedy = "install helix-recall[workers], or take an encoder folder that is already exported"
     export = ExportJob("helix.encoders.dense_export", weights.folder, (precision,), weights.model.name, remedy)
-    return export_once(export, target, SPEC, lambda folder: describe_encoder(folder, weights, precision))
+    return export_once(export, target, SPEC, load_spec, lambda folder: describe_encoder(folder, weights, precision))
 
 
 def export_encoder(source: Path, target: Path, precision: str = "int8") -> None:

@@ -103,11 +103,7 @@ def find_model(
 
 
 def read_json(path: Path) -> Any:
-    """Read a configuration file; {} for a missing one.
-
-    Raises:
-        EncoderError: it is not JSON.
-    """
+    """Read a configuration file; {} for a missing one. Raises EncoderError if it is not JSON."""
     import orjson
 
     try:

@@ -144,18 +144,26 @@ class ExportJob(NamedTuple):
     remedy: str
 
 
-def export_once(export: ExportJob, target: Path, mark: str, finish: Callable[[Path], None] | None = None) -> Path:
-    """Fill a folder by an export unless it is complete; two processes may do so at once.
+def export_once(
+    export: ExportJob,
+    target: Path,
+    mark: str,
+    check: Callable[[Path], Any],
+    finish: Callable[[Path], None] | None = None,
+) -> Path:
+    """Fill a folder by an export, or check a complete one; two processes may do so at once.
 
     Args:
         target: the folder; its name includes a digest of the source.
         mark: the file that the export writes last.
+        check: raises EncoderError for a complete folder that is damaged.
         finish: completes the folder in this process, `mark` included.
 
     Raises:
         EncoderError: the folder cannot be written, or the export failed.
     """
     if (target / mark).is_file():
+        check(target)
         return target
     folder: Path | None = None
     try:
@@ -176,11 +184,7 @@ def export_once(export: ExportJob, target: Path, mark: str, finish: Callable[[Pa
 
 
 def _run_export(export: ExportJob, target: Path) -> None:
-    """Export in a process of its own, which frees the memory of torch when it ends.
-
-    Raises:
-        EncoderError: it failed; the message has the last line of its output.
-    """
+    """Export in a process of its own, which frees the memory of torch when it ends; an error has its last line."""
     done = subprocess.run(
         [sys.executable, "-m", export.module, str(export.source), str(target), *export.options],
         capture_output=True,

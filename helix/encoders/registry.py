@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -44,52 +46,15 @@ class Model:
         return min(self.context, WINDOW)
 
 
-_APACHE = "Apache-2.0"
-_BGE = "Represent this sentence for searching relevant passages: "
+def _read_models() -> dict[str, Model]:
+    models = {}
+    for name, entry in tomllib.loads((files("helix.encoders") / "data" / "models.toml").read_text("utf-8")).items():
+        facts: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in entry.items()}
+        models[name] = Model(name, **facts)
+    return models
 
-# From the model cards and the 1_Pooling/config.json on the hub.
-MODELS: dict[str, Model] = {
-    model.name: model
-    for model in (
-        Model("bge-small-en-v1.5", "BAAI/bge-small-en-v1.5", 384, "cls", _BGE, licence="MIT"),
-        Model("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", 384, "mean", context=256, licence=_APACHE),
-        Model("gte-small", "thenlper/gte-small", 384, "mean", licence="MIT"),
-        Model("e5-small", "intfloat/e5-small-v2", 384, "mean", "query: ", "passage: ", licence="MIT"),
-        Model(
-            "nomic-embed-text-v1.5",
-            "nomic-ai/nomic-embed-text-v1.5",
-            768,
-            "mean",
-            "search_query: ",
-            "search_document: ",
-            context=8192,
-            licence=_APACHE,
-            matryoshka=(512, 256, 128, 64),
-            centred=True,
-            weights="onnx/model.onnx",
-        ),
-        Model("bge-base-en-v1.5", "BAAI/bge-base-en-v1.5", 768, "cls", _BGE, licence="MIT"),
-        Model(
-            "mxbai-embed-large-v1",
-            "mixedbread-ai/mxbai-embed-large-v1",
-            1024,
-            "cls",
-            _BGE,
-            licence=_APACHE,
-            matryoshka=(512, 256, 128),
-        ),
-        Model(
-            "arctic-embed-l-v2.0",
-            "Snowflake/snowflake-arctic-embed-l-v2.0",
-            1024,
-            "cls",
-            "query: ",
-            context=8192,
-            licence=_APACHE,
-            matryoshka=(256,),
-        ),
-    )
-}
+
+MODELS: dict[str, Model] = _read_models()
 
 PREFERRED = ("bge-small-en-v1.5", "all-MiniLM-L6-v2")
 
@@ -193,16 +158,9 @@ def cut_model(model: Model, dims: int) -> Model:
 
 
 # The ways to pool, in the newer and the older configuration of sentence-transformers.
-_POOLING_NAMES = {
-    "mean": "mean",
-    "cls": "cls",
-    "lasttoken": "last",
-    "max": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_lasttoken": "last",
-    "pooling_mode_max_tokens": "max",
-}
+_POOLING_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}
+_POOLING_NAMES |= {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+_POOLING_NAMES |= {"pooling_mode_lasttoken": "last", "pooling_mode_max_tokens": "max"}
 
 
 def describe_model(folder: Path) -> Model:

@@ -104,11 +104,7 @@ def transformer_of(folder: Path) -> Path:
 
 
 def export_folder(source: ModelFolder, cache: Path, precision: str = "int8") -> Path:
-    """Return the folder for the export of exactly these weights.
-
-    Raises:
-        EncoderError: a file cannot be read.
-    """
+    """Return the folder for the export of exactly these weights. Raises EncoderError if a file cannot be read."""
     digest = shorten(f"{digest_weights(source.folder)}:{FORMAT}:{precision}".encode())
     return cache.expanduser() / "rerankers" / f"{source.export_name}-{digest}"
 
@@ -278,11 +274,7 @@ class CrossEncoder:
     """A network that reads question and passage together (Nogueira & Cho 2019). Safe to share between threads."""
 
     def __init__(self, folder: Path, threads: int = 0) -> None:
-        """Open an exported folder.
-
-        Raises:
-            EncoderError: a file is missing or changed, or it is no cross-encoder.
-        """
+        """Open an exported folder. Raises EncoderError if a file is missing or changed, or it is no cross-encoder."""
         self.spec = load_spec(folder, "cross")
         self._session = OnnxSession(
             folder / "model.onnx", threads, "reranker", "run 'helix models export' again", "take another reranker"
@@ -326,7 +318,11 @@ class CrossEncoder:
 
 
 class Rerankers:
-    """The rerankers that the settings name, each opened at its first use. Safe to share between threads."""
+    """The rerankers that the settings name, each opened at its first use. Safe to share between threads.
+
+    Raises:
+        EncoderError: one does not exist, is not exported, is damaged, or is of the other kind.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -336,27 +332,16 @@ class Rerankers:
 
     @property
     def late(self) -> LateEncoder | None:
-        """The late-interaction encoder; None if `late_encoder` names none.
-
-        Raises:
-            EncoderError: it does not exist, is not exported, is damaged, or is of the other kind.
-        """
+        """The late-interaction encoder; None if `late_encoder` names none."""
         with self._lock:
-            if self._late is None and self._settings.late_encoder:
-                self._late = open_late(
-                    find_exported(self._settings.late_encoder, self._settings), self._settings.threads
-                )
+            if self._late is None and (name := self._settings.late_encoder):
+                self._late = open_late(find_exported(name, self._settings), self._settings.threads)
             return self._late
 
     @property
     def cross(self) -> CrossEncoder | None:
-        """The cross-encoder; None if `cross_encoder` names none.
-
-        Raises:
-            EncoderError: it does not exist, is not exported, is damaged, or is of the other kind.
-        """
+        """The cross-encoder; None if `cross_encoder` names none."""
         with self._lock:
-            if self._cross is None and self._settings.cross_encoder:
-                folder = find_exported(self._settings.cross_encoder, self._settings)
-                self._cross = CrossEncoder(folder, self._settings.threads)
+            if self._cross is None and (name := self._settings.cross_encoder):
+                self._cross = CrossEncoder(find_exported(name, self._settings), self._settings.threads)
             return self._cross

@@ -46,13 +46,10 @@ def cache_reranker(source: ModelFolder, cache: Path, precision: str = "int8") ->
     """
     kind = reranker_kind(source.folder)
     target = export_folder(source, cache, precision)
-    if (target / SPEC).is_file():
-        load_spec(target, kind)
-        return target
     remedy = "install helix-recall[workers], or take another reranker"
     options = (source.name, source.licence, precision)
     export = ExportJob("helix.encoders.rerank_export", source.folder, options, source.name, remedy)
-    return export_once(export, target, SPEC)
+    return export_once(export, target, SPEC, lambda folder: load_spec(folder, kind))
 
 
 def reranker_kind(folder: Path) -> str:
@@ -83,11 +80,7 @@ def _refuse(folder: Path, reason: str) -> EncoderError:
 
 
 def _read_tensor_names(path: Path) -> Mapping[str, Any]:
-    """Read the header of a safetensors file; {} for a missing one.
-
-    Raises:
-        EncoderError: it is not a safetensors file.
-    """
+    """Read the header of a safetensors file; {} for a missing one, and EncoderError for another file."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:
@@ -175,11 +168,7 @@ def _export_late(source: Path, plain: Path) -> int:
 
 
 def _read_projection(source: Path, transformer: Path) -> F32:
-    """Read the projection, float32[dim, width].
-
-    Raises:
-        EncoderError: it is missing, or is more than a matrix.
-    """
+    """Read the projection, float32[dim, width]. Raises EncoderError if it is missing, or is more than a matrix."""
     folder, dense = transformer, read_modules(source).get("Dense")
     if dense is not None:
         folder = source / dense

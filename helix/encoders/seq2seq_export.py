@@ -186,14 +186,10 @@ def cache_seq2seq(source: ModelFolder, cache: Path) -> Path:
         EncoderError: the export failed, or the cached files are damaged.
     """
     target = _export_folder(source, cache)
-    if is_seq2seq_cached(source, cache):
-        load_spec(target)
-        return target
     remedy = "install helix-recall[workers], name another model, or set HELIX_DOC2QUERY=off"
     options = (source.name, source.licence)
-    return export_once(
-        ExportJob("helix.encoders.seq2seq_export", source.folder, options, source.name, remedy), target, SPEC
-    )
+    export = ExportJob("helix.encoders.seq2seq_export", source.folder, options, source.name, remedy)
+    return export_once(export, target, SPEC, load_spec)
 
 
 def _export_folder(source: ModelFolder, cache: Path) -> Path:
@@ -201,11 +197,7 @@ def _export_folder(source: ModelFolder, cache: Path) -> Path:
 
 
 def _digest_weights(folder: Path) -> str:
-    """Return one digest over the format, the weights and the files that change their meaning.
-
-    Raises:
-        EncoderError: a file cannot be read.
-    """
+    """Return one digest over the format, the weights and the files that change their meaning."""
     return digest_files(((name, folder / name) for name in _MEANING), f"format {FORMAT}\n")
 
 

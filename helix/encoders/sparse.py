@@ -191,11 +191,7 @@ class DocumentEncoder:
     """Items → weights of at most DOCUMENT_TERMS terms each. Safe to share between threads."""
 
     def __init__(self, folder: Path, threads: int = 0) -> None:
-        """Open the document side of an exported folder.
-
-        Raises:
-            EncoderError: a file is missing or changed.
-        """
+        """Open the document side of an exported folder. Raises EncoderError if a file is missing or changed."""
         self.folder = folder
         self.spec = load_spec(folder, query=False)
         self._network = _SparseNetwork(folder, self.spec, self.spec.max_tokens, threads)

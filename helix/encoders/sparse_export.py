@@ -113,16 +113,12 @@ def cache_sparse_encoder(source: ModelFolder, cache: Path) -> Path:
         EncoderError: it is of neither kind, the export failed, or the cached files are damaged.
     """
     target = _export_folder(source, cache)
-    if (target / SPEC).is_file():
-        for query in (False, True):
-            load_spec(target, query=query)
-        return target
-    sparse_kind(source.folder)
+    if not (target / SPEC).is_file():
+        sparse_kind(source.folder)
     remedy = "install helix-recall[workers], or take another sparse encoder"
     options = (source.name, source.licence)
-    return export_once(
-        ExportJob("helix.encoders.sparse_export", source.folder, options, source.name, remedy), target, SPEC
-    )
+    export = ExportJob("helix.encoders.sparse_export", source.folder, options, source.name, remedy)
+    return export_once(export, target, SPEC, lambda folder: [load_spec(folder, query=query) for query in (False, True)])
 
 
 def is_sparse_encoder_cached(source: ModelFolder, cache: Path) -> bool:
@@ -281,11 +277,7 @@ def _write_spec(spec: SparseSpec, folder: Path) -> SparseSpec:
 
 
 def check_graph(spec: SparseSpec, folder: Path, model: Any) -> SparseSpec:
-    """Compare the graph's weights with the model's.
-
-    Raises:
-        EncoderError: they differ.
-    """
+    """Compare the graph's weights with the model's. Raises EncoderError if they differ."""
     spec = _write_spec(spec, folder)
     texts = list(_PROBES)
     weights, queries = DocumentEncoder(folder, 1).weights(texts), open_query(folder, 1)

@@ -48,11 +48,7 @@ def write_spec(path: Path, spec: Any) -> None:
 
 
 def check_files(folder: Path, names: Iterable[str], digests: Mapping[str, str], noun: str, remedy: str) -> None:
-    """Compare files with their recorded SHA-256 digests.
-
-    Raises:
-        EncoderError: a file is missing or changed.
-    """
+    """Compare files with their recorded SHA-256 digests. Raises EncoderError if a file is missing or changed."""
     for name in names:
         if not (file := folder / name).is_file():
             raise EncoderError(f"{noun} missing: {file} does not exist", remedy)

@@ -57,11 +57,7 @@ class TokenCounter:
 
 
 def _splits_at_white_space(tokenizer: Mapping[str, Any]) -> bool:
-    """Return whether the parts between white space have as many tokens as the text: BERT's do, byte pairs do not.
-
-    Args:
-        tokenizer: content of tokenizer.json.
-    """
+    """Return whether the parts between white space have as many tokens as the text: BERT's do, byte pairs do not."""
     kind = {name: (tokenizer.get(name) or {}).get("type") for name in ("pre_tokenizer", "normalizer", "model")}
     bert = kind["pre_tokenizer"] == "BertPreTokenizer" and kind["normalizer"] in (None, "BertNormalizer")
     joined = any(len(added.split()) > 1 for added in _read_added_tokens(tokenizer))

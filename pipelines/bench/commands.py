@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from helix.cli.parser import build_parser, print_json
+from helix.cli.parser import Parser, build_parser, print_json
 from helix.cli.terminal import print_error, print_figures, print_note, print_text
 from helix.errors import UsageError
 from helix.settings import load
@@ -29,37 +29,55 @@ def bench(argv: Sequence[str]) -> int:
     raise UsageError(f"{given.kind!r} has to be the first word", f"run 'helix bench {given.kind}' …")
 
 
+def _build_parser(kind: Callable[[Sequence[str]], int], examples: str) -> Parser:
+    return build_parser(kind.__name__.removeprefix("_").replace("_", " "), kind.__doc__ or "", examples)
+
+
+def _print_report(
+    report: dict[str, Any], as_json: bool, format_text: Callable[[dict[str, Any]], str], show: Callable[[str], None]
+) -> int:
+    if as_json:
+        print_json(report)
+    else:
+        show(format_text(report))
+    return 0
+
+
+def _check_positive(option: str, number: int) -> None:
+    if number < 1:
+        raise UsageError(f"{option} is {number}", "give a positive number")
+
+
+def _expand(path: str | None) -> Path | None:
+    return Path(path).expanduser() if path else None
+
+
 def _bench_store(argv: Sequence[str]) -> int:
     """Measure the cost of a store: commits, compaction, memory, bytes, opening, recall.
 
     The store is made once, in --store or else in the cache folder (HELIX_CACHE), never in HELIX_STORE.
     """
-    new = build_parser("bench store", _bench_store.__doc__ or "", "  helix bench store --items 100000 --json")
+    new = _build_parser(_bench_store, "  helix bench store --items 100000 --json")
     new.add_argument("--items", type=int, default=1_000_000, metavar="N", help="items of the store (1000000)")
     new.add_argument("--seed", type=int, default=1, metavar="S", help="of the generator (1)")
     new.add_argument("--keep", action="store_true", help="keep the copy that the commits changed, next to the store")
     new.add_argument("--cold", action="store_true", help="drop all of the system's caches before the cold start (root)")
     options = new.parse_args(argv)
-    from pipelines.bench.store import measure
+    from pipelines.bench import store
     from pipelines.bench.synthetic_store import build_store, default_root
 
     settings = load()
-    root = Path(options.store).expanduser() if options.store else default_root(options.items, settings)
-
+    root = _expand(options.store) or default_root(options.items, settings)
     build_store(root, options.items, options.seed, settings, print_note)
-    report = measure(root, settings, print_note, keep=options.keep, cold=options.cold)
-    if options.json:
-        print_json(report)
-    else:
-        print_figures(_format_store(report))
-    return 0
+    report = store.measure(root, settings, print_note, keep=options.keep, cold=options.cold)
+    return _print_report(report, options.json, store.format_report, print_figures)
 
 
 def _bench_graph(argv: Sequence[str]) -> int:
     """Measure the share of the graph's edges that joins two items with the same answer, on a benchmark set."""
     from pipelines.eval.sets.registry import SETS
 
-    new = build_parser("bench graph", _bench_graph.__doc__ or "", "  helix bench graph locomo locomo10.json")
+    new = _build_parser(_bench_graph, "  helix bench graph locomo locomo10.json")
     new.add_argument("set", choices=SETS, metavar="SET", help=", ".join(SETS))
     new.add_argument("path", metavar="PATH", help="the set's file or folder")
     options = new.parse_args(argv)
@@ -69,33 +87,23 @@ def _bench_graph(argv: Sequence[str]) -> int:
 
     with tempfile.TemporaryDirectory() as work:
         report = graph.diagnose(options.set, Path(options.path), Path(work), load())
-    if options.json:
-        print_json(report)
-    else:
-        print(graph.format_report(report))
-    return 0
+    return _print_report(report, options.json, graph.format_report, print)
 
 
 def _bench_ingest(argv: Sequence[str]) -> int:
     """Measure items/s of the whole fast path, the encoder and the raw ONNX session on the same texts, and memory."""
-    new = build_parser(
-        "bench ingest",
-        _bench_ingest.__doc__ or "",
+    new = _build_parser(
+        _bench_ingest,
         "  helix bench ingest\n  helix bench ingest --logs ~/.claude/projects",
     )
     new.add_argument("--items", type=int, default=10_000, metavar="N", help="synthetic items to ingest (10000)")
     new.add_argument("--logs", nargs="+", default=[], metavar="PATH", help="logs to ingest instead")
     options = new.parse_args(argv)
-    if options.items < 1:
-        raise UsageError(f"--items is {options.items}", "give a positive number")
+    _check_positive("--items", options.items)
     from pipelines.bench import ingest
 
     report = ingest.measure(options.items, [Path(path).expanduser() for path in options.logs], load(), print_note)
-    if options.json:
-        print_json(report)
-    else:
-        print_figures(ingest.format_report(report))
-    return 0
+    return _print_report(report, options.json, ingest.format_report, print_figures)
 
 
 def _bench_recall(argv: Sequence[str]) -> int:
@@ -104,9 +112,8 @@ def _bench_recall(argv: Sequence[str]) -> int:
     The stores are made once, in the cache folder (HELIX_CACHE), never in HELIX_STORE. --out writes the report of all
     figures in --keep as Markdown with plots; without --items it measures nothing.
     """
-    new = build_parser(
-        "bench recall",
-        _bench_recall.__doc__ or "",
+    new = _build_parser(
+        _bench_recall,
         "  helix bench recall --items 1000000 --json\n"
         "  helix bench recall --items 10000,100000,1000000 --keep measured --out docs/speed.md\n"
         "  helix bench recall --keep measured --out docs/speed.md    # write the report again",
@@ -127,12 +134,12 @@ def _bench_recall(argv: Sequence[str]) -> int:
     if options.out:
         check_matplotlib()
 
-    keep = Path(options.keep).expanduser() if options.keep else None
+    keep = _expand(options.keep)
     reports = {}
     if options.items or not options.out:
         peers = tuple(name for name in options.peers.split(",") if name)
         workload = speed.Workload(options.seed, options.questions, options.rounds, peers)
-        root = Path(options.store).expanduser() if options.store else None
+        root = _expand(options.store)
         for items in speed.parse_sizes(options.items or "1000000", alone=root is not None):
             reports[items] = speed.measure_size(items, workload, root, keep, load(), print_note)
     measured = list(reports)
@@ -141,18 +148,13 @@ def _bench_recall(argv: Sequence[str]) -> int:
     if options.out:
         print_note(f"written: {speed.write(reports, Path(options.out).expanduser())}")
     report = speed.join_reports(reports, measured)
-    if options.json:
-        print_json(report)
-    else:
-        print_figures(speed.format_report(report))
-    return 0
+    return _print_report(report, options.json, speed.format_report, print_figures)
 
 
 def _bench_logs(argv: Sequence[str]) -> int:
     """Measure the cost of accepting logs, before the encoder: MB/s of redacting and reading, and memory."""
-    new = build_parser(
-        "bench logs",
-        _bench_logs.__doc__ or "",
+    new = _build_parser(
+        _bench_logs,
         "  helix bench logs ~/.claude/projects ~/.codex/sessions\n"
         "  helix bench logs --large 10,100,500    # memory of accepting a log of that many megabytes",
     )
@@ -183,22 +185,14 @@ def _bench_logs(argv: Sequence[str]) -> int:
 
 def _bench_watch(argv: Sequence[str]) -> int:
     """Measure the seconds from writing a turn until `helix watch` has it recallable."""
-    new = build_parser(
-        "bench watch", _bench_watch.__doc__ or "", "  helix bench watch\n  helix bench watch --store copy-of-memory"
-    )
+    new = _build_parser(_bench_watch, "  helix bench watch\n  helix bench watch --store copy-of-memory")
     new.add_argument("--turns", type=int, default=40, metavar="N", help="turns to write (40)")
     options = new.parse_args(argv)
-    if options.turns < 1:
-        raise UsageError(f"--turns is {options.turns}", "give a positive number")
+    _check_positive("--turns", options.turns)
     from pipelines.bench import logs
 
-    store = Path(options.store).expanduser() if options.store else None
-    report = logs.measure_freshness(store, options.turns, print_note)
-    if options.json:
-        print_json(report)
-    else:
-        print_text(", ".join(f"{name} {value} s" for name, value in report["seconds"].items()))
-    return 0
+    report = logs.measure_freshness(_expand(options.store), options.turns, print_note)
+    return _print_report(report, options.json, logs.format_seconds, print_text)
 
 
 KINDS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -209,42 +203,3 @@ KINDS: dict[str, Callable[[Sequence[str]], int]] = {
     "logs": _bench_logs,
     "watch": _bench_watch,
 }
-
-
-def _format_store(report: dict[str, Any]) -> str:
-    """Format the report of `bench store` for a terminal."""
-    lines = [f"{report['items']:,} items in {report['segments']} segments, {report['cores']} cores"]
-
-    def add(label: str, text: str) -> None:
-        lines.append(f"  {label:24} {text}")
-
-    for name, label in (("commit_100", "commit of 100"), ("commit_10000", "commit of 10,000")):
-        one = report[name]
-        add(label, f"{one['seconds']:.2f} s (worst {one['worst']:.2f}), {_format_mb(one['new_bytes'])} new")
-    for name, label in (("compact", "compaction after them"), ("compact_all", "merge of everything")):
-        one = report[name]
-        add(label, f"{one['seconds']:.1f} s, {_format_mb(one['new_bytes'])} new, {one['segments']} segments left")
-    for name, one in report["writer_peak_mb"]["phases"].items():
-        add(f"memory of {name}", f"{one['anonymous']:.0f} MB of its own, {one['rss']:.0f} MB with mapped files")
-    add("refresh of a reader", f"{report['refresh']['seconds']:.2f} s from publishing to recall")
-    for name, one in report["open_ms"].items():
-        dropped = f", dropped: {one['dropped']}" if "dropped" in one else ""
-        parts = ", ".join(f"{part} {one[part]:.0f}" for part in ("import", "open", "answer"))
-        add(f"first answer, {name}", f"{one['total']:.0f} ms ({parts}{dropped})")
-    private = report["private_mb"]
-    add(
-        "memory of a reader",
-        f"{private['anonymous']:.0f} MB of its own, {private['uss']:.0f} MB with what it mapped alone",
-    )
-    recall = report["recall"]
-    add("recall", f"p50 {recall['p50']:.1f} ms, p95 {recall['p95']:.1f} ms of {recall['queries']} questions")
-    for kind, one in recall["kinds"].items():
-        add(f"  {kind}", f"p50 {one['p50']:.1f} ms, p95 {one['p95']:.1f} ms")
-    add("  stages, median ms", ", ".join(f"{stage} {ms:g}" for stage, ms in recall["stages"].items()))
-    sizes = report["bytes_per_item"]
-    add("bytes an item", ", ".join(f"{kind} {size:,.0f}" for kind, size in sizes.items() if size >= 0.5))
-    return "\n".join(lines)
-
-
-def _format_mb(size: float) -> str:
-    return f"{size / 1e6:.1f} MB"

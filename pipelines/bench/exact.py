@@ -46,11 +46,7 @@ class PosedQuestion(NamedTuple):
 
 
 def pose_question(memory: Memory, ask: Ask, profile: HelixProfile) -> PosedQuestion:
-    """Run stages 1 and 2.
-
-    Raises:
-        StoreError: the store has no encoder.
-    """
+    """Run stages 1 and 2. Raises StoreError if the store has no encoder."""
     arguments = dict(ask["with"])
     snap = memory.snapshot.seen_by(arguments.get("principal"))
     query = build_query(ask["query"], snap, memory.settings, RecallOptions(**arguments))

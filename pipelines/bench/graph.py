@@ -36,20 +36,15 @@ def diagnose(name: str, path: Path, work: Path, settings: Settings) -> dict[str,
     rows = {}
     for kind, pairs in list_edges(snap).items():
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
-        hit = int(np.isin(_encode_pairs(pairs, snap.rows), gold).sum())
+        hit = int(np.isin(pairs[:, 0] * snap.rows + pairs[:, 1], gold).sum())
         rows[kind] = {
             "edges": len(pairs),
             "same_answer": hit,
             "share": round(hit / max(len(pairs), 1), 5),
             "gold_reached": round(hit / max(len(gold), 1), 4),
         }
-    return {
-        "set": name,
-        "items": n,
-        "gold_pairs": len(gold),
-        "chance": len(gold) / max(n * (n - 1) / 2, 1),
-        "edges": rows,
-    }
+    chance = len(gold) / max(n * (n - 1) / 2, 1)
+    return {"set": name, "items": n, "gold_pairs": len(gold), "chance": chance, "edges": rows}
 
 
 def find_gold_pairs(snap: Snapshot, benchmark: Benchmark) -> I64:
@@ -64,10 +59,6 @@ def find_gold_pairs(snap: Snapshot, benchmark: Benchmark) -> I64:
         rows = sorted({i for one in question.gold for i in row.get(one, ())})
         codes.update(a * snap.rows + b for a, b in combinations(rows, 2))
     return np.array(sorted(codes), np.int64)
-
-
-def _encode_pairs(pairs: I64, n: int) -> I64:
-    return pairs[:, 0] * n + pairs[:, 1]
 
 
 def list_edges(snap: Snapshot) -> dict[str, I64]:

@@ -219,12 +219,14 @@ def measure_freshness(store: Path | None, turns: int, say: Callable[[str], None]
     return {"items": items, "turns": turns, "seconds": {**quantiles, "max": round(max(seconds), 3)}}
 
 
+def format_seconds(report: dict[str, Any]) -> str:
+    """Format the report of `measure_freshness` for a terminal."""
+    return ", ".join(f"{name} {value} s" for name, value in report["seconds"].items())
+
+
 def _append_turn(log: Path, word: str) -> float:
-    line = {
-        "session": "freshness",
-        "id": word,
-        "text": f"The word of the hour is {word}, and it was never said before.",
-    }
+    text = f"The word of the hour is {word}, and it was never said before."
+    line = {"session": "freshness", "id": word, "text": text}
     with log.open("a") as file:
         file.write(json.dumps(line) + "\n")
     return time.perf_counter()

@@ -137,22 +137,17 @@ def ask_peer(peer: PreparedPeer) -> dict[str, list[float]]:
     return spent
 
 
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")  # stdout is for answers
+
+
 def _project_of(ask: Ask) -> str | None:
     project: str | None = ask["with"].get("project")
     return project
 
 
-def _say(line: str) -> None:
-    """Print progress to stderr; stdout is for answers."""
-    sys.stderr.write(f"{line}\n")
-
-
 def read_corpus(root: Path, snap: Snapshot) -> Corpus:
-    """Return the items of a store, row by row, as its own legs index them.
-
-    Raises:
-        StoreError: the store is empty.
-    """
+    """Return the items of a store, row by row, as its own legs index them. Raises StoreError if the store is empty."""
     _, manifest = inbox.load_current(root)
     if manifest is None:
         raise StoreError(f"{root} is empty", "make one with 'helix bench recall'")

@@ -120,17 +120,9 @@ def answer(ask: Request) -> Request:
 
 def ask_together(asks: list[Request], clients: int) -> Request:
     """Ask every question from threads of this process; return the seconds of all and the milliseconds of each."""
-    from concurrent.futures import ThreadPoolExecutor
+    from pipelines.bench.process import ask_by_clients
 
-    def time_ask(ask: Request) -> float:
-        began = time.perf_counter()
-        _ask(_state["memory"], ask)
-        return (time.perf_counter() - began) * 1000
-
-    with ThreadPoolExecutor(clients) as pool:
-        began = time.perf_counter()
-        spent = list(pool.map(time_ask, asks))
-        return {"seconds": time.perf_counter() - began, "ms": spent}
+    return ask_by_clients(lambda ask: _ask(_state["memory"], ask), asks, clients)
 
 
 def refresh(ask: Request, items: list[str], wait: float) -> Request:
@@ -146,11 +138,8 @@ def refresh(ask: Request, items: list[str], wait: float) -> Request:
         refreshed, when = time.perf_counter(), time.time()
         bundle = _ask(memory, ask)
         found = not new.isdisjoint(item.id for item in bundle.items)
-        return {
-            "when": when if found else None,
-            "refresh": refreshed - began,
-            "recall": time.perf_counter() - refreshed,
-        }
+        recalled = time.perf_counter() - refreshed
+        return {"when": when if found else None, "refresh": refreshed - began, "recall": recalled}
     return {"when": None}
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,14 @@ def time_call(call: Callable[..., Any], *arguments: Any, **options: Any) -> floa
     began = time.perf_counter()
     call(*arguments, **options)
     return (time.perf_counter() - began) * 1000
+
+
+def ask_by_clients(serve: Callable[[Any], Any], asks: Sequence[Any], clients: int) -> Report:
+    """Ask from many clients, each of which asks again after its last answer."""
+    with ThreadPoolExecutor(clients) as pool:
+        began = time.perf_counter()
+        spent = list(pool.map(lambda ask: time_call(serve, ask), asks))
+        return {"ms": spent, "seconds": time.perf_counter() - began}
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:

@@ -6,9 +6,11 @@ Their words come from items with real vectors (`pipelines.bench.space`), so that
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,31 +44,7 @@ _PROJECTS: Final = 5  # of about the same size
 _WORD = re.compile(r"[A-Za-z]{3,20}")
 _TRIED: Final = 400  # most items for one question
 
-_NATURAL: Final = (
-    "what did {who} say about {a} {b} and {c}",
-    "where did we put the {a} {b} for {c}",
-    "how do we fix the {a} when {b} is {c}",
-    "why did we choose {a} over {b} {c}",
-    "what was decided about {a} and {b} {c}",
-    "who worked on the {a} {b} with {c}",
-    "did {who} mention {a} or {b} in the {c}",
-    "remind me how {a} {b} and {c} were changed",
-)
-_TIMES: Final = (  # words for a time, and the days from the item to the question
-    ("last week", 7),
-    ("yesterday", 1),
-    ("two weeks ago", 14),
-    ("last month", 30),
-    ("on {day}", 20),
-    ("in {month}", 60),
-)
-_DATED: Final = (
-    "what did {who} do about {a} {b} {when}",
-    "what happened to the {a} {b} {when}",
-    "what did we say {when} about {a} and {b}",
-)
-_IDENTIFIER: Final = ("where is {name} used", "what does {name} do", "{name}", "which change broke {name} in {a}")
-_ERROR: Final = ("{name}: {a} {b} {c}", "why do we get {name} in {a} {b}", "{name} when {a} the {b}")
+_FORMS: Final = tomllib.loads((files("pipelines.bench") / "data" / "questions.toml").read_text("utf-8"))
 
 
 def draw_questions(root: Path, seed: int, n: int) -> list[Ask]:
@@ -127,18 +105,16 @@ def _ask_open(kind: str, items: Sequence[Ask], rng: np.random.Generator) -> Ask:
         if kind == "time":
             if item["time"] is None:
                 continue
-            when, days = _TIMES[int(rng.integers(len(_TIMES)))]
+            when, days = _FORMS["times"][int(rng.integers(len(_FORMS["times"])))]
             spoken = when.format(day=f"{item['time']:%d %B %Y}", month=f"{item['time']:%B %Y}")
-            text = _pick(_DATED, rng).format(**words, when=spoken)
+            text = _pick(_FORMS["dated"], rng).format(**words, when=spoken)
             return _make_ask(text, item, now=item["time"] + timedelta(days=days))
         if kind == "natural":
-            return _make_ask(_pick(_NATURAL, rng).format(**words), item)
+            return _make_ask(_pick(_FORMS["natural"], rng).format(**words), item)
         wanted = ("error",) if kind == "error" else ("identifier", "path")
         names = [entry["name"] for entry in item["named"] if entry["kind"] in wanted]
         if names:
-            return _make_ask(
-                _pick(_ERROR if kind == "error" else _IDENTIFIER, rng).format(**words, name=names[0]), item
-            )
+            return _make_ask(_pick(_FORMS[kind], rng).format(**words, name=names[0]), item)
     return _ask_open("natural", items, rng)
 
 

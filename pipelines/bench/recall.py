@@ -33,12 +33,12 @@ from pipelines.bench.process import (
     Report,
     Say,
     Send,
+    ask_by_clients,
     drop_caches,
     percentiles,
     round_values,
     start_process,
     start_reader,
-    time_call,
 )
 from pipelines.bench.questions import FILTERED, KINDS, OPEN, Ask, draw_questions
 from pipelines.bench.store import sum_opening
@@ -237,7 +237,7 @@ def measure_processes(root: Path, asks: Sequence[Ask]) -> Report:
             free.put(worker)
 
         def ask_together(asks: list[Ask], clients: int) -> Report:
-            return _ask_by_clients(lambda ask: line.submit(serve, ask).result(), asks, clients)
+            return ask_by_clients(lambda ask: line.submit(serve, ask).result(), asks, clients)
 
         return _measure_in_turns(ask_together, asks)
 
@@ -268,14 +268,6 @@ def _measure_in_turns(ask_together: Callable[[list[Ask], int], Report], asks: Se
         for clients in CLIENTS:
             turns[clients].append(ask_together(sample_asks(asks, turn), clients))
     return {str(clients): _summarise_clients(done) for clients, done in turns.items()}
-
-
-def _ask_by_clients(serve: Callable[[Ask], None], asks: Sequence[Ask], clients: int) -> Report:
-    """Ask from many clients, each of which asks again after its last answer."""
-    with ThreadPoolExecutor(clients) as pool:
-        began = time.perf_counter()
-        spent = list(pool.map(lambda ask: time_call(serve, ask), asks))
-        return {"ms": spent, "seconds": time.perf_counter() - began}
 
 
 def sample_asks(asks: Sequence[Ask], seed: int) -> list[Ask]:

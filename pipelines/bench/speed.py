@@ -81,11 +81,7 @@ def measure_size(
 
 
 def load_reports(keep: Path) -> dict[int, Report]:
-    """Load the retained reports by items, ascending.
-
-    Raises:
-        StoreError: there are none, or a file is damaged.
-    """
+    """Load the retained reports by items, ascending. Raises StoreError if there are none, or a file is damaged."""
     reports = {}
     for path in keep.glob("recall-*.json"):
         try:

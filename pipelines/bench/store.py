@@ -235,11 +235,7 @@ def _list_files(root: Path) -> dict[tuple[Path, int], int]:
 
 
 def _measure_refresh(work: Path, rows: RowBatch, ask_first: dict[str, Any]) -> Report:
-    """Measure the seconds from publishing a commit to an open reader's answer from it.
-
-    Raises:
-        StoreError: the reader does not recall a new item.
-    """
+    """Measure the seconds from publishing a commit to an open reader's answer from it, which must have a new item."""
     longest = int(np.argmax(np.diff(rows.term_indptr) * select_public(rows)))
     words = rows.items["text"][longest].as_py()
     wanted = {"query": words, "project": None, "k": 1_000}  # the whole pool: the rank does not matter
@@ -260,3 +256,42 @@ def _measure_refresh(work: Path, rows: RowBatch, ask_first: dict[str, Any]) -> R
         )
     done = answers[0]
     return round_values({"seconds": done["when"] - published, "refresh": done["refresh"], "recall": done["recall"]})
+
+
+def format_report(report: Report) -> str:
+    """Format the report of `bench store` for a terminal."""
+    lines = [f"{report['items']:,} items in {report['segments']} segments, {report['cores']} cores"]
+
+    def add(label: str, text: str) -> None:
+        lines.append(f"  {label:24} {text}")
+
+    for name, label in (("commit_100", "commit of 100"), ("commit_10000", "commit of 10,000")):
+        one = report[name]
+        add(label, f"{one['seconds']:.2f} s (worst {one['worst']:.2f}), {_format_mb(one['new_bytes'])} new")
+    for name, label in (("compact", "compaction after them"), ("compact_all", "merge of everything")):
+        one = report[name]
+        add(label, f"{one['seconds']:.1f} s, {_format_mb(one['new_bytes'])} new, {one['segments']} segments left")
+    for name, one in report["writer_peak_mb"]["phases"].items():
+        add(f"memory of {name}", f"{one['anonymous']:.0f} MB of its own, {one['rss']:.0f} MB with mapped files")
+    add("refresh of a reader", f"{report['refresh']['seconds']:.2f} s from publishing to recall")
+    for name, one in report["open_ms"].items():
+        dropped = f", dropped: {one['dropped']}" if "dropped" in one else ""
+        parts = ", ".join(f"{part} {one[part]:.0f}" for part in ("import", "open", "answer"))
+        add(f"first answer, {name}", f"{one['total']:.0f} ms ({parts}{dropped})")
+    private = report["private_mb"]
+    add(
+        "memory of a reader",
+        f"{private['anonymous']:.0f} MB of its own, {private['uss']:.0f} MB with what it mapped alone",
+    )
+    recall = report["recall"]
+    add("recall", f"p50 {recall['p50']:.1f} ms, p95 {recall['p95']:.1f} ms of {recall['queries']} questions")
+    for kind, one in recall["kinds"].items():
+        add(f"  {kind}", f"p50 {one['p50']:.1f} ms, p95 {one['p95']:.1f} ms")
+    add("  stages, median ms", ", ".join(f"{stage} {ms:g}" for stage, ms in recall["stages"].items()))
+    sizes = report["bytes_per_item"]
+    add("bytes an item", ", ".join(f"{kind} {size:,.0f}" for kind, size in sizes.items() if size >= 0.5))
+    return "\n".join(lines)
+
+
+def _format_mb(size: float) -> str:
+    return f"{size / 1e6:.1f} MB"

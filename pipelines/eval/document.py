@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_matplotlib() -> None:
-    """Check that plots can be drawn, before hours of measuring.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
+    """Check that plots can be drawn, before hours of measuring. Raises UsageError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError("matplotlib, which draws the plots, is not installed", "pip install 'helix-recall[report]'")
 
@@ -110,8 +105,12 @@ Reports = Mapping[str, Mapping[str, Any]]
 
 def draw_plots(reports: Reports, folder: Path) -> dict[str, Path]:
     """Write every plot; return the files by name: bars, curves, packs."""
-    draw = {"bars": _draw_bars, "curves": _draw_curves, "packs": _draw_packs}
-    return save_plots({name: partial(make, reports) for name, make in draw.items()}, folder, "helix eval report")
+    draw = {
+        "bars": lambda: _draw_bars(reports),
+        "curves": lambda: _draw_lines(reports, "rec", KS, "k (turns or passages)", "recall@k"),
+        "packs": lambda: _draw_lines(reports, "pack", BUDGETS, "budget of the pack (tokens)", "evidence in the pack"),
+    }
+    return save_plots(draw, folder, "helix eval report")
 
 
 def _draw_bars(reports: Reports) -> Figure:
@@ -141,17 +140,8 @@ def _draw_bars(reports: Reports) -> Figure:
     return figure
 
 
-def _draw_curves(reports: Reports) -> Figure:
-    """Draw recall@k over k: a panel a set, a line a row."""
-    return _draw_lines(reports, "rec", KS, "k (turns or passages)", "recall@k")
-
-
-def _draw_packs(reports: Reports) -> Figure:
-    """Draw the share of evidence in the pack over its budget: a panel a set, a line a row."""
-    return _draw_lines(reports, "pack", BUDGETS, "budget of the pack (tokens)", "evidence in the pack")
-
-
 def _draw_lines(reports: Reports, metric: str, places: Sequence[int], x: str, y: str) -> Figure:
+    """Draw a metric over its places: a panel a set, a line a row."""
     figure, panels = _make_set_panels(len(reports), 2.6)
     for axes, (label, report) in zip(panels, reports.items(), strict=True):
         for way in (*_MARKERS, default_profile(report)):

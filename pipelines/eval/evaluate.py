@@ -101,11 +101,13 @@ def evaluate(
             _write_runs(runs, name, questions, answers)
         values = {way: score_answers(questions, given) for way, given in answers.items()}
         sizes = [len(_select_turns(haystacks, question.project)) for question in questions]
+        turns = sum(map(len, haystacks.values()))
+        places = {"count": len(haystacks), "smallest": min(sizes), "median": int(np.median(sizes)), "turns": turns}
         return {
             "set": name,
             "questions": len(benchmark.questions),
             "items": memory.snapshot.live,
-            "haystacks": _describe_haystacks(haystacks, sizes),
+            "haystacks": places,
             "left_out": dict(benchmark.left_out),
             "notes": notes,
             "warnings": list_warnings(sizes),
@@ -142,15 +144,6 @@ def read_haystacks(snap: Snapshot) -> dict[str, set[str]]:
             turns = haystacks.setdefault(snap.projects[project], set())
             turns.update(turn_key(entry["session"], identity) for identity in entry["turns"])
     return haystacks
-
-
-def _describe_haystacks(haystacks: Haystacks, sizes: Sequence[int]) -> dict[str, int]:
-    return {
-        "count": len(haystacks),
-        "smallest": min(sizes),
-        "median": int(np.median(sizes)),
-        "turns": sum(map(len, haystacks.values())),
-    }
 
 
 def _select_turns(haystacks: Haystacks, project: str | None) -> set[str]:
@@ -199,11 +192,7 @@ def _note_foreign(benchmark: Benchmark, haystacks: Haystacks) -> list[str]:
 
 
 def _ingest(benchmark: Benchmark, root: Path, settings: Settings, say: Say) -> Memory:
-    """Ingest a set, with learned-sparse weights if the settings name an encoder.
-
-    Raises:
-        EncoderError: that encoder cannot be used.
-    """
+    """Ingest a set, with learned-sparse weights if the settings name an encoder; refuse one that cannot be used."""
     report = ingest(root, list(benchmark.documents), settings)
     say(f"{report.turns} turns, {report.items} new items, {len(benchmark.questions)} questions")
     model = open_document_encoder(settings)

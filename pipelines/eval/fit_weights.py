@@ -113,7 +113,7 @@ def read_pools(kind: str, path: Path, settings: Settings, profile: HelixProfile)
         root = Path(work) / "store"
         ingest(root, list(benchmark.documents), settings)
         snap = Snapshot.open(root)
-        turns = _read_turns(snap)
+        turns = [turn_key(entry["session"], entry["turns"][0]) for entry in snap.text(np.arange(snap.rows))]
         folds = {name: i % FOLDS for i, name in enumerate(sorted(snap.projects))}
         moments = {name: last_moment(snap, name) for name in snap.projects}
         out = []
@@ -130,11 +130,6 @@ def read_pools(kind: str, path: Path, settings: Settings, profile: HelixProfile)
             fold = folds[question.project] if question.project and len(folds) >= FOLDS else i % FOLDS
             out.append(FeaturePool(features, [turns[row] for row in rows.tolist()], question.gold, fold))
     return out
-
-
-def _read_turns(snap: Snapshot) -> list[str]:
-    """Return the turn of every row."""
-    return [turn_key(entry["session"], entry["turns"][0]) for entry in snap.text(np.arange(snap.rows))]
 
 
 def minimise_loss(sets: Mapping[str, Sequence[FeaturePool]], prior: Floats, strength: float) -> Floats:

@@ -44,11 +44,7 @@ class MeasuredSet(NamedTuple):
 
 
 def parse_set(text: str) -> MeasuredSet:
-    """Parse `SET=PATH` or `SET:LABEL=PATH`.
-
-    Raises:
-        UsageError: the text has another form, or no set has that name.
-    """
+    """Parse `SET=PATH` or `SET:LABEL=PATH`. Raises UsageError if the text has another form, or no set has that name."""
     names, _, path = text.partition("=")
     name, _, label = names.partition(":")
     if not path:

@@ -6,10 +6,12 @@ import json
 import re
 import shutil
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -120,11 +122,7 @@ class Peer:
         return {name: built[name] for name in _BUILD}
 
     def open(self, folder: Path) -> Searcher:
-        """Open the index of `build`.
-
-        Raises:
-            UsageError: `folder` has no complete index.
-        """
+        """Open the index of `build`. Raises UsageError if `folder` has no complete index."""
         if not (folder / _COMPLETE).exists():
             raise UsageError(f"no complete index of {self.name} in {folder}", "build it first")
         return self.reader(folder / _INDEX)
@@ -133,6 +131,13 @@ class Peer:
         """Return its description in the report: plain values."""
         values = {key: value for key, value in asdict(self).items() if not callable(value)}
         return {**values, "versions": self.versions()}
+
+
+def make_peer(name: str, index: Callable[..., None], reader: Callable[[Path], Searcher]) -> Peer:
+    """Return a peer with its entry in `data/peers.toml`."""
+    entry = tomllib.loads((files("pipelines.bench") / "data" / "peers.toml").read_text("utf-8"))[name]
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    return Peer(name, index=index, reader=reader, **values)
 
 
 def _digest_corpus(corpus: Corpus) -> str:

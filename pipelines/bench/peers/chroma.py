@@ -10,7 +10,7 @@ import chromadb
 from chromadb.config import Settings
 
 from helix.types import F32
-from pipelines.bench.peers.base import Corpus, Peer, split_items
+from pipelines.bench.peers.base import Corpus, make_peer, split_items
 
 _COLLECTION: Final = "items"
 
@@ -36,8 +36,6 @@ def _build_index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> No
 
 
 class _ChromaSearcher:
-    """The open index; see `Searcher`."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._open()
@@ -63,18 +61,4 @@ class _ChromaSearcher:
         self.client.close()
 
 
-PEER: Final = Peer(
-    name="chroma",
-    packages=("chromadb",),
-    configured="persistent client, HNSW by default (cosine, ef_construction 100, 16 neighbours), texts stored with it",
-    fuses="nothing: no lexical leg; vector search alone is measured",
-    lacks=(
-        "ranked lexical search and with it hybrid search (in its cloud alone; here $contains filters), a graph, "
-        "ranking by several signals, near-duplicates, packing, a token budget"
-    ),
-    knob="ef_search",
-    efforts=(100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400, 3600, 4800, 7200, 9600, 14400, 19200, 28800),
-    index=_build_index,
-    reader=_ChromaSearcher,
-    hybrid=False,
-)
+PEER: Final = make_peer("chroma", _build_index, _ChromaSearcher)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from helix.types import F32
-from pipelines.bench.peers.base import DIM, Corpus, Peer, split_items
+from pipelines.bench.peers.base import DIM, Corpus, make_peer, split_items
 
 # Each search that selects columns writes a warning to stderr, which would be timed. LanceDB reads this on import.
 os.environ.setdefault("LANCEDB_LOG", "error")
@@ -53,8 +53,6 @@ def _make_batches(corpus: Corpus) -> Iterator[pa.RecordBatch]:
 
 
 class _LanceDbSearcher:
-    """The open index; see `Searcher`."""
-
     def __init__(self, folder: Path) -> None:
         self.table = lancedb.connect(folder).open_table(_TABLE)
         self.indexed = any(index.columns == ["vector"] for index in self.table.list_indices())
@@ -84,21 +82,4 @@ class _LanceDbSearcher:
         """Do nothing: it holds only memory."""
 
 
-PEER: Final = Peer(
-    name="lancedb",
-    packages=("lancedb",),
-    configured=(
-        f"IVF_HNSW_SQ (cosine, one partition a 2^20 rows, other parameters by default) with refine_factor {_REFINE}, "
-        f"no vector index below {_INDEXED:,} items; native FTS by default (English stems, stop words out); "
-        "bitmap index on the project"
-    ),
-    fuses="its RRFReranker (K = 60) over the first k of each leg",
-    lacks=(
-        "a graph, ranking by several signals (its other rerankers score the text alone), near-duplicates, packing, "
-        "a token budget"
-    ),
-    knob="ef",
-    efforts=(200, 300, 400, 600, 800, 1200, 1600, 2400, 3200, 4800, 6400, 9600, 14400),
-    index=_build_index,
-    reader=_LanceDbSearcher,
-)
+PEER: Final = make_peer("lancedb", _build_index, _LanceDbSearcher)

@@ -13,7 +13,7 @@ import Stemmer
 from qdrant_client import QdrantClient, models
 
 from helix.types import F32
-from pipelines.bench.peers.base import DIM, Corpus, Peer, list_content_words, split_items
+from pipelines.bench.peers.base import DIM, Corpus, list_content_words, make_peer, split_items
 
 _COLLECTION: Final = "items"
 _DENSE: Final = "dense"
@@ -64,8 +64,6 @@ def _weigh_terms(terms: Iterable[int], mean: float) -> models.SparseVector:
 
 
 class _QdrantSearcher:
-    """The open index; see `Searcher`."""
-
     def __init__(self, folder: Path) -> None:
         self.client = QdrantClient(path=str(folder))
 
@@ -96,21 +94,4 @@ class _QdrantSearcher:
         self.client.close()
 
 
-PEER: Final = Peer(
-    name="qdrant",
-    packages=("qdrant-client",),
-    configured=(
-        "local mode (no server): exact search; sparse BM25 vectors made here (English stems, stop words out, k1 1.2, "
-        "b 0.75) with Modifier.IDF"
-    ),
-    fuses="its Fusion.RRF over the first k of each leg",
-    lacks=(
-        "in local mode an index and more than 20,000 points; a graph, near-duplicates, packing, a token budget; it has "
-        "score formulas over stored fields and MMR, which hybrid search uses only when asked"
-    ),
-    knob="none: exact",
-    efforts=(1,),
-    index=_build_index,
-    reader=_QdrantSearcher,
-    most_items=20_000,
-)
+PEER: Final = make_peer("qdrant", _build_index, _QdrantSearcher)

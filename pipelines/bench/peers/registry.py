@@ -3,67 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from helix.errors import UsageError
 from pipelines.bench.peers.base import Peer
 
 
-def _load_lancedb() -> Peer:
-    from pipelines.bench.peers.lancedb import PEER
-
-    return PEER
-
-
-def _load_txtai() -> Peer:
-    from pipelines.bench.peers.txtai import PEER
-
-    return PEER
-
-
-def _load_chroma() -> Peer:
-    from pipelines.bench.peers.chroma import PEER
-
-    return PEER
-
-
-def _load_qdrant() -> Peer:
-    from pipelines.bench.peers.qdrant import PEER
-
-    return PEER
-
-
-def _load_sqlite() -> Peer:
-    from pipelines.bench.peers.sqlite import PEER
-
+def _import_peer(name: str) -> Peer:
+    match name:
+        case "lancedb":
+            from pipelines.bench.peers.lancedb import PEER
+        case "txtai":
+            from pipelines.bench.peers.txtai import PEER
+        case "chroma":
+            from pipelines.bench.peers.chroma import PEER
+        case "qdrant":
+            from pipelines.bench.peers.qdrant import PEER
+        case _:
+            from pipelines.bench.peers.sqlite import PEER
     return PEER
 
 
 PEERS: Final[dict[str, Callable[[], Peer]]] = {
-    "lancedb": _load_lancedb,
-    "txtai": _load_txtai,
-    "chroma": _load_chroma,
-    "qdrant": _load_qdrant,
-    "sqlite": _load_sqlite,
+    name: partial(_import_peer, name) for name in ("lancedb", "txtai", "chroma", "qdrant", "sqlite")
 }
 
 
 def check_peer(name: str) -> None:
-    """Check that a peer exists.
-
-    Raises:
-        UsageError: its name is unknown.
-    """
+    """Check that a peer exists. Raises UsageError if its name is unknown."""
     if name not in PEERS:
         raise UsageError(f"no peer {name!r}", f"there are {', '.join(PEERS)}")
 
 
 def load_peer(name: str) -> Peer:
-    """Import a peer and its library.
-
-    Raises:
-        UsageError: its name is unknown, or its package is not installed.
-    """
+    """Import a peer and its library. Raises UsageError if its name is unknown, or its package is not installed."""
     check_peer(name)
     try:
         return PEERS[name]()

@@ -13,7 +13,7 @@ import apsw
 import sqlite_vec
 
 from helix.types import F32
-from pipelines.bench.peers.base import Corpus, Peer, list_content_words, split_items
+from pipelines.bench.peers.base import Corpus, list_content_words, make_peer, split_items
 
 _FILE: Final = "items.db"
 _MAPPED: Final = 8 << 30  # mapped bytes of the file at most; SQLite has a limit of its own
@@ -83,8 +83,6 @@ def _build_index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> No
 
 
 class _SqliteSearcher:
-    """The open index; see `Searcher`."""
-
     def __init__(self, folder: Path) -> None:
         self.connection = _connect(folder)
         self.candidates = PEER.efforts[0]
@@ -113,20 +111,4 @@ class _SqliteSearcher:
         self.connection.close()
 
 
-PEER: Final = Peer(
-    name="sqlite",
-    packages=("sqlite-vec", "apsw"),
-    configured=(
-        "FTS5 (porter, unicode61; words of the question OR-ed, stop words out), sqlite-vec's functions scanning one "
-        "bit a dimension in a plain table (faster than vec0 here), candidates rescored on float32; the file mapped"
-    ),
-    fuses="RRF in SQL (k = 60) over the first k of each leg, as in its documentation's hybrid example",
-    lacks=(
-        "an index of vectors (it scans), a ready hybrid search (SQL by hand), a graph, ranking by several signals, "
-        "near-duplicates, packing, a token budget"
-    ),
-    knob="candidates rescored",
-    efforts=(200, 400, 800, 1600, 3200, 4800, 6400, 9600, 12800, 19200, 25600, 38400, 51200),
-    index=_build_index,
-    reader=_SqliteSearcher,
-)
+PEER: Final = make_peer("sqlite", _build_index, _SqliteSearcher)

@@ -11,7 +11,7 @@ from txtai import Embeddings
 
 from helix.errors import UsageError
 from helix.types import F32
-from pipelines.bench.peers.base import Corpus, Peer, split_items
+from pipelines.bench.peers.base import Corpus, make_peer, split_items
 
 _SETUP: Final = {"method": "external", "hybrid": True, "content": False, "backend": "faiss"}
 
@@ -38,8 +38,6 @@ def _list_documents(corpus: Corpus) -> Iterator[tuple[int, str, None]]:
 
 
 class _TxtaiSearcher:
-    """The open index; see `Searcher`."""
-
     def __init__(self, folder: Path) -> None:
         self.embeddings: Any = Embeddings()
         self.embeddings.load(str(folder))
@@ -63,21 +61,4 @@ class _TxtaiSearcher:
         self.embeddings.close()
 
 
-PEER: Final = Peer(
-    name="txtai",
-    packages=("txtai", "faiss-cpu"),
-    configured=(
-        "hybrid: faiss IVF of min(4 √n, n / 39) lists, Flat (its default; all in memory; up to 5,000 items exact), "
-        "BM25 with its default tokeniser; external vectors, no content store"
-    ),
-    fuses="its own: normalised scores of the first 10 k of each leg, half and half",
-    lacks=(
-        "a filter before the search (SQL over its content store, off here, filters what was found), ranking by several "
-        "signals, near-duplicates, packing, a token budget; it has a graph, which its hybrid search does not use"
-    ),
-    knob="nprobe",
-    efforts=(4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024),
-    index=_build_index,
-    reader=_TxtaiSearcher,
-    filters=False,
-)
+PEER: Final = make_peer("txtai", _build_index, _TxtaiSearcher)

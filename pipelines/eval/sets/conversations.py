@@ -61,20 +61,15 @@ def _read_locomo(conversation: dict[str, Any]) -> Iterator[dict[str, Any]]:
     name, talk = conversation["sample_id"], conversation["conversation"]
     for number in range(1, 100):
         for i, entry in enumerate(talk.get(f"session_{number}") or ()):
-            time = _parse_locomo_time(talk[f"session_{number}_date_time"]).replace(second=min(i, 59))
+            time = datetime.strptime(talk[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y")
             yield {
                 "session": f"{name}/{number}",
                 "id": entry["dia_id"],
                 "speaker": entry["speaker"],
                 "text": entry["text"] + (f" [shares {entry['blip_caption']}]" if entry.get("blip_caption") else ""),
-                "ts": time.isoformat(),
+                "ts": time.replace(second=min(i, 59), tzinfo=UTC).isoformat(),
                 "project": name,
             }
-
-
-def _parse_locomo_time(text: str) -> datetime:
-    """Parse `1:56 pm on 8 May, 2023` as UTC."""
-    return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
 
 
 # BEAM (Tavakoli et al. 2025): a folder with numbered chats of a user and an assistant.

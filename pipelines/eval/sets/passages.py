@@ -210,9 +210,8 @@ def convert_hipporag(path: Path, folder: Path, name: str) -> Benchmark:
     questions = []
     for entry in orjson.loads(path.read_bytes()):
         keys = [_find_passage(title, text, titled) for title, text in _read_supporting(entry)]
-        questions.append(
-            Question(name, entry["question"], frozenset(passage_key(place[key]) for key in keys), _kind(entry))
-        )
+        kind = str(entry.get("type") or str(entry.get("id", "")).partition("__")[0])  # 2hop of MuSiQue's 2hop__13_14
+        questions.append(Question(name, entry["question"], frozenset(passage_key(place[key]) for key in keys), kind))
     return Benchmark((document,), tuple(questions))
 
 
@@ -258,8 +257,3 @@ def _find_passage(title: str, text: str, titled: dict[str, set[str]]) -> _Passag
 def _normalise(text: str) -> str:
     """Drop white space and case: sentences are joined with or without a space."""
     return "".join(text.split()).casefold()
-
-
-def _kind(entry: dict[str, Any]) -> str:
-    """Return `2hop` for MuSiQue's `2hop__13_14`, else the set's own type, such as bridge."""
-    return str(entry.get("type") or str(entry.get("id", "")).partition("__")[0])
