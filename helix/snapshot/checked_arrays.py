@@ -1,7 +1,7 @@
-"""Files of the store, mapped into memory: each is checked to be of the kind its reader knows before a byte is used.
+"""Maps files of the store into memory and checks their dtype and shape before use.
 
-Whoever computes an address, or has C compute one, relies on dtype, shape and size. So none of them is taken from the
-file: the reader says what it expects, and a file that is anything else is damaged.
+Address arithmetic, here and in C, relies on dtype, shape and size. So the reader states what it expects, and a file
+that differs is damaged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Axis = int | str
 
 
 class ArrayKind(NamedTuple):
-    """The dtype and shape of an array file. Arrays that name the same size have to agree on it."""
+    """The dtype and shape of an array file. Arrays that name the same size must agree on it."""
 
     dtype: Any
     shape: tuple[Axis, ...]
-    below: Axis | None = None  # what its numbers are: places in something of that size
+    below: Axis | None = None  # exclusive bound of its numbers
 
 
 _HEADER: Final = re.compile(
@@ -37,30 +37,28 @@ _HEADER: Final = re.compile(
 )
 """NumPy format 1.0 as NumPy writes it (numpy.lib.format)."""
 
-_ALIGNED: Final = 64
-"""Bytes: NumPy begins the data of an array at a multiple of it."""
-
+_ALIGNED: Final = 64  # bytes: NumPy starts an array's data at a multiple of it
 
 REMEDY: Final = (
     "restore it from a backup or another copy of the store ('helix pull'), or return to an earlier generation with "
     "'helix rollback'; 'helix verify' names everything that is damaged"
 )
-"""The remedy where a file is damaged."""
+"""Remedy for a damaged file."""
 
 
 def make_damage_error(path: Path, why: str) -> StoreError:
-    """The error for a file that is not what the manifest says."""
+    """Return the error for a file that differs from its manifest."""
     return StoreError(f"{path} is damaged: {why}", REMEDY)
 
 
 def map_npy(path: Path, kind: ArrayKind, sizes: dict[str, int] | None = None) -> npt.NDArray[Any]:
     """Map a .npy file, read-only.
 
-    numpy's own memmap keeps a file descriptor an array; Arrow's map outlives its file, and a store has thousands.
+    NumPy's memmap holds a file descriptor for each array, and a store has thousands; Arrow's map holds none.
 
     Args:
-        kind: dtype and shape it has to have.
-        sizes: the named sizes that are known; those it names first are added.
+        kind: required dtype and shape.
+        sizes: known named sizes; new ones are added.
 
     Raises:
         StoreError: the file is missing, damaged or of another kind.
@@ -70,7 +68,7 @@ def map_npy(path: Path, kind: ArrayKind, sizes: dict[str, int] | None = None) ->
     found = _HEADER.match(head)
     start = 10 + int.from_bytes(head[8:10], "little")
     if not found or found.end() != start or start % _ALIGNED:
-        raise make_damage_error(path, "it does not begin as an array does")
+        raise make_damage_error(path, "it has no header of a .npy file")
     dtype = np.dtype(kind.dtype)
     if found[1].decode() != dtype.str:
         raise make_damage_error(path, f"it holds {found[1].decode()}, not {dtype.str}")
@@ -91,12 +89,12 @@ def map_arrays(
     offsets: Mapping[str, str],
     sizes: dict[str, int] | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Map several arrays of a folder that belong together.
+    """Map arrays of a folder that belong together.
 
     Args:
-        kinds: of each array, by name.
-        offsets: names of arrays of offsets, and the array each runs through from its beginning to its end.
-        sizes: the named sizes that are known.
+        kinds: kind of each array, by name.
+        offsets: names of offset arrays, each with the array it spans completely.
+        sizes: known named sizes.
 
     Raises:
         StoreError: a file is missing, damaged or of another kind, or two do not fit together.
@@ -107,9 +105,7 @@ def map_arrays(
         if name in found and through in found:
             ends, size = found[name], len(found[through])
             if ends[0] != 0 or ends[-1] != size or (ends[1:] < ends[:-1]).any():
-                raise make_damage_error(
-                    folder / f"{name}.npy", f"it does not run through the {size} entries of {through}"
-                )
+                raise make_damage_error(folder / f"{name}.npy", f"it does not span the {size} entries of {through}")
     for name, array in found.items():
         below = kinds[name].below
         if below is not None:
@@ -118,17 +114,17 @@ def map_arrays(
 
 
 def check_below(path: Path, places: npt.NDArray[Any], most: int) -> None:
-    """Check that numbers are places in something of a size.
+    """Check that all numbers are below `most`.
 
     Raises:
-        StoreError: one is none.
+        StoreError: one is not.
     """
     if places.size and places.max() >= most:
-        raise make_damage_error(path, f"it holds {places.max()}, which is none of {most}")
+        raise make_damage_error(path, f"it holds {places.max()}, which is not below {most}")
 
 
 def check_shape(path: Path, shape: Sequence[int], wanted: Sequence[Axis], sizes: dict[str, int]) -> None:
-    """Check a shape against the one that is wanted, and add the sizes it is the first to name.
+    """Check a shape against the wanted one, and add sizes that it is the first to name.
 
     Raises:
         StoreError: they differ.
@@ -144,7 +140,7 @@ def check_shape(path: Path, shape: Sequence[int], wanted: Sequence[Axis], sizes:
 
 
 def _size(axis: str, length: int, sizes: dict[str, int]) -> int:
-    """The length an axis should have; one that is named for the first time has the length it has."""
+    """Return the required length of an axis; a new name takes the actual length."""
     name, _, more = axis.partition(" + ")
     return sizes.setdefault(name, max(0, length - int(more or 0))) + int(more or 0)
 
@@ -153,9 +149,9 @@ def map_ipc(path: Path, schema: pa.Schema, *, optional: Sequence[str] = (), full
     """Map the record batches of an Arrow file.
 
     Args:
-        schema: the names and types it has to have, in any order.
-        optional: names that an earlier format did not have.
-        full: check every offset and code, not only the sizes of the buffers: for columns that Arrow computes with.
+        schema: required names and types, in any order.
+        optional: names that an earlier format lacks.
+        full: check every offset and code, not only buffer sizes; needed for columns that Arrow computes with.
 
     Raises:
         StoreError: the file is missing or damaged.
@@ -172,7 +168,7 @@ def map_ipc(path: Path, schema: pa.Schema, *, optional: Sequence[str] = (), full
 
 
 def _known_names(path: Path, found: pa.Schema, wanted: pa.Schema, optional: Sequence[str]) -> list[str]:
-    """Check the columns that are read, and return their names in the file's order; others are left alone."""
+    """Check the columns that are read. Return their names in the file's order."""
     types: Mapping[str, pa.DataType] = {field.name: field.type for field in found}
     if len(types) != len(found):
         raise make_damage_error(path, "it names a column twice")
@@ -185,10 +181,10 @@ def _known_names(path: Path, found: pa.Schema, wanted: pa.Schema, optional: Sequ
 
 
 def map_file(path: Path) -> pa.Buffer:
-    """Map a whole file. A pipe or a device in its place is refused at once.
+    """Map a whole file. A pipe or a device is refused at once.
 
     Raises:
-        StoreError: the file is missing, or no regular file.
+        StoreError: the file is missing or not regular.
     """
     if not path.is_file():
         raise make_damage_error(path, "it is no regular file" if path.exists() else "the file is missing")

@@ -1,4 +1,4 @@
-"""One generation of the store, as JSON whose name carries its own digest."""
+"""Manifests: one generation each, as JSON in a file whose name contains its digest."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from typing import Any
 import orjson
 
 from helix.errors import NewerStore, StoreError, UsageError
-from helix.snapshot import manifest_checks as bounds
-from helix.snapshot import paths
+from helix.snapshot import manifest_checks, paths
 
 FORMAT = 3
 OLDEST = 2  # format 1 was never released
 READER_FLAGS: frozenset[str] = frozenset()
-LEDGER = "ledger"
-"""The flag of a manifest that says what another store has taken in, without its items: nothing is committed to it."""
-
+LEDGER = "ledger"  # flag of a manifest that lists another store's documents without their items; no commit extends it
+NOTHING = "-"  # content of CURRENT until the first generation is published: a crash then loses no pointer
 WRITER_FLAGS: frozenset[str] = frozenset({LEDGER})
 
 
@@ -47,7 +45,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """Rows of one segment that are gone; `file` holds them as uint32, ascending."""
+    """Deleted rows of one segment; `file` holds them as uint32, ascending."""
 
     segment: str
     rows: int
@@ -56,7 +54,7 @@ class Deletes:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Something built over items. `covers` names the segments it knows."""
+    """An index over the items of the segments in `covers`."""
 
     id: str
     kind: str
@@ -73,12 +71,12 @@ class Lineage:
     name: str
     dim: int
     pipeline: str  # fingerprint
-    vectors: str = "int8"  # how they are searched: int8, binary, prefix:DIMS; "+float": rescored in half precision
+    vectors: str = "int8"  # storage level: int8, binary, prefix:DIMS; "+float": rescored in half precision
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """See FORMAT.md."""
+    """One generation; FORMAT.md describes the fields."""
 
     generation: int
     parent: str | None
@@ -101,11 +99,11 @@ class Manifest:
 
     @property
     def is_ledger(self) -> bool:
-        """Whether it only says what another store holds."""
+        """Whether it only lists the documents of another store."""
         return LEDGER in self.writer_flags
 
     def files(self) -> list[File]:
-        """Every file this generation needs."""
+        """List every file this generation needs."""
         files: list[File] = [*self.encoder, *self.documents]
         files.extend(file for file in (self.forgotten, self.access) if file)
         for segment in self.segments:
@@ -117,30 +115,30 @@ class Manifest:
 
 
 def make_id() -> str:
-    """A name no other segment, index or file of the store has."""
+    """Return a new name for a segment, an index or a file."""
     return f"{time.strftime('%Y%m%d%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
 
 
 def describe_file(root: Path, path: Path, rows: int = 0) -> File:
-    """A file of the store as a manifest names it."""
+    """Return path, size and digest of a file of the store."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return File(str(path.relative_to(root)), path.stat().st_size, digest, rows)
 
 
 def describe_tree(root: Path, folder: Path) -> tuple[File, ...]:
-    """Every file below a folder, by name."""
+    """Describe every file below a folder, by name."""
     return tuple(describe_file(root, path) for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def dump(manifest: Manifest) -> tuple[str, bytes]:
-    """File name and bytes."""
-    data = orjson.dumps(manifest, option=orjson.OPT_APPEND_NEWLINE)  # one line: it is written with every commit
+    """Return the file name and bytes of a manifest."""
+    data = orjson.dumps(manifest, option=orjson.OPT_APPEND_NEWLINE)  # one line, as every commit writes one
     return f"{manifest.generation:08d}-{hashlib.sha256(data).hexdigest()[:16]}.json", data
 
 
 def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
-    """Read a manifest, checking its digest, format and flags.
+    """Parse a manifest and check its digest, format and flags.
 
     Raises:
         StoreError: damaged, or written by a newer Helix.
@@ -148,60 +146,63 @@ def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
     where = f"manifests/{name}"
     restore = "restore it from a backup, or return to an earlier generation with 'helix rollback'"
     if name != f"{name[:8]}-{hashlib.sha256(data).hexdigest()[:16]}.json":
-        # A newer format may name its manifests otherwise: say that first.
-        raise _newer(where, data, write) or StoreError(f"{where} is damaged: its bytes do not match its name", restore)
-    if error := _newer(where, data, write):
+        # A newer format may name its manifests differently: report that first.
+        raise _find_newer(where, data, write) or StoreError(
+            f"{where} is damaged: its bytes do not match its name", restore
+        )
+    if error := _find_newer(where, data, write):
         raise error
     try:
         raw = orjson.loads(data)
-        bounds.check_manifest(raw)
+        manifest_checks.check_manifest(raw)
         return Manifest(
             **{
                 **raw,
                 "lineage": Lineage(**raw["lineage"]),
-                "segments": tuple(Segment(**{**s, "files": _files(s["files"])}) for s in raw["segments"]),
+                "segments": tuple(Segment(**{**s, "files": _parse_files(s["files"])}) for s in raw["segments"]),
                 "deletes": tuple(Deletes(**{**d, "file": File(**d["file"])}) for d in raw["deletes"]),
                 "indexes": tuple(
-                    Index(**{**i, "files": _files(i["files"]), "covers": tuple(i["covers"])}) for i in raw["indexes"]
+                    Index(**{**i, "files": _parse_files(i["files"]), "covers": tuple(i["covers"])})
+                    for i in raw["indexes"]
                 ),
-                "documents": _files(raw["documents"]),
+                "documents": _parse_files(raw["documents"]),
                 "forgotten": File(**raw["forgotten"]) if raw["forgotten"] else None,
                 "access": File(**raw["access"]) if raw["access"] else None,
-                "encoder": _files(raw["encoder"]),
+                "encoder": _parse_files(raw["encoder"]),
                 "reader_flags": tuple(raw["reader_flags"]),
                 "writer_flags": tuple(raw["writer_flags"]),
             }
         )
-    except bounds.OutOfBounds as error:
+    except manifest_checks.OutOfBounds as error:
         raise StoreError(f"{where} is damaged: {error}", restore) from None
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise StoreError(f"{where} is damaged: {error!r}", restore) from None
 
 
-def _files(raw: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
+def _parse_files(raw: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
     return tuple(File(**entry) for entry in raw)
 
 
-def _newer(where: str, data: bytes, write: bool) -> NewerStore | None:
+def _find_newer(where: str, data: bytes, write: bool) -> NewerStore | None:
     try:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
     if not isinstance(raw, dict):
         return None
-    found = raw.get("format")
-    if isinstance(found, int) and found > FORMAT:
+    version = raw.get("format")
+    if isinstance(version, int) and version > FORMAT:
         return NewerStore(
-            f"{where} is of store format {found}; this Helix knows formats up to {FORMAT}", "upgrade Helix to open it"
+            f"{where} is of store format {version}; this Helix knows formats up to {FORMAT}", "upgrade Helix to open it"
         )
-    if isinstance(found, int) and found < OLDEST:
+    if isinstance(version, int) and version < OLDEST:
         return NewerStore(
-            f"{where} is of store format {found}, which was never released; this Helix reads {OLDEST} to {FORMAT}",
+            f"{where} is of store format {version}, which was never released; this Helix reads {OLDEST} to {FORMAT}",
             "ingest the sources into a new store (--store)",
         )
-    flags = _flags(raw, "reader_flags") - READER_FLAGS
+    flags = _read_flags(raw, "reader_flags") - READER_FLAGS
     if write:
-        flags |= _flags(raw, "writer_flags") - WRITER_FLAGS
+        flags |= _read_flags(raw, "writer_flags") - WRITER_FLAGS
     if flags:
         return NewerStore(
             f"{where} needs features this Helix does not know: {', '.join(sorted(flags))}", "upgrade Helix"
@@ -209,14 +210,11 @@ def _newer(where: str, data: bytes, write: bool) -> NewerStore | None:
     return None
 
 
-def _flags(raw: Mapping[str, Any], name: str) -> set[str]:
-    """Return the flags of a manifest; none where the field is no list of texts, which its bounds say next."""
+def _read_flags(raw: Mapping[str, Any], name: str) -> set[str]:
+    """Return the flags of a manifest; none if the field is malformed, which `check_manifest` reports."""
     found = raw.get(name)
     return {flag for flag in found if isinstance(flag, str)} if isinstance(found, list) else set()
 
-
-NOTHING = "-"
-"""What CURRENT holds while the first generation is on its way: a crash then loses no pointer, there was none."""
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")
 _POINTER_BYTES = 256
@@ -224,9 +222,9 @@ _MANIFEST_BYTES = 64 << 20
 
 
 def read_current(root: Path, pointer: str = "CURRENT") -> str | None:
-    """Return what CURRENT (or NEXT) names; None where nothing has been published yet.
+    """Return the manifest that CURRENT (or NEXT) names; None if nothing is published yet.
 
-    A pointer that is missing, empty, cut or unreadable while there are manifests is damage, never an empty store.
+    If manifests exist, a missing, empty, truncated or unreadable pointer is damage, never an empty store.
 
     Raises:
         StoreError: there is no store here, it cannot be read, or the pointer is damaged.
@@ -235,10 +233,12 @@ def read_current(root: Path, pointer: str = "CURRENT") -> str | None:
         name = _read_pointer(root, pointer)
         if name is None or (root / "manifests" / name).is_file():
             return name
-    raise StoreError(f"{root / pointer} names the manifest {name!r}, which does not exist", _remedy(root, pointer))
+    raise StoreError(
+        f"{root / pointer} names the manifest {name!r}, which does not exist", _choose_remedy(root, pointer)
+    )
 
 
-_LOOKS = 3  # `gc` may remove a manifest right after a newer one took its place
+_LOOKS = 3  # `gc` may remove a manifest right after a newer one replaced it
 
 
 def _read_pointer(root: Path, pointer: str) -> str | None:
@@ -247,7 +247,7 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
         data = paths.read_regular(path, _POINTER_BYTES)
     except FileNotFoundError:
         if pointer == "CURRENT" and list_manifests(root):
-            raise StoreError(f"{path} is missing, but there are manifests", _remedy(root, pointer)) from None
+            raise StoreError(f"{path} is missing, but there are manifests", _choose_remedy(root, pointer)) from None
         if (root / "inbox").is_dir():
             return None
         raise StoreError(
@@ -256,59 +256,59 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
     except PermissionError as error:
         raise StoreError(f"cannot read the store {root}: {error.strerror}", "check its permissions") from None
     except OSError as error:
-        raise StoreError(f"{path} is damaged: {error.strerror or error}", _remedy(root, pointer)) from None
+        raise StoreError(f"{path} is damaged: {error.strerror or error}", _choose_remedy(root, pointer)) from None
     name = data.decode("ascii", "replace").strip()
     if name == NOTHING or not (name or list_manifests(root)):
         return None
     if not _NAME.fullmatch(name):
         what = f"it says {name[:40]!r}" if name else "it is empty"
-        raise StoreError(f"{path} is damaged: {what}, which is no manifest's name", _remedy(root, pointer))
+        raise StoreError(f"{path} is damaged: {what}, which is no manifest's name", _choose_remedy(root, pointer))
     return name
 
 
 def list_manifests(root: Path) -> list[Path]:
-    """Return the files of all manifests, the oldest first."""
+    """List the files of all manifests, the oldest first."""
     return sorted((root / "manifests").glob("[0-9]*.json"))
 
 
 def parse_generation(path: Path) -> int:
-    """Return the number of the generation that a manifest's name says; 0 where it says none."""
+    """Return the generation in a manifest's name; 0 if there is no number."""
     return int(path.name[:8]) if path.name[:8].isdecimal() else 0
 
 
-def _remedy(root: Path, pointer: str = "CURRENT") -> str:
+def _choose_remedy(root: Path, pointer: str = "CURRENT") -> str:
     if not list_manifests(root):
         return "restore the store from a backup, or from another copy with 'helix pull'"
     if pointer != "CURRENT":
-        return f"remove {root / pointer}: a reindex that was under way starts over"
-    return f"run 'helix rollback --store {root}': it returns to the newest generation that is whole"
+        return f"remove {root / pointer}: the running reindex starts over"
+    return f"run 'helix rollback --store {root}': it returns to the newest undamaged generation"
 
 
 def load(root: Path, name: str, *, write: bool = False) -> Manifest:
-    """The manifest of that name.
+    """Load the manifest of that name.
 
     Raises:
-        StoreError: missing, damaged or newer.
+        StoreError: it is missing, damaged or newer.
     """
     path = root / "manifests" / name
     if not _NAME.fullmatch(name):
-        raise StoreError(f"{name[:80]!r} is no manifest's name", _remedy(root))
+        raise StoreError(f"{name[:80]!r} is no manifest's name", _choose_remedy(root))
     try:
         data = paths.read_regular(path, _MANIFEST_BYTES)
     except FileNotFoundError:
         raise StoreError(
-            f"{root / 'CURRENT'} names the manifest {name!r}, which does not exist", _remedy(root)
+            f"{root / 'CURRENT'} names the manifest {name!r}, which does not exist", _choose_remedy(root)
         ) from None
     except OSError as error:
-        raise StoreError(f"{path} is damaged: {error.strerror or error}", _remedy(root)) from None
+        raise StoreError(f"{path} is damaged: {error.strerror or error}", _choose_remedy(root)) from None
     return parse(name, data, write=write)
 
 
 def load_readable(root: Path) -> list[tuple[str, Manifest]]:
-    """Read every manifest that can be read, newest first, whether a pointer leads to it or not.
+    """Load every readable manifest, newest first, whether or not a pointer leads to it.
 
     Raises:
-        NewerStore: one was written by a newer Helix: what that one published must not be lost.
+        NewerStore: a newer Helix wrote one; what it published must not be lost.
     """
     found: list[tuple[str, Manifest]] = []
     for path in list_manifests(root):
@@ -322,12 +322,12 @@ def load_readable(root: Path) -> list[tuple[str, Manifest]]:
 
 
 def list_generations(root: Path) -> list[tuple[str, Manifest]]:
-    """Generations that are still there, newest first: name and manifest, along the parents of CURRENT."""
+    """List (name, manifest) of the retained generations along the parents of CURRENT, newest first."""
     return list_ancestors(root, read_current(root))
 
 
 def list_ancestors(root: Path, name: str | None) -> list[tuple[str, Manifest]]:
-    """A generation and those before it that are still there, newest first.
+    """List (name, manifest) of a generation and its retained ancestors, newest first.
 
     Raises:
         StoreError: its manifest is damaged.
@@ -339,20 +339,20 @@ def list_ancestors(root: Path, name: str | None) -> list[tuple[str, Manifest]]:
         except StoreError:
             if not found:
                 raise
-            break  # what came before a damaged one cannot be known
+            break  # the ancestors of a damaged one are unknown
         found.append((name, manifest))
         name = manifest.parent
     return found
 
 
 def find_generation(root: Path, generation: int) -> str:
-    """The name of a generation that is still there.
+    """Return the name of a retained generation.
 
     Raises:
-        UsageError: it is not.
+        UsageError: it is not retained.
     """
-    there = {manifest.generation: name for name, manifest in list_generations(root)}
-    if generation not in there:
-        known = ", ".join(map(str, sorted(there))) or "none"
-        raise UsageError(f"no generation {generation} of {root} is kept", f"there are: {known}")
-    return there[generation]
+    names = {manifest.generation: name for name, manifest in list_generations(root)}
+    if generation not in names:
+        known = ", ".join(map(str, sorted(names))) or "none"
+        raise UsageError(f"no generation {generation} of {root} is retained", f"choose one of: {known}")
+    return names[generation]

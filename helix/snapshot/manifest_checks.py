@@ -1,7 +1,7 @@
-"""The bounds of a manifest: what a field may hold, checked before anything is opened by its word.
+"""Bounds of a manifest's fields, checked before any file that it names is opened.
 
-A manifest's name is its digest, which finds damage by chance. Whoever writes a manifest on purpose gives it the right
-name, so names that become paths, numbers that become sizes and lists that become loops are checked here.
+A manifest's name is its digest, which reveals accidental damage. A forged manifest has the right name. So names that
+become paths, numbers that become sizes and lists that become loops are checked here.
 """
 
 from __future__ import annotations
@@ -13,21 +13,14 @@ from typing import Any, Final
 
 from helix.snapshot.paths import OWNED
 
-SEGMENTS: Final = 10_000
-"""Segments of a generation; compaction keeps them below a hundred."""
-
+SEGMENTS: Final = 10_000  # of a generation; compaction keeps them below a hundred
 INDEXES: Final = 10 * SEGMENTS
 FILES: Final = 100 * SEGMENTS
-ROWS: Final = (1 << 32) - 1
-"""Rows of a generation: they are numbered in 32 bits."""
-
+ROWS: Final = (1 << 32) - 1  # of a generation: they are numbered in 32 bits
 DIM: Final = 1 << 16
 _NUMBER: Final = (1 << 63) - 1
-_ONE_SEGMENT: Final = ("dense", "doc2query", "sparse")
-"""Kinds of index that cover exactly one segment."""
-
-_COUNTED: Final = ("items", "facts", "of")
-"""Fields of a coverage that are numbers."""
+_ONE_SEGMENT: Final = ("dense", "doc2query", "sparse")  # kinds of index that cover exactly one segment
+_COUNTED: Final = ("items", "facts", "of")  # numeric fields of a coverage
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:+-]{0,127}")
 _PATH = re.compile(rf"({'|'.join(OWNED)})(/[0-9A-Za-z_][0-9A-Za-z_.+-]{{0,127}}){{1,4}}")
@@ -36,15 +29,15 @@ _VECTORS = re.compile(r"(int8|binary|prefix:[0-9]{1,5})(\+float)?")
 
 
 class OutOfBounds(ValueError):
-    """A field of a manifest holds what it may not."""
+    """A field of a manifest is outside its bounds."""
 
 
 def check_manifest(raw: Any) -> None:
-    """Check every field of a manifest, as JSON gave it.
+    """Check every field of a parsed manifest.
 
     Raises:
-        OutOfBounds: a field is out of its bounds; it is named.
-        KeyError: a field is missing; its name.
+        OutOfBounds: a field is outside its bounds; the message names it.
+        KeyError: the named field is missing.
     """
     if not isinstance(raw, dict):
         raise OutOfBounds("it is no JSON object")
@@ -89,7 +82,7 @@ def _check_lineage(raw: Any) -> None:
 
 
 def _check_segments(raw: Any) -> dict[str, int]:
-    """Check the segments; rows by id."""
+    """Check the segments. Return rows by id."""
     rows: dict[str, int] = {}
     for segment in _check_list("segments", raw, SEGMENTS):
         identity = _check_text("segments.id", _check_object("segments", segment)["id"], _NAME)

@@ -1,4 +1,4 @@
-"""Small `.npz` files: every array as large as its file says, and of the dtype it should have."""
+"""Reads small `.npz` files, with checks of each array's size and dtype."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from helix.snapshot.checked_arrays import make_damage_error
 
-NpzKind = tuple[type[np.generic], int]
-"""A dtype and a number of dimensions."""
+NpzKind = tuple[type[np.generic], int]  # dtype and number of dimensions
 
 _FAULTS: Final = (
     *(OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, NotImplementedError, SyntaxError),
@@ -31,7 +30,7 @@ def read_npz(path: Path, kinds: Mapping[str, NpzKind]) -> dict[str, npt.NDArray[
         kinds: dtype and number of dimensions of each array.
 
     Raises:
-        StoreError: the file is missing or damaged, an array is compressed, or it is not of its kind.
+        StoreError: the file is missing or damaged, or an array is compressed or of another kind.
     """
     try:
         size = path.stat().st_size
@@ -45,7 +44,7 @@ def read_npz(path: Path, kinds: Mapping[str, NpzKind]) -> dict[str, npt.NDArray[
 
 def _read(archive: zipfile.ZipFile, name: str, kind: NpzKind, size: int) -> npt.NDArray[Any]:
     member = archive.getinfo(name)
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:  # what is not compressed cannot swell
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:  # an uncompressed member cannot grow
         raise ValueError(f"{name} is compressed, or larger than the file")
     data = archive.read(member)
     head = io.BytesIO(data)

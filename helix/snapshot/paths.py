@@ -1,4 +1,4 @@
-"""Where things lie in a store, and how bytes get there so that a crash cannot tear them."""
+"""Folders of a store, and writes that a crash cannot tear."""
 
 from __future__ import annotations
 
@@ -17,30 +17,18 @@ from helix.errors import StoreError
 
 FOLDERS = (
     *("manifests", "segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders"),
-    *(
-        "inbox",
-        "sources",
-        "orders",
-        "tries",
-        "parts",
-        "dead",
-        "events",
-        "purges",
-        "receipts",
-        "pins",
-        "building",
-        "deep",
-    ),
+    *("inbox", "sources", "orders", "tries", "parts", "dead"),
+    *("events", "purges", "receipts", "pins", "building", "deep"),
 )
 OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
-"""Folders whose entries live as long as a manifest names them."""
+"""Folders of immutable files, whose entries live as long as a manifest names them."""
 
 TEMPORARY = ".tmp-"
-STALE = 60.0  # seconds: a single file is written in far less, so an older unfinished one has lost its writer
+STALE = 60.0  # seconds: writing one file takes far less, so an older unfinished file has no writer
 
 
 def create_folders(root: Path) -> None:
-    """Make the store's folders where they are missing.
+    """Make the missing folders of a store.
 
     Raises:
         StoreError: the folder cannot be made or written.
@@ -57,7 +45,7 @@ def create_folders(root: Path) -> None:
 
 
 def make_write_error(root: Path, error: OSError) -> StoreError:
-    """The error for a store that refuses to be written."""
+    """Return the error for a store that cannot be written."""
     return StoreError(
         f"cannot write the store {root}: {error.strerror or error}",
         "check its owner, its permissions and the free space, or name another with --store",
@@ -65,14 +53,14 @@ def make_write_error(root: Path, error: OSError) -> StoreError:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Read a small file whole. A pipe, a device or a folder in its place is refused at once, and never waited for.
+    """Read a small file whole. A pipe, a device or a folder is refused at once, without blocking.
 
     Args:
         most: bytes it may have.
 
     Raises:
-        FileNotFoundError: it is not there.
-        OSError: it is no regular file, it is larger, or it cannot be read.
+        FileNotFoundError: it is missing.
+        OSError: it is not regular, is larger, or cannot be read.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -112,28 +100,26 @@ def sync_tree(folder: Path) -> None:
 
 
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+_OWN = 0o600
 
 
 @contextmanager
 def name_path_in_errors(path: Path) -> Iterator[None]:
-    """Let no refusal of the disk out that does not say where: libraries leave that away."""
+    """Add the path to disk errors, which libraries omit."""
     try:
         yield
     except OSError as error:
-        number = error.errno or errno.ENOSPC  # numpy says no more than that a write was short
+        number = error.errno or errno.ENOSPC  # NumPy reports a short write without errno
         if error.filename is not None or number not in _REFUSALS:
             raise
         raise OSError(number, os.strerror(number), str(path)) from None
 
 
-_OWN = 0o600
-
-
 def write_file(path: Path, data: bytes, mode: int = _OWN, *, settle: bool = True) -> None:
-    """Write a whole file or none: temporary name beside it, sync, rename, sync the folder.
+    """Write a file whole or not at all: temporary name in the same folder, sync, rename, sync the folder.
 
     Args:
-        settle: else the folder is left to whoever writes many files into it; until it is synced, the name may be lost.
+        settle: False leaves syncing the folder to the caller, for many files; until then the name may be lost.
     """
     temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(6)}"
     with name_path_in_errors(path):
@@ -142,7 +128,7 @@ def write_file(path: Path, data: bytes, mode: int = _OWN, *, settle: bool = True
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                if mode != _OWN:  # not every file system a store may lie on knows it
+                if mode != _OWN:  # some file systems do not support it
                     os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             temporary.replace(path)
@@ -155,7 +141,7 @@ def write_file(path: Path, data: bytes, mode: int = _OWN, *, settle: bool = True
 
 @contextmanager
 def build_folder(target: Path) -> Iterator[Path]:
-    """A folder that appears whole at `target`, or not at all. Where `target` exists already, it stays as it is."""
+    """Yield a folder that appears at `target` whole or not at all. An existing `target` stays."""
     temporary = target.parent / f"{TEMPORARY}{secrets.token_hex(6)}"
     temporary.mkdir(mode=0o700)
     try:
@@ -165,7 +151,7 @@ def build_folder(target: Path) -> Iterator[Path]:
             try:
                 temporary.rename(target)
             except OSError:
-                if not target.is_dir():  # another process made the same thing: equal by construction
+                if not target.is_dir():  # another process made the same folder, with equal content
                     raise
             sync_folder(target.parent)
     finally:
@@ -174,9 +160,9 @@ def build_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def open_workplace(root: Path) -> Iterator[Path]:
-    """A folder in `building/` that is this process's as long as it lives; what is left in it at the end goes.
+    """Yield a folder in `building/` for this process; its remaining files are removed at the end.
 
-    What killed builders have left goes first: a merge can be as large as the store, and the disk may not hold two.
+    Leftovers of killed builders are removed first: a merge can be as large as the store, and the disk may not hold two.
     """
     _sweep_builders(root)
     base = root / "building" / secrets.token_hex(8)
@@ -187,25 +173,25 @@ def open_workplace(root: Path) -> Iterator[Path]:
         handle = os.open(hidden / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX)
         (hidden / "files").mkdir(mode=0o700)
-        hidden.rename(base)  # seen by others only once it is locked
+        hidden.rename(base)  # others see it only when it is locked
         with name_path_in_errors(base):
             yield base / "files"
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
         shutil.rmtree(base, ignore_errors=True)
-        if handle >= 0:  # only now: whoever waits for this builder finds nothing left of it
+        if handle >= 0:  # last: a process that waits for this builder finds its files removed
             os.close(handle)
 
 
 def move_into_place(folder: Path, target: Path) -> None:
-    """Put a built folder into its place, whole and durable."""
+    """Move a built folder into place, whole and durable."""
     sync_tree(folder)
     folder.rename(target)
     sync_folder(target.parent)
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living process holds this lock file."""
+    """Return whether a living process holds this lock file."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -220,15 +206,12 @@ def is_held(path: Path) -> bool:
 
 
 def list_builders(root: Path) -> list[Path]:
-    """The folders in `building/` whose builders live."""
+    """List the folders in `building/` of living builders."""
     return [path for path in sorted((root / "building").glob("[0-9a-f]*")) if is_held(path / "lock")]
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove what dead processes left unfinished.
-
-    Folders that others may be writing to this very moment are left alone.
-    """
+    """Remove unfinished files of dead processes, except from folders that others may write to now."""
     for folder in (root, *(root / name for name in FOLDERS if name not in ("inbox", "parts", "events", "pins"))):
         for path in folder.glob(f"{TEMPORARY}*"):
             if measure_age(path) > STALE:
@@ -243,7 +226,7 @@ def _sweep_builders(root: Path) -> None:
 
 
 def measure_age(path: Path) -> float:
-    """Seconds since a file or folder was last written; 0 where another process has removed it meanwhile."""
+    """Return seconds since a file or folder was last written; 0 if it no longer exists."""
     try:
         return time.time() - path.lstat().st_mtime
     except FileNotFoundError:
@@ -251,7 +234,7 @@ def measure_age(path: Path) -> float:
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file or a folder; one that is gone already is fine."""
+    """Remove a file or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

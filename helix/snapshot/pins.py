@@ -1,4 +1,4 @@
-"""Pins: a reader's claim on the generation it has open, which dies with the reader."""
+"""Pins: claims of readers on the generations they have open, which end with the reader's process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from helix.snapshot.paths import STALE, TEMPORARY, is_held
 
 
 def pin_generation(root: Path, manifest: str) -> tuple[Path, int] | None:
-    """Claim a generation: the pin and the descriptor that holds it; None where the store cannot be written.
+    """Pin a generation: return (file of the pin, descriptor that holds it); None if the store cannot be written.
 
-    Such a reader (a read-only volume) relies on the grace period of `gc`, and on having every file mapped already.
+    Without a pin (read-only volume) a reader relies on the grace period of `gc`, and on its files being mapped.
     """
     path = root / "pins" / secrets.token_hex(8)
     hidden = path.with_name(f"{TEMPORARY}{path.name}")
@@ -29,7 +29,7 @@ def pin_generation(root: Path, manifest: str) -> tuple[Path, int] | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         os.write(handle, orjson.dumps({"manifest": manifest, "pid": os.getpid(), "host": socket.gethostname()}))
-        hidden.rename(path)  # seen by gc only once it is held and says what it holds
+        hidden.rename(path)  # gc sees it only when it is locked and complete
     except OSError:
         os.close(handle)
         hidden.unlink(missing_ok=True)
@@ -38,7 +38,7 @@ def pin_generation(root: Path, manifest: str) -> tuple[Path, int] | None:
 
 
 def release_pin(path: Path, handle: int) -> None:
-    """Give a claim up. A fork of this process may hold it too: it goes with the last of them."""
+    """Release a pin. A forked process may still hold it: the last holder removes it."""
     os.close(handle)
     with contextlib.suppress(OSError):
         if not is_held(path):
@@ -46,11 +46,11 @@ def release_pin(path: Path, handle: int) -> None:
 
 
 def list_pinned(root: Path) -> set[str]:
-    """Manifests that living readers have open; the pins of dead ones are removed."""
+    """Return the manifests that living readers have pinned, and remove the pins of dead readers."""
     names: set[str] = set()
     for path in (root / "pins").glob("*"):
-        hidden = path.name.startswith(TEMPORARY)  # about to become a pin, or left by a kill
-        with contextlib.suppress(FileNotFoundError):  # given up this very moment
+        hidden = path.name.startswith(TEMPORARY)  # a pin in the making, or a leftover of a kill
+        with contextlib.suppress(FileNotFoundError):  # just released
             if is_held(path):
                 names.update([] if hidden else [str(orjson.loads(path.read_bytes())["manifest"])])
             elif not hidden or time.time() - path.stat().st_mtime > STALE:

@@ -1,4 +1,4 @@
-"""The state of a store: what is published, what waits, what was given up."""
+"""State of a store: published, pending and dead documents."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.sql import connect_duckdb, register_live_items
+from helix.snapshot.sql import connect_duckdb
+from helix.snapshot.sql_views import register_live_items
 
-WINDOW: Final = 300.0
-"""Seconds over which throughput is told."""
+WINDOW: Final = 300.0  # seconds over which throughput is measured
+_DIGITS: Final = 64  # of a document's name; an order's has fewer
 
 
 def read_status(root: Path) -> dict[str, Any]:
-    """Cheap: the manifest and the ledger, no item is read.
+    """Read the state from manifest and inbox. This is cheap: no item is read.
 
     Raises:
         StoreError: no store at `root`, or it is damaged or newer.
@@ -44,30 +45,30 @@ def read_status(root: Path) -> dict[str, Any]:
         "accepted": len(accepted),
         "done": manifest.counts["documents"] if manifest else 0,
         "pending": len(pending),
-        **_tries(root),
+        **_list_attempts(root),
         "dead": len(dead),
         "errors": {document: str(record["error"]) for document, record in dead.items()},
         "coverage": dict(manifest.coverage) if manifest else {},
-        "backlog": _backlog(manifest),
+        "backlog": _count_backlog(manifest),
         "generations": len(list((root / "manifests").glob("[0-9]*.json"))),
-        "reindex": _reindex(root),
-        "lag": _lag(root, pending),
+        "reindex": _read_reindex(root),
+        "lag": _measure_lag(root, pending),
         "throughput": measure_throughput(root),
-        "orders": _orders(root),
+        "orders": _list_orders(root),
         "purges": len(list((root / "purges").glob("[0-9]*.json"))),
     }
 
 
-def _backlog(manifest: Manifest | None) -> dict[str, int]:
-    """Items each enrichment has yet to come to; those that are off wait for nothing."""
+def _count_backlog(manifest: Manifest | None) -> dict[str, int]:
+    """Count the items that each running enrichment pass has not covered yet."""
     if manifest is None:
         return {}
     items = manifest.counts["items"]
     return {name: items - what["items"] for name, what in manifest.coverage.items() if what.get("items", items) < items}
 
 
-def _reindex(root: Path) -> dict[str, Any] | None:
-    """How far the lineage that is being built has come; None where there is none."""
+def _read_reindex(root: Path) -> dict[str, Any] | None:
+    """Return the progress of the lineage in NEXT; None if no reindex runs."""
     name = manifests.read_current(root, "NEXT")
     if name is None:
         return None
@@ -75,42 +76,39 @@ def _reindex(root: Path) -> dict[str, Any] | None:
     return {"encoder": built.lineage.name, "documents": built.counts["documents"], "items": built.counts["items"]}
 
 
-def _tries(root: Path) -> dict[str, Any]:
-    """What is being worked on, and what failed and is tried again."""
+def _list_attempts(root: Path) -> dict[str, Any]:
+    """Return running attempts, and failed ones with the time of the next attempt."""
     known = {name: record for name, record in attempts.list_records(root).items() if len(name) == _DIGITS}
     running = {name: record.running for name, record in known.items() if paths.is_held(root / "tries" / name)}
     failed = {
-        name: {"tries": record.failed + record.vanished, "error": record.error, "next": _utc(record.after)}
+        name: {"tries": record.failed + record.vanished, "error": record.error, "next": _format_utc(record.after)}
         for name, record in known.items()
         if name not in running and (record.failed or record.vanished)
     }
     return {"running": running, "failed": failed}
 
 
-def _orders(root: Path) -> dict[str, Any]:
-    """How many orders wait, and what became of those of the last day, the oldest first."""
-    found = sorted((root / "orders").glob("[0-9a-f]*.json"), key=lambda path: path.stat().st_mtime_ns)
-    done = [path for path in found if path.name.endswith(".done.json")]
-    told = [{"order": path.name.partition(".")[0], **orjson.loads(path.read_bytes())} for path in done]
-    return {"waiting": len(found) - len(done), "done": told}
+def _list_orders(root: Path) -> dict[str, Any]:
+    """Return the number of waiting orders, and the results of the last day, oldest first."""
+    files = sorted((root / "orders").glob("[0-9a-f]*.json"), key=lambda path: path.stat().st_mtime_ns)
+    done = [path for path in files if path.name.endswith(".done.json")]
+    results = [{"order": path.name.partition(".")[0], **orjson.loads(path.read_bytes())} for path in done]
+    return {"waiting": len(files) - len(done), "done": results}
 
 
-_DIGITS: Final = 64  # of a document's name; an order's has fewer
-
-
-def _utc(seconds: float) -> str | None:
+def _format_utc(seconds: float) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else None
 
 
-def _lag(root: Path, pending: Sequence[str]) -> float:
-    """Seconds since the oldest document that waits was accepted; 0 where none does."""
+def _measure_lag(root: Path, pending: Sequence[str]) -> float:
+    """Return seconds since the oldest pending document was accepted; 0 without one."""
     return round(paths.measure_age(root / "inbox" / pending[0]), 1) if pending else 0.0
 
 
 def measure_throughput(root: Path) -> dict[str, float]:
-    """Documents and items a minute, from the generations of the last minutes: a merge adds none, a deletion takes.
+    """Measure documents and items a minute over the recent generations.
 
-    Generations of another lineage, which a reindex builds or has replaced, say nothing of what came in.
+    A merge adds none and a deletion subtracts. Generations of another lineage, from a reindex, do not count.
     """
     _, last = inbox.load_current(root)
     now = time.time()
@@ -127,13 +125,13 @@ def measure_throughput(root: Path) -> dict[str, float]:
                     for what in ("documents", "items")
                 }
                 return {**done, "seconds": round(seconds, 1)}
-    except (StoreError, FileNotFoundError):  # collected this very moment
+    except (StoreError, FileNotFoundError):  # just removed by gc
         pass
     return {"documents": 0.0, "items": 0.0, "seconds": 0.0}
 
 
 def count_by_field(root: Path) -> dict[str, dict[str, int]]:
-    """Live items by type, project and source: one pass of SQL over the Parquet files."""
+    """Count live items by type, project and source: one pass of SQL over the Parquet files."""
     _, manifest = inbox.load_current(root)
     if manifest is None:
         return {"type": {}, "project": {}, "source": {}}

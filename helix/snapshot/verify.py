@@ -1,4 +1,4 @@
-"""Checks every byte of a store against what names it."""
+"""Checks every file of a store against the digests in its manifests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from helix.util.hashing import hash_file
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was looked at, what is wrong (one line each, naming the file), and what nobody names."""
+    """Result of a verification."""
 
     files: int
     bytes: int
     generations: int
-    problems: tuple[str, ...]
-    orphans: tuple[str, ...]
+    problems: tuple[str, ...]  # one line each, which names the file
+    orphans: tuple[str, ...]  # files that no manifest names
 
 
 def verify_store(root: Path) -> VerifyReport:
@@ -73,28 +73,25 @@ def verify_store(root: Path) -> VerifyReport:
 
 
 def require_whole(root: Path, files: Iterable[File]) -> None:
-    """Compare files with their digests before anything is made from them: damage must not get a digest that fits.
+    """Compare files with their digests before they are read for a merge: a copy of damage would get a valid digest.
 
-    Lucene checks the integrity of the segments of a merge the same way (CodecReader.checkIntegrity).
+    Lucene checks the segments of a merge the same way (CodecReader.checkIntegrity).
 
     Raises:
-        Damaged: one is not what the manifest says; it is named.
+        Damaged: a file differs from the manifest; it is named.
     """
     for file in files:
         if problem := find_damage(root, file):
-            raise Damaged(
-                f"{root}: {problem}",
-                f"nothing was made from it; {REMEDY}",
-            )
+            raise Damaged(f"{root}: {problem}", f"nothing was written; {REMEDY}")
 
 
 def is_whole(root: Path, files: Iterable[File]) -> bool:
-    """Return whether every file is what the manifest says."""
+    """Return whether every file matches its manifest."""
     return not any(find_damage(root, file) for file in files)
 
 
 def find_damage(root: Path, file: File) -> str | None:
-    """What is wrong with one file; None if nothing."""
+    """Return what is wrong with one file; None if it is whole."""
     path = root / file.path
     if not path.is_file():
         return f"{file.path} is missing"
@@ -108,7 +105,7 @@ def find_damage(root: Path, file: File) -> str | None:
 
 
 def is_whole_envelope(path: Path) -> bool:
-    """The first line of an envelope is the SHA-256 of the rest."""
+    """Return whether the first line of an envelope is the SHA-256 of the rest."""
     with path.open("rb") as file:
         claimed = file.readline(66)
         return claimed == hashlib.file_digest(file, "sha256").hexdigest().encode() + b"\n"

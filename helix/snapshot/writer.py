@@ -31,23 +31,23 @@ LOCKS = {"CURRENT": "writer.lock", "NEXT": "reindex.lock"}
 
 @dataclass(frozen=True, slots=True)
 class WriterLock:
-    """The right to publish, while `token` stands in the lock file."""
+    """The right to publish, as long as the lock file holds `token`."""
 
     root: Path
     token: int
     pointer: str = "CURRENT"
 
     def check(self) -> None:
-        """Raises StoreError if another writer has taken over."""
-        found = _holder(self.root / LOCKS[self.pointer]).get("token")
-        if found != self.token:
+        """Raise StoreError if another writer has taken over."""
+        token = _read_holder(self.root / LOCKS[self.pointer]).get("token")
+        if token != self.token:
             raise StoreError(
-                f"this writer holds token {self.token} of {self.root}, but token {found} has taken over",
+                f"this writer holds token {self.token} of {self.root}, but token {token} has taken over",
                 "nothing was published; run the command again",
             )
 
 
-def _holder(path: Path) -> dict[str, Any]:
+def _read_holder(path: Path) -> dict[str, Any]:
     try:
         return dict(orjson.loads(path.read_bytes()))
     except (FileNotFoundError, orjson.JSONDecodeError, TypeError):
@@ -56,13 +56,13 @@ def _holder(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = False) -> Iterator[WriterLock]:
-    """Be the one writer of a pointer. The kernel frees the lock when its holder dies.
+    """Become the one writer of a pointer. The kernel frees the lock when its holder dies.
 
     Args:
         root: the store.
         wait: seconds to wait for another writer.
-        pointer: CURRENT, or NEXT for a lineage that is being built.
-        mend: also where the pointer is damaged, which the holder of the lock is going to mend.
+        pointer: CURRENT, or NEXT for a lineage under construction.
+        mend: accept a damaged pointer, which the caller is going to repair.
 
     Raises:
         StoreError: another process still writes after that time, or the store cannot be written.
@@ -82,13 +82,13 @@ def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: boo
                 if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
                     raise paths.make_write_error(root, error) from None
                 if time.monotonic() >= deadline:
-                    holder = _holder(path)
+                    holder = _read_holder(path)
                     raise StoreError(
                         f"process {holder.get('pid')} on {holder.get('host')} writes the store {root}",
                         "wait for it, or raise HELIX_LOCK_WAIT",
                     ) from None
                 time.sleep(0.02)
-        token = max(int(_holder(path).get("token") or 0), _published_token(root, pointer, mend)) + 1
+        token = max(int(_read_holder(path).get("token") or 0), _read_published_token(root, pointer, mend)) + 1
         data = orjson.dumps({"token": token, "pid": os.getpid(), "host": socket.gethostname()})
         os.pwrite(handle, data.ljust(256), 0)
         os.fsync(handle)
@@ -98,7 +98,7 @@ def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: boo
         os.close(handle)
 
 
-def _published_token(root: Path, pointer: str, mend: bool) -> int:
+def _read_published_token(root: Path, pointer: str, mend: bool) -> int:
     try:
         name = manifests.read_current(root, pointer)
         return manifests.load(root, name, write=True).token if name else 0
@@ -112,19 +112,19 @@ def _published_token(root: Path, pointer: str, mend: bool) -> int:
 
 
 def write_deletes(root: Path, segment: str, rows: npt.NDArray[np.uint32]) -> Deletes:
-    """All deleted rows of one segment, as a new file."""
+    """Write all deleted rows of one segment as a new file."""
     return Deletes(segment, len(rows), write_array(root, "deletes", np.sort(rows).astype(np.uint32)))
 
 
 def write_array(root: Path, kind: str, array: npt.NDArray[Any]) -> File:
-    """One array as a file of the folder `kind`."""
+    """Write one array as a file of the folder `kind`."""
     path = root / kind / f"{make_id()}.npy"
-    paths.write_file(path, _npy(array))
+    paths.write_file(path, _dump_npy(array))
     return describe_file(root, path, len(array))
 
 
 def write_documents(root: Path, table: pa.Table) -> File:
-    """The documents one commit took in."""
+    """Write the documents of one commit."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     path = root / "documents" / f"{make_id()}.parquet"
@@ -133,7 +133,7 @@ def write_documents(root: Path, table: pa.Table) -> File:
 
 
 def write_index(root: Path, kind: str, files: Mapping[str, bytes], params: Mapping[str, Any]) -> Index:
-    """An index made of whole files."""
+    """Write an index of whole files."""
     identity = make_id()
     target = root / "indexes" / identity
     with paths.build_folder(target) as folder:
@@ -145,7 +145,7 @@ def write_index(root: Path, kind: str, files: Mapping[str, bytes], params: Mappi
 
 
 def copy_encoder(root: Path, folder: Path, fingerprint: str) -> tuple[File, ...]:
-    """Copy an exported encoder into the store, so that a query node needs nothing else."""
+    """Copy an exported encoder into the store, so that a query node needs only the store."""
     target = root / "encoders" / fingerprint
     if not target.is_dir():
         with paths.build_folder(target) as new:
@@ -154,7 +154,7 @@ def copy_encoder(root: Path, folder: Path, fingerprint: str) -> tuple[File, ...]
     return describe_tree(root, target)
 
 
-def _npy(array: npt.NDArray[Any]) -> bytes:
+def _dump_npy(array: npt.NDArray[Any]) -> bytes:
     import io
 
     buffer = io.BytesIO()
@@ -163,7 +163,7 @@ def _npy(array: npt.NDArray[Any]) -> bytes:
 
 
 def build_next(held: WriterLock, name: str | None, manifest: Manifest, **changes: Any) -> Manifest:
-    """The generation after `manifest`, which is called `name`, with some fields changed."""
+    """Return the generation after `manifest`, which is called `name`, with some fields changed."""
     return replace(
         manifest,
         generation=manifest.generation + 1,
@@ -175,7 +175,7 @@ def build_next(held: WriterLock, name: str | None, manifest: Manifest, **changes
 
 
 def publish_generation(held: WriterLock, manifest: Manifest) -> str:
-    """Make a manifest the current generation; returns its file name.
+    """Make a manifest the current generation. Return its file name.
 
     Raises:
         StoreError: CURRENT is no longer the parent, or another writer has taken over; nothing was published.
@@ -187,10 +187,10 @@ def publish_generation(held: WriterLock, manifest: Manifest) -> str:
     paths.write_file(root / "manifests" / name, data)
     failpoint("commit.manifest")
     held.check()
-    found = manifests.read_current(root, held.pointer)
-    if found != manifest.parent:
+    current = manifests.read_current(root, held.pointer)
+    if current != manifest.parent:
         raise StoreError(
-            f"{held.pointer} of {root} was {manifest.parent} when this commit began and is {found} now",
+            f"{held.pointer} of {root} was {manifest.parent} when this commit began and is {current} now",
             "nothing was published; run the command again",
         )
     failpoint("commit.checked")
@@ -200,7 +200,7 @@ def publish_generation(held: WriterLock, manifest: Manifest) -> str:
 
 
 def mark_empty(root: Path) -> None:
-    """Note that nothing is current yet, before the first manifest is written: a missing CURRENT is a lost one."""
+    """Write an empty CURRENT before the first manifest, so that a missing CURRENT always means loss."""
     if not (root / "CURRENT").exists():
         write_pointer(root, manifests.NOTHING)
 

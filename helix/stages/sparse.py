@@ -33,7 +33,7 @@ def search_sparse(weights: Sparse, field: SparseField, plan: Plan, k: int) -> Le
     A row's score is the float32 sum of its products, the question's heaviest term first. It depends on the question and
     the row alone.
     """
-    weight, most, postings = field.asked(weights)
+    weight, most, postings = field.find_terms(weights)
     if k <= 0 or not postings:
         return Leg("sparse", np.empty(0, np.uint32), np.empty(0, np.float32))
     allowed = plan.allowed

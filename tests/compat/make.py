@@ -113,7 +113,7 @@ def frozen() -> Iterator[None]:
             (manifests, "secrets", SimpleNamespace(token_hex=lambda n: f"{next(count):0{2 * n}x}")),
             (writer, "datetime", clock),
             (sys.modules["pipelines.ingest.commit"], "datetime", clock),
-            (writer, "adopt_encoder", lambda *_: ()),
+            (writer, "copy_encoder", lambda *_: ()),
             (sys.modules["pipelines.ingest.commit"], "load_router", lambda *_: "there is no encoder"),
             (sys.modules["pipelines.ingest.enrich"], "load_type_model", lambda *_: "there is no encoder"),
             (sys.modules["pipelines.ingest.enrich"], "_embed_facts", lambda *_: None),  # format 3 began without them

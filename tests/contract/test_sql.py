@@ -402,7 +402,7 @@ def test_damage_found_by_the_scan_names_verify(tmp_path: Path, monkeypatch: pyte
     make_store(tmp_path / "s", ["a", "b"])
     (path,) = (tmp_path / "s" / "segments").glob("*/items.parquet")
     path.write_bytes(path.read_bytes()[:4] + bytes(path.stat().st_size - 4))
-    monkeypatch.setattr(snapshot_sql, "check_files", lambda *_: None)
+    monkeypatch.setattr("helix.snapshot.sql_views.check_files", lambda *_: None)
     with pytest.raises(StoreError, match="helix verify"):
         rows(tmp_path / "s", "SELECT text FROM items")
 

@@ -1,8 +1,8 @@
-"""The dense index of one segment: it names candidates, which are rescored. One file, memory-mapped, of a tier:
+"""The dense index of one segment: finds candidates, which are rescored. One memory-mapped file of a storage level:
 
-- int8: an inverted file over product codes of 4 bits, compared in registers; small segments have 8-bit codes there;
-- binary: the sign of every dimension, all rows compared by Hamming distance;
-- prefix:M: the inverted file over the first M dimensions, as for Matryoshka models.
+- int8: an inverted file over 4-bit product codes, compared in registers; 8-bit codes in small segments;
+- binary: the sign of every dimension; all rows are compared by Hamming distance;
+- prefix:M: the inverted file over the first M dimensions, for Matryoshka models.
 
 Jégou, Douze & Schmid 2011, "Product quantization for nearest neighbor search" (inverted file and codes); André,
 Kermarrec & Le Scouarnec 2015, "Cache locality is not enough: high-performance nearest neighbor search with product
@@ -33,26 +33,25 @@ from helix.snapshot.index.pq import CodedLists, open_coded, search_coded
 from helix.types import F32, I64, Bool
 from helix.util.threads import WorkStarter, defer_work
 
-INDEXED_ROWS = 8_192
-"""A smaller segment is scanned: that costs less than a millisecond."""
+INDEXED_ROWS = 8_192  # rows: a smaller segment is scanned, in less than a millisecond
+FLOAT = "+float"  # ends the name of a storage level whose candidates are rescored in half precision instead of 8 bits
 
-_LEAST = 40  # rows a list, on average: k-means wants 39 at least
+_LEAST = 40  # rows a list, on average: k-means needs 39 at least
 _SAMPLE = 128  # training vectors a list: with 40, as many lists found .7 % less of a million items' nearest 100
 _TRAINED = 1 << 19  # training vectors at most: 0.8 GB
 _ROUNDS = 8  # of k-means
-_BATCH = 65_536  # rows turned into float32 at a time
-_WANTED = 0.99  # recall@100 of a whole index that the number of candidates is chosen for
-_LISTS = 0.9875  # the same of some of its lists
-_MOST = 1 << 19  # rows in the lists looked into, whatever they find: .99 of a million items' nearest 100, in 3 ms
-_MIXED = 2_000  # items in such a sum
+_BATCH = 65_536  # rows converted to float32 at a time
+_WANTED = 0.99  # recall@100 of a full search that the number of candidates is chosen for
+_LISTS = 0.9875  # recall@100 of a search of some lists
+_MOST = 1 << 19  # rows in the searched lists at most: .99 of a million items' nearest 100, in 3 ms
+_MIXED = 2_000  # items in the sum of a synthetic question
 _LIKE = 0.5  # inner product of a question with its nearest item
 _K = 100
-_ASKED = 256  # questions the recall is measured on
-_OVER = (10, 20, 40, 80)  # candidates a wanted row, of the binary tier
-_FILE_OVER = (1, 2, 4, 6, 8, 10, 16, 32)  # the same of an inverted file
-_PIECE = 2  # dimensions that one code stands for
-_CODED = 4_096  # rows, below which 8-bit codes cost no more
-
+_ASKED = 256  # questions that recall is measured on
+_OVER = (10, 20, 40, 80)  # candidates a wanted row, for binary
+_FILE_OVER = (1, 2, 4, 6, 8, 10, 16, 32)  # candidates a wanted row, for an inverted file
+_PIECE = 2  # dimensions of one code
+_CODED = 4_096  # rows: below this, 8-bit codes cost no more
 
 _CPU: Final = Path("/proc/cpuinfo")
 _CORE: Final = "OPENBLAS_CORETYPE"
@@ -61,23 +60,23 @@ _CORES: Final = (({"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "SkylakeX"), 
 
 @cache
 def load_faiss() -> Any:
-    """FAISS, told what this processor can do.
+    """Load FAISS with OpenBLAS kernels for this processor.
 
-    The OpenBLAS it brings (0.3.15) takes a processor younger than itself for one of 2004, and fills an index at a
-    quarter of the speed (OpenMathLib/OpenBLAS issue 3453). It looks into the environment once, while it is loaded.
+    Its OpenBLAS (0.3.15) treats a newer processor as one of 2004 and fills an index at a quarter of the speed
+    (OpenMathLib/OpenBLAS issue 3453). It reads the environment once, while it is loaded.
     """
-    core = None if _CORE in os.environ else _core()
+    core = None if _CORE in os.environ else _detect_core()
     if core:
         os.environ[_CORE] = core
     try:
         return import_module("faiss")
     finally:
         if core:
-            del os.environ[_CORE]  # not for the processes this one starts
+            del os.environ[_CORE]  # child processes must not inherit it
 
 
-def _core() -> str | None:
-    """What OpenBLAS calls the kernels this processor can run; None where that is not known."""
+def _detect_core() -> str | None:
+    """Return OpenBLAS's name for the kernels of this processor; None if unknown."""
     try:
         with _CPU.open(encoding="ascii", errors="replace") as lines:
             flags = next((line for line in lines if line.startswith("flags")), "")
@@ -86,40 +85,36 @@ def _core() -> str | None:
     return next((core for needed, core in _CORES if needed <= set(flags.split())), None)
 
 
-FLOAT = "+float"
-"""Ends the name of a tier whose candidates are rescored in half precision instead of 8 bits."""
-
-
 def parse_prefix(tier: str) -> int:
-    """Dimensions the inverted file looks at; 0: all of them, or none (binary).
+    """Return the dimensions of the inverted file; 0 for all, or for binary.
 
     Raises:
-        UsageError: no such tier.
+        UsageError: no such storage level.
     """
     kind, _, dims = tier.partition(":")
     if tier in ("int8", "binary"):
         return 0
     if kind != "prefix" or not re.fullmatch(r"[1-9][0-9]{0,4}", dims):
-        raise UsageError(f"no storage tier {tier!r}", "there are int8, binary and prefix:DIMS, as prefix:256")
+        raise UsageError(f"no storage level {tier!r}", "there are int8, binary and prefix:DIMS, as prefix:256")
     return int(dims)
 
 
 def fit_prefix(tier: str, d: int) -> int:
-    """What `prefix_of` gives, for vectors of d dimensions.
+    """Return `parse_prefix`, checked for vectors of d dimensions.
 
     Raises:
-        UsageError: no such tier, or it does not fit such vectors.
+        UsageError: no such storage level, or it does not fit such vectors.
     """
     dims = parse_prefix(tier)
     if dims >= d or (tier == "binary" and d % 8):
-        raise UsageError(f"the tier {tier} does not fit vectors of {d} dimensions", "take int8, or a shorter prefix")
+        raise UsageError(f"storage level {tier} does not fit vectors of {d} dimensions", "use int8 or a shorter prefix")
     return dims
 
 
 def build_dense(
     codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, tier: str = "int8"
 ) -> dict[str, Any]:
-    """Train, fill and write an index; ids are row numbers.
+    """Train, fill and write an index whose ids are row numbers.
 
     Args:
         codes: int8[n, d].
@@ -127,11 +122,11 @@ def build_dense(
         tier: int8, binary or prefix:M with M < d.
 
     Returns:
-        params, for `open_dense`: tier, lists, probes, over (candidates a wanted row), and the recall@100 these reach on
-        questions between sampled rows, once the candidates are rescored.
+        params, for `open_dense`: tier, lists, probes, over (candidates a wanted row), and the recall@100 they reach on
+        synthetic questions after rescoring.
 
     Raises:
-        UsageError: no such tier, or it does not fit the vectors.
+        UsageError: no such storage level, or it does not fit the vectors.
     """
     faiss = load_faiss()
     n, d = codes.shape
@@ -148,16 +143,16 @@ def build_dense(
         index = faiss.IndexIVFScalarQuantizer(quantizer, dims, lists, eight, faiss.METRIC_INNER_PRODUCT)
     else:
         index = faiss.IndexIVFPQFastScan(quantizer, dims, lists, dims // _PIECE, 4, faiss.METRIC_INNER_PRODUCT)
-        index.by_residual = True  # codes of what a vector has besides its list's centre: half of it
+        index.by_residual = True  # codes of the residual from the list's centre: half of a vector
         index.pq.cp.seed = seed + 1
     index.cp.niter = _ROUNDS
     index.cp.seed = seed + 1
-    index.cp.spherical = True  # else lists of what is alike draw in all that lies their way, and hold nothing together
-    index.train(_cut(dequantise(codes, scale, sample), dims))
+    index.cp.spherical = True  # else large clusters attract every vector in their direction
+    index.train(_truncate(dequantise(codes, scale, sample), dims))
     for start in range(0, n, _BATCH):
         rows = np.arange(start, min(start + _BATCH, n))
-        index.add_with_ids(_cut(dequantise(codes, scale, rows), dims), rows.astype(np.int64))
-    probes, over, recall = _effort(index, codes, scale, dims, rng)
+        index.add_with_ids(_truncate(dequantise(codes, scale, rows), dims), rows.astype(np.int64))
+    probes, over, recall = _tune_search(index, codes, scale, dims, rng)
     faiss.write_index(index, str(path))
     return {"tier": tier, "lists": lists, "probes": probes, "over": over, "recall": recall}
 
@@ -168,48 +163,47 @@ def _build_binary(codes: npt.NDArray[np.int8], scale: F32, path: Path, rng: np.r
     index = faiss.IndexBinaryFlat(d)
     for start in range(0, n, _BATCH):
         index.add(pack_signs(codes[start : start + _BATCH]))
-    asked, exact = _questions(codes, scale, rng)
-    over, recall = _least(
-        _OVER, lambda over: _recall(exact, index.search(pack_signs(asked), min(n, over * exact.shape[1]))[1])
+    asked, exact = _make_questions(codes, scale, rng)
+    over, recall = _choose_least(
+        _OVER, lambda over: _measure_recall(exact, index.search(pack_signs(asked), min(n, over * exact.shape[1]))[1])
     )
     faiss.write_index_binary(index, str(path))
     return {"tier": "binary", "lists": 0, "probes": 0, "over": over, "recall": recall}
 
 
 def pack_signs(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """The signs of numbers[n, d], one bit each: uint8[n, d / 8]."""
+    """Pack the signs of numbers[n, d], one bit each: uint8[n, d / 8]."""
     return np.packbits(rows > 0, axis=1, bitorder="little")
 
 
-def _cut(rows: F32, dims: int) -> F32:
-    """The first dimensions, of unit length again; all of them as they are."""
+def _truncate(rows: F32, dims: int) -> F32:
+    """Return the first dimensions, normalised again; unchanged if these are all."""
     if dims == rows.shape[1]:
         return rows
-    return np.ascontiguousarray(_unit(rows[:, :dims]))
+    return np.ascontiguousarray(_normalise(rows[:, :dims]))
 
 
-def _questions(codes: npt.NDArray[np.int8], scale: F32, rng: np.random.Generator) -> tuple[F32, I64]:
-    """(questions float32[m, d]; their nearest rows int64[m, ≤ 100]).
+def _make_questions(codes: npt.NDArray[np.int8], scale: F32, rng: np.random.Generator) -> tuple[F32, I64]:
+    """Make synthetic questions: (questions float32[m, d]; their nearest rows int64[m, ≤ 100]).
 
-    A question is no item: it lies off all of them, at an inner product of about one half with the nearest. So each is
-    half an item, and for the rest as likely to be anywhere as the items are: a random sum of many. (Of noise that is
-    alike in all directions, half as many lists seem to do: most of it is in none of the items'.)
+    A real question has an inner product of about one half with its nearest item. So each is half an item, plus a
+    random sum of many items. Isotropic noise would be too easy: half as many lists seem to suffice for it.
     """
     n = len(codes)
     own = dequantise(codes, scale, rng.choice(n, min(_ASKED, n), replace=False))
     others = dequantise(codes, scale, rng.choice(n, min(_MIXED, n), replace=False))
     noise = rng.normal(size=(len(own), len(others))).astype(np.float32) @ others
-    asked = _LIKE * own + (1 - _LIKE**2) ** 0.5 * _unit(noise)
-    asked = _unit(asked.astype(np.float32))
+    asked = _LIKE * own + (1 - _LIKE**2) ** 0.5 * _normalise(noise)
+    asked = _normalise(asked.astype(np.float32))
     return asked, scan_nearest(asked, codes, scale, min(_K, n))
 
 
-def _unit(rows: F32) -> F32:
+def _normalise(rows: F32) -> F32:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9), np.float32)
 
 
 def scan_nearest(asked: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) -> I64:
-    """The k rows nearest each of float32[m, d], best first, by looking at all: int64[m, k]."""
+    """Scan all rows for the k nearest of each of float32[m, d], best first: int64[m, k]."""
     scores, rows = np.empty((len(asked), 0), np.float32), np.empty((len(asked), 0), np.int64)
     for start in range(0, len(codes), _BATCH):
         here = np.arange(start, min(start + _BATCH, len(codes)))
@@ -221,13 +215,15 @@ def scan_nearest(asked: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) ->
     return np.take_along_axis(rows, np.argsort(-scores, axis=1, kind="stable"), 1)
 
 
-def _recall(exact: I64, found: I64) -> float:
-    """Mean share of the exact rows among the candidates."""
+def _measure_recall(exact: I64, found: I64) -> float:
+    """Return the mean share of the exact rows among the candidates."""
     return float(np.mean([len(np.intersect1d(a, b)) / max(len(a), 1) for a, b in zip(exact, found, strict=True)]))
 
 
-def _least(choices: tuple[int, ...], recall: Callable[[int], float], wanted: float = _WANTED) -> tuple[int, float]:
-    """The smallest choice whose recall is what is wanted, else the last; and that recall."""
+def _choose_least(
+    choices: tuple[int, ...], recall: Callable[[int], float], wanted: float = _WANTED
+) -> tuple[int, float]:
+    """Return the smallest choice that reaches the wanted recall, else the last; and its recall."""
     reached = 0.0
     for choice in choices:
         reached = recall(choice)
@@ -236,39 +232,39 @@ def _least(choices: tuple[int, ...], recall: Callable[[int], float], wanted: flo
     return choice, round(reached, 4)
 
 
-def _effort(
+def _tune_search(
     index: Any, codes: npt.NDArray[np.int8], scale: F32, dims: int, rng: np.random.Generator
 ) -> tuple[int, int, float]:
-    """(probes, over, recall@100): first how many candidates are needed, then in how many lists they are found."""
-    asked, exact = _questions(codes, scale, rng)
-    short, k = _cut(asked, dims), exact.shape[1]
+    """Choose (probes, over, recall@100): first the number of candidates, then the number of lists."""
+    asked, exact = _make_questions(codes, scale, rng)
+    short, k = _truncate(asked, dims), exact.shape[1]
 
     def recall(probes: int, over: int) -> float:
         index.nprobe = min(probes, index.nlist)
-        return _recall(exact, index.search(short, min(len(codes), over * k))[1])
+        return _measure_recall(exact, index.search(short, min(len(codes), over * k))[1])
 
-    over, best = _least(_FILE_OVER, lambda over: recall(index.nlist, over))
+    over, best = _choose_least(_FILE_OVER, lambda over: recall(index.nlist, over))
     steps = 2 * index.nlist.bit_length()  # each of √2 times as many lists
     most = max(1, min(index.nlist, _MOST * index.nlist // len(codes)))
     choices = tuple(sorted({min(round(2 ** (i / 2)), most) for i in range(steps + 1)}))
-    probes, reached = _least(choices, lambda probes: recall(probes, over), min(_LISTS, best - 0.002))
+    probes, reached = _choose_least(choices, lambda probes: recall(probes, over), min(_LISTS, best - 0.002))
     return probes, over, reached
 
 
 def dequantise(codes: npt.NDArray[np.int8], scale: F32, rows: Any) -> F32:
-    """float32[len(rows), d], dequantised."""
+    """Return the vectors of some rows: float32[len(rows), d]."""
     return np.asarray(codes[rows].astype(np.float32) * scale[rows, None], np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class DenseIndex:
-    """An open index of one segment. `over`: candidates it gives for a row that is wanted."""
+    """The open index of one segment. `over` is its candidates for each wanted row."""
 
     index: Any
     probes: int
     tier: str = "int8"
     over: int = 1
-    coded: CodedLists | None = None  # an inverted file over codes of 4 bits
+    coded: CodedLists | None = None  # an inverted file over 4-bit codes
 
     def search(
         self,
@@ -278,19 +274,19 @@ class DenseIndex:
         left: int | None = None,
         start_work: WorkStarter | None = defer_work,
     ) -> I64:
-        """The rows the index holds nearest, to be rescored: int64[m].
+        """Return the rows that the index scores best, to be rescored: int64[m].
 
         Args:
             allowed: bool[n]; None allows all.
-            left: how many are allowed, where that is known.
-            start_work: how half of many lists is looked into; with None they are not divided.
+            left: number of allowed rows, if known.
+            start_work: runs one half of many lists; None searches all lists here.
 
-        They are k at most; in a tier whose own scores are coarse over · k, as measured, but no fewer than over · 100,
-        and up to a quarter more where the lists are looked into by halves.
+        m is at most k. With coarse codes (over > 1) it is over · k, but at least over · 100, and up to a quarter more
+        if the lists are searched in halves.
 
-        Where a share s of the rows is allowed, their k nearest lie in more lists, but not in 1 / s times as many: a
-        question is far from all of them. Of a million items, as many lists as without a filter find as much of the
-        nearest 100 (.95 to .96) where a tenth or more is allowed, and (10 · s)^−¼ times as many below.
+        If a share s of the rows is allowed, their k nearest spread over more lists, but not over 1 / s times as many:
+        a question is far from all of them. Measured on a million items: with s ≥ 0.1 as many lists as without a filter
+        find as much of the nearest 100 (.95 to .96), and below that (10 · s)^−¼ times as many.
         """
         k = min(self.over * max(k, _K) if self.over > 1 else k, self.index.ntotal)
         probes, wanted = self.probes, k
@@ -299,44 +295,44 @@ class DenseIndex:
             if not n:
                 return np.empty(0, np.int64)
             share, wanted = n / len(allowed), min(k, n)
-            # Probes of 8-bit codes were tuned on easy questions, in earlier releases, and are few.
+            # Earlier releases tuned the probes of 8-bit codes on easy questions, so they are few.
             probes = int(probes * (max(1.0, (10 * share) ** -0.25) if self.over > 1 else 3 / share - 2))
-        if self.tier == "binary":  # all rows are compared: there is nothing to widen
-            return self._by_faiss(pack_signs(vector[None, :]), k, allowed)
-        short = _cut(vector[None, :], self.index.d)
+        if self.tier == "binary":  # all rows are compared
+            return self._search_faiss(pack_signs(vector[None, :]), k, allowed)
+        short = _truncate(vector[None, :], self.index.d)
         while True:
             lists = min(probes, self.index.nlist)
             if self.coded:
                 found = search_coded(self.coded, short[0], k, lists, allowed, start_work)
             else:
-                found = self._by_faiss(short, k, allowed, nprobe=lists)
+                found = self._search_faiss(short, k, allowed, nprobe=lists)
             if len(found) >= wanted or (lists == self.index.nlist and start_work is None):
                 return found
-            probes, start_work = probes * 4, None  # what is allowed lies far from the question, or mostly in one half
+            probes, start_work = probes * 4, None  # allowed rows are far away, or mostly in one half
 
-    def _by_faiss(self, asked: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
-        """The k nearest allowed rows: int64[≤ k].
+    def _search_faiss(self, asked: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
+        """Return the k nearest allowed rows: int64[≤ k].
 
         Raises:
-            StoreError: the index names a row that is none.
+            StoreError: the index names a row that does not exist.
         """
         faiss = load_faiss()
         parameters: Any = faiss.SearchParametersIVF if chosen else faiss.SearchParameters
         passed: dict[str, Any] = {}
         if allowed is not None:
-            bitmap = np.packbits(allowed, bitorder="little")  # kept alive until the search is over
+            bitmap = np.packbits(allowed, bitorder="little")  # must live until the search ends
             passed = {"sel": faiss.IDSelectorBitmap(len(bitmap), faiss.swig_ptr(bitmap))}
-        with _one_thread():
+        with _limit_threads():
             _, rows = self.index.search(asked, k, params=parameters(**chosen, **passed))
         found = np.asarray(rows[0][rows[0] >= 0], np.int64)
         if found.max(initial=-1) >= self.index.ntotal:
-            raise explain_damage(f"its dense index names a row that is none of {self.index.ntotal}")
+            raise explain_damage(f"its dense index names a row that is not among its {self.index.ntotal}")
         return found
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """FAISS works alone: a search is short, and threads that wait for each other take the time of the processor."""
+def _limit_threads() -> Iterator[None]:
+    """Run FAISS in one thread: a search is short, and waiting threads would burn processor time."""
     faiss = load_faiss()
     threads = faiss.omp_get_max_threads()  # of this thread's calls
     faiss.omp_set_num_threads(1)
@@ -350,11 +346,11 @@ def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) ->
     """Map an index.
 
     Args:
-        params: what `build` returned; those without a tier are of int8.
-        shape: rows and dimensions of the vectors it is of; None where nobody knows.
+        params: the result of `build_dense`; without `tier` it is int8.
+        shape: rows and dimensions of its vectors; None if unknown.
 
     Raises:
-        StoreError: the file cannot be read, or is of other vectors.
+        StoreError: the file cannot be read, or belongs to other vectors.
     """
     faiss = load_faiss()
     index: Any
@@ -372,6 +368,6 @@ def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) ->
     except (RuntimeError, ValueError, TypeError, KeyError) as error:
         raise StoreError(
             f"{path} is damaged: {str(error).splitlines()[0][:200]}",
-            "run 'helix verify', and 'helix compact' after removing what it names, which builds the index anew",
+            "run 'helix verify', remove the files it names, then 'helix compact', which rebuilds the index",
         ) from None
     return DenseIndex(index, probes, tier, over, coded)

@@ -1,7 +1,7 @@
-"""Expansions: questions a model wrote for items (doc2query, Nogueira & Lin 2019), as a lexical field of their own.
+"""Questions that a model wrote for items (doc2query, Nogueira & Lin 2019), as a lexical field of their own.
 
-They come after an item is recallable already, so they are no part of its segment: each file set belongs to one segment
-and some of its rows. A segment may have several, of different rows; the lexical leg reads them as one.
+A pass writes them after the items are published. Each index covers some rows of one segment. A segment may have
+several, of different rows; the lexical leg reads them as one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ARRAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class QueryIndex:
-    """What one index holds: q rows of one segment that were looked at, some of them without a question."""
+    """One index: q rows of a segment that the model has read, some without a question."""
 
     arrays: Mapping[str, npt.NDArray[Any]]
     text: pa.RecordBatch
@@ -56,7 +56,7 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
     Args:
         rows: uint32[q], ascending.
         ids: of the items in these rows.
-        queries: of each; none where the model had nothing to ask.
+        queries: of each item; may be empty.
     """
     import pyarrow.parquet as pq  # here: a recall writes none
 
@@ -83,8 +83,7 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
         save_array(folder, name, array)
 
 
-_QUESTIONS: Final = pa.schema([("queries", pa.list_(pa.string()))])
-"""queries.arrow."""
+_QUESTIONS: Final = pa.schema([("queries", pa.list_(pa.string()))])  # queries.arrow
 
 
 def open_queries(root: Path, index: Index) -> QueryIndex:
@@ -104,14 +103,14 @@ def open_queries(root: Path, index: Index) -> QueryIndex:
 
 
 class QueryPart(NamedTuple):
-    """An index, and where its segment begins in the snapshot."""
+    """An index and the first row of its segment in the snapshot."""
 
     start: int
     queries: QueryIndex
 
 
 class QueryField:
-    """The field over a whole snapshot: what the lexical leg asks of one. Only live rows that were looked at count."""
+    """The questions of a whole snapshot as a lexical field. Only live rows that the model has read count."""
 
     def __init__(self, parts: Sequence[QueryPart], rows: int, alive: Bool, key: U64) -> None:
         self._parts = parts
@@ -130,7 +129,7 @@ class QueryField:
         self.norm = FieldNorms(self.length, self.mean_length)
 
     def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
-        """Postings of a term: (0, rows of the snapshot ascending, term frequencies), deleted rows left out."""
+        """Return the postings of a term: (0, live rows of the snapshot ascending, term frequencies)."""
         rows, tfs = [np.empty(0, np.int64)], [np.empty(0, np.uint16)]
         for start, queries in self._parts:
             keys = queries.arrays["terms.key"]
@@ -140,16 +139,16 @@ class QueryField:
                 rows.append(start + queries.arrays["terms.rows"][low:high].astype(np.int64))
                 tfs.append(queries.arrays["terms.tf"][low:high])
         row, tf = np.concatenate(rows), np.concatenate(tfs)
-        order = np.argsort(row, kind="stable")  # two indexes of a segment hold rows of it in turn
+        order = np.argsort(row, kind="stable")  # rows of two indexes of a segment may alternate
         order = order[select_alive(self._alive, row[order])]
         return [(0, row[order].astype(np.uint32), tf[order])] if len(order) else []
 
     def df(self, term: np.uint64) -> int:
-        """Live items with a question that holds the term."""
+        """Count live items with a question that contains the term."""
         return sum(len(rows) for _, rows, _ in self.term(term))
 
     def of(self, rows: npt.NDArray[Any]) -> list[list[str]]:
-        """The questions of each row."""
+        """Return the questions of each row."""
         out: list[list[str]] = [[] for _ in range(len(rows))]
         for start, queries in self._parts:
             if not len(queries.rows):
@@ -162,13 +161,13 @@ class QueryField:
 
 
 def join_queries(parts: Sequence[tuple[QueryIndex, I64]]) -> tuple[U32, list[list[str]]]:
-    """Several indexes as one.
+    """Join several indexes.
 
     Args:
-        parts: each index with the new row of each of its rows, int64[q], −1 for those left out.
+        parts: each index with the new row of each of its rows, int64[q], −1 for rows left out.
 
     Returns:
-        (rows uint32[q] ascending, the questions of each).
+        (rows uint32[q] ascending, questions of each).
     """
     rows = np.concatenate([np.empty(0, np.int64), *(new for _, new in parts)])
     found = [entry for queries, _ in parts for entry in queries.text.column("queries").to_pylist()]

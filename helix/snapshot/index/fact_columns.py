@@ -1,7 +1,6 @@
-"""The facts of a snapshot as arrays, and which of them still hold.
+"""The facts of a snapshot as arrays, and the end of each.
 
-A fact is written once and never changed: when it ends follows from the facts that live, so nothing has to be rewritten
-when a newer one supersedes it, and forgetting the newer one brings the older one back.
+A fact is never rewritten. Its end follows from the other live facts, so forgetting a newer fact restores the older one.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from helix.types import F32, I64, U64, Bool
 
 
 class FactColumns(NamedTuple):
-    """One entry a fact of a live item. Times in seconds, `t_ingested` in microseconds; the least int64 is none."""
+    """One entry per fact of a live item. Times in seconds, `t_ingested` in microseconds; the least int64 is none."""
 
     row: I64  # of the snapshot
-    group: U64  # what is said of whom: scope, subject, relation and qualifier
-    family: U64  # the same without the qualifier
-    object: U64  # 0 where a closing names none
+    group: U64  # slot: hash of scope, subject, relation and qualifier
+    family: U64  # slot without the qualifier
+    object: U64  # 0 if a closing fact names none
     subject_entity: U64
     object_entity: U64
     t_valid: I64
@@ -34,12 +33,12 @@ class FactColumns(NamedTuple):
     closes: Bool
 
     def take(self, chosen: npt.NDArray[Any]) -> FactColumns:
-        """Some of them."""
+        """Return some of the facts."""
         return FactColumns(*(array[chosen] for array in self))
 
 
 def join_facts(opened: Sequence[OpenSegment], starts: I64, alive: Bool) -> FactColumns:
-    """The facts of the live rows of a snapshot, segment by segment."""
+    """Join the facts of the live rows of a snapshot, segment by segment."""
 
     def column(name: str, dtype: Any) -> npt.NDArray[Any]:
         return np.concatenate([np.empty(0, dtype), *(segment.facts[name].to_numpy() for segment in opened)]).astype(
@@ -55,14 +54,6 @@ def join_facts(opened: Sequence[OpenSegment], starts: I64, alive: Bool) -> FactC
 
 
 def find_ends(facts: FactColumns) -> I64:
-    """int64[f]: since when each fact no longer holds, in seconds; the least int64 where it does."""
-    return resolve_ends(
-        facts.group,
-        facts.family,
-        facts.object,
-        facts.t_valid,
-        facts.t_ingested,
-        facts.until,
-        facts.functional,
-        facts.closes,
-    )
+    """Return the end of each fact in seconds: int64[f]; the least int64 if it still holds."""
+    names = ("group", "family", "object", "t_valid", "t_ingested", "until", "functional", "closes")
+    return resolve_ends(*(getattr(facts, name) for name in names))

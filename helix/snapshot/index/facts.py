@@ -1,7 +1,7 @@
-"""The facts of a snapshot as something to search: of each fact the vector and the terms of its sentence.
+"""Search of the facts of a snapshot: vector and terms of each fact's sentence.
 
-They lie with the segment, beside its facts, and go wherever it goes. A segment of before there were any has none: its
-facts are read all the same, and found by no search.
+The arrays are part of the segment. A segment of an earlier release has none; its facts are read, but no search finds
+them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from helix.snapshot.segment.layout import FACT_TEXT
 from helix.snapshot.segment.open import OpenSegment
 from helix.types import F32, I64, U32, U64, Bool, Leg
 
-_STEP: Final = 65_536  # facts turned into float32 at a time
+_STEP: Final = 65_536  # facts converted to float32 at a time
 
 
 class _FactPart(NamedTuple):
     """The facts of one segment that has an index."""
 
     segment: OpenSegment
-    kept: I64  # facts of the segment whose row is alive, ascending
+    kept: I64  # facts of the segment whose row is live, ascending
     first: int  # place of the first of them in the field
-    place: I64  # of each fact of the segment in the field, −1 where its row is not alive
+    place: I64  # of each fact of the segment in the field, −1 if its row is not live
 
 
 class FactField:
-    """The facts of the live rows of a snapshot: a lexical field as `search_lexical` asks for one, and vectors.
+    """The facts of the live rows of a snapshot: a lexical field for `search_lexical`, and vectors.
 
-    Fact i is entry i of `Snapshot.facts`. Only facts of live rows that have an index are in a posting, a statistic or
-    an answer.
+    Fact i is entry i of `Snapshot.facts`. Only indexed facts of live rows count in postings, statistics and answers.
     """
 
     def __init__(self, segments: Sequence[OpenSegment], starts: I64, alive: Bool) -> None:
@@ -63,11 +62,11 @@ class FactField:
 
     @property
     def share(self) -> float:
-        """The part of the facts that can be searched: 0 to 1; 1 where there is none."""
+        """Share of the facts that can be searched, 0 to 1; 1 without facts."""
         return self.live / self.rows if self.rows else 1.0
 
     def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
-        """Postings of a term, segment by segment: (0, facts ascending, term frequencies)."""
+        """Return the postings of a term by segment: (0, facts ascending, term frequencies)."""
         found: list[tuple[int, U32, npt.NDArray[np.uint16]]] = []
         for segment, _, _, place in self._parts:
             keys = segment["facts.terms.key"]
@@ -81,11 +80,11 @@ class FactField:
         return found
 
     def df(self, term: np.uint64) -> int:
-        """Facts whose sentence holds the term."""
+        """Count the facts whose sentence contains the term."""
         return sum(len(facts) for _, facts, _ in self.term(term))
 
     def nearest(self, vector: F32, k: int, allowed: Bool | None = None) -> Leg:
-        """The k facts nearest to a vector by inner product, best first, ties to the smaller id; all are scanned.
+        """Scan for the k facts nearest to a vector by inner product, best first, ties by smaller id.
 
         Args:
             vector: float32[d].
@@ -97,7 +96,7 @@ class FactField:
         return Leg("dense", chosen[best].astype(np.uint32), scores[best])
 
     def scores(self, vector: F32, facts: I64) -> F32:
-        """Inner products with some facts that have an index, ascending: float32[len(facts)]."""
+        """Return inner products with indexed facts, given in ascending order: float32[len(facts)]."""
         out = [np.empty(0, np.float32)]
         for segment, kept, first, _ in self._parts:
             low, high = np.searchsorted(facts, (first, first + len(kept)))
@@ -110,7 +109,7 @@ class FactField:
         return np.concatenate(out)
 
     def text(self, facts: npt.NDArray[Any]) -> list[dict[str, Any]]:
-        """What is shown of some facts that have an index: the columns of FACT_TEXT, and the sentence as `text`."""
+        """Return the columns of FACT_TEXT and the sentence (`text`) of indexed facts."""
         which = np.searchsorted([part.first for part in self._parts], facts, side="right") - 1
         out = []
         for fact, part in zip(facts.tolist(), (self._parts[i] for i in which.tolist()), strict=True):

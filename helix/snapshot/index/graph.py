@@ -1,8 +1,8 @@
-"""The typed graph of a snapshot as numbered nodes: rows, then sessions, then the entities items name.
+"""The typed graph of a snapshot. Nodes are numbered: rows, then sessions, then entities.
 
-Nothing is built: the lists of the segments are read around a few nodes at a time, in C (`helix/native/graph.c`). Edges
-are item–entity (weighted by idf), turn–next turn, item–session, an item and what it replies to, items about the same
-file or error, and the two entities of a fact that holds. They are the same in either direction.
+No graph is built: C code reads the segments' lists around a few nodes at a time (`helix/native/graph.c`). Edges link
+item and entity (weighted by idf), turn and next turn, item and session, item and the item it replies to, items about
+the same file or error, and the two entities of a current fact. They are undirected.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ from helix.types import F32, I64, U64, Bool
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
 
+FACTS: Final = 64  # facts of one entity that are edges: those of highest confidence
+
 _BROKEN: Final = "a list of its graph leads to no item"
 
-FACTS: Final = 64
-"""Facts of one entity that carry: the surest."""
-
-# Of a segment: the array, its dtype, and where its length goes, by field.
+# By field of _SegmentStruct: the array, its dtype, and the field of its length.
 _LISTS: Final[dict[str, tuple[str, np.dtype[Any], str]]] = {
     "mention": ("mentions.entity", UINT64, "mentions"),
     "entity": ("mentioned.key", UINT64, "entities"),
@@ -52,7 +51,7 @@ _LISTS: Final[dict[str, tuple[str, np.dtype[Any], str]]] = {
     "linked_key": ("linked.key", UINT64, "linked"),
     "id": ("ids.key", UINT64, "ids"),
 }
-# The same of arrays of a length that is known by then, and how much longer they are.
+# By field: the array, its dtype, the field of a known length, and how much longer the array is.
 _ALIKE: Final[dict[str, tuple[str, np.dtype[Any], str, int]]] = {
     "mention_at": ("mentions.indptr", INT64, "rows", 1),
     "naming_at": ("mentioned.indptr", INT64, "entities", 1),
@@ -101,12 +100,12 @@ _edges.argtypes, _edges.restype = (_P, _P, _P, _N, _P, _P, _P, _N), ctypes.c_int
 
 @dataclass(frozen=True, slots=True)
 class FactEdges:
-    """Facts that hold, once from either of their two entities: by entity, of one the surest first."""
+    """Current facts, once from each of their two entities: by entity, then by falling confidence."""
 
     one: U64  # ascending
     other: U64
     confidence: F32
-    row: I64  # that says it
+    row: I64  # of the item that states it
 
 
 class SegmentGraph:
@@ -114,15 +113,15 @@ class SegmentGraph:
 
     Args:
         starts: the first row of each segment.
-        named: of each segment, how many live items name each of its entities: int32.
+        named: for each segment, live items that name each of its entities: int32.
         previous, following, session: int32[rows]: the turn before and after, −1 for none; the session's code.
         alive: bool[rows].
         key: uint64[rows], the items' ids.
-        session_key, session_size: of each session, and its live items.
+        session_key, session_size: key and live items of each session.
 
     Raises:
-        StoreError: arrays of a segment are not of their dtypes, or do not fit together.
-        TypeError, ValueError: the same of the other arrays.
+        StoreError: arrays of a segment have wrong dtypes, or do not fit together.
+        TypeError, ValueError: other arrays have wrong dtypes or lengths.
     """
 
     def __init__(
@@ -139,16 +138,16 @@ class SegmentGraph:
         session_size: I64,
         facts: FactEdges,
     ) -> None:
-        self.sessions = len(alive)  # the first number of a session
-        self.entities = self.sessions + len(session_key)  # and of an entity
-        self._kept: list[Any] = []  # what the structs point to
+        self.sessions = len(alive)  # number of the first session
+        self.entities = self.sessions + len(session_key)  # number of the first entity
+        self._arrays: list[Any] = []  # owners of the memory that the structs point to
         parts, entities = (_SegmentStruct * len(segments))(), 0
         for part, segment, start, counts in zip(parts, segments, starts.tolist(), named, strict=True):
             part.start, part.first_entity = start, entities
             self._fill(part, segment)
             part.named = self._hold("named", counts, INT32, part.entities)
             entities += part.entities
-        self._kept.append(parts)
+        self._arrays.append(parts)
         rows, sessions, edges = len(alive), len(session_key), len(facts.one)
         self._graph = _GraphStruct(
             len(segments),
@@ -185,12 +184,12 @@ class SegmentGraph:
             raise explain_damage(f"{error}, in the segment {segment.id}") from None
 
     def _hold(self, name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], size: int) -> int:
-        """Return where it lies; it is neither copied nor let go."""
-        self._kept.append(array)
+        """Return the address of an array, which is not copied and stays referenced."""
+        self._arrays.append(array)
         return check_array(name, array, dtype, size)
 
     def find(self, keys: U64) -> tuple[I64, I64]:
-        """(node int64[n], −1 where no item ever named it; live items that name it int64[n]) of entities."""
+        """Return (node int64[n], −1 if no item names it; live items that name it int64[n]) of entities."""
         n = len(keys)
         (node, node_to), (df, df_to) = allocate(INT64, n), allocate(INT64, n)
         _find(self.address, check_array("keys", keys, UINT64, n), n, node_to, df_to)
@@ -198,14 +197,14 @@ class SegmentGraph:
 
 
 class FilteredGraph:
-    """The graph as one question sees it: without rows that are left out, without hubs.
+    """The graph for one question: without excluded rows and without hubs.
 
     Args:
         allowed: bool[rows]; None allows every row.
         asked: entities the question names, ascending: they are nodes whatever their df.
-        hubs: (node, row it leads to, weight) of those hubs that lead somewhere after all.
-        entity_df: entities that more items name are hubs: they carry nothing.
-        session_size: sessions of more items carry nothing.
+        hubs: (node, row it leads to, weight) of hubs that keep some edges.
+        entity_df: entities that more items name are hubs, without edges.
+        session_size: sessions of more items have no edges.
         weights: by kind of edge: next, session, fact, reply, same.
     """
 
@@ -221,7 +220,7 @@ class FilteredGraph:
     ) -> None:
         self.graph = graph
         node, row, weight = hubs
-        self._kept = (allowed, asked, *hubs)
+        self._arrays = (allowed, asked, *hubs)  # owners of the memory that the struct points to
         self._question = _QuestionStruct(
             entity_df,
             session_size,
@@ -238,11 +237,10 @@ class FilteredGraph:
         self._at = ctypes.addressof(self._question)
 
     def degree(self, nodes: I64) -> I64:
-        """int64[n]: edges to read for each node. An item has two neighbours and a session besides what it names; its
-        links, a handful, are not counted.
+        """Count the edges to read for each node: int64[n]. An item's few links are not counted.
 
         Raises:
-            StoreError: a list of the store is damaged, or there is no such node.
+            StoreError: a list of the store is damaged, or a node does not exist.
         """
         n = len(nodes)
         out, to = allocate(INT64, n)
@@ -251,10 +249,10 @@ class FilteredGraph:
         return out
 
     def edges(self, nodes: I64) -> tuple[I64, I64, F64]:
-        """(position in `nodes` int64[e] ascending, node it leads to int64[e], weight float64[e]).
+        """Return (position in `nodes` int64[e] ascending, node it leads to int64[e], weight float64[e]).
 
         Raises:
-            StoreError: a list of the store is damaged, or there is no such node.
+            StoreError: a list of the store is damaged, or a node does not exist.
         """
         n, most = len(nodes), 4096
         given = check_array("nodes", nodes, INT64, n)

@@ -1,4 +1,4 @@
-"""How often some terms occur in some rows of one segment, read from the rows' own lists of terms."""
+"""Counts of terms and term pairs in rows of one segment, read from the rows' term lists."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 
 def count_occurrences(segment: OpenSegment, rows: I64, terms: U64, pairs: I64) -> tuple[F32, F32]:
-    """How often the terms occur in the rows, and pairs of them one right behind the other.
+    """Count terms, and pairs of adjacent terms, in the rows.
 
-    Lists hold the short ids of terms. A term whose short id another term of the segment has, too, and all terms of a
-    segment that an earlier release wrote without lists, are looked up in the postings: there, what follows what is not
-    known.
+    Lists hold short ids of terms. The postings are read for a term that shares its short id with another one, and for
+    segments without lists, which an earlier release wrote. Postings do not count pairs.
 
     Args:
         rows: int64[n], of the segment.
@@ -26,31 +25,31 @@ def count_occurrences(segment: OpenSegment, rows: I64, terms: U64, pairs: I64) -
         pairs: int64[2, p], of positions in `terms`.
 
     Returns:
-        (of terms float32[t, n], of pairs float32[p, n]).
+        (counts of terms float32[t, n], of pairs float32[p, n]).
     """
     keys, short = segment["terms.key"], shorten_ids(terms)
     count = np.zeros((len(terms), len(rows)), np.float32)
     follows = np.zeros((pairs.shape[1], len(rows)), np.float32)
     first = terms >> _HIGH << _HIGH
-    low, high = keys.searchsorted(first), keys.searchsorted(first | _LOW, "right")  # the terms of that short id
+    low, high = keys.searchsorted(first), keys.searchsorted(first | _LOW, "right")  # terms with that short id
     alone = high == low + 1
     alone[alone] = keys[low[alone]] == terms[alone]
     alone &= len(segment["order.term"]) > 0
     chosen = alone.nonzero()[0]
-    indptr, said = segment["order.indptr"], segment["order.term"]
-    count_terms(indptr, said, rows, short[chosen], chosen, pairs[0], pairs[1], count, follows)
+    indptr, order = segment["order.indptr"], segment["order.term"]
+    count_terms(indptr, order, rows, short[chosen], chosen, pairs[0], pairs[1], count, follows)
     for other in (~alone).nonzero()[0].tolist():
         for at in range(low[other], high[other]):
             if keys[at] == terms[other]:
-                here, tf = _postings(segment, at, rows)
+                here, tf = _read_counts(segment, at, rows)
                 count[other, here] = tf
     return count, follows
 
 
-def _postings(segment: OpenSegment, at: int, rows: I64) -> tuple[I64, F32]:
-    """(position in `rows` int64[m], how often float32[m]) of those rows that hold the term at a place."""
+def _read_counts(segment: OpenSegment, at: int, rows: I64) -> tuple[I64, F32]:
+    """Return (position in `rows` int64[m], count float32[m]) of the rows that hold the term at position `at`."""
     first, end = segment["terms.indptr"][at : at + 2]
     holding, tf = segment["terms.rows"][first:end], segment["terms.tf"][first:end]
-    there = np.minimum(holding.searchsorted(rows), len(holding) - 1)
-    here = (holding[there] == rows).nonzero()[0]
-    return here, tf[there[here]].astype(np.float32)
+    place = np.minimum(holding.searchsorted(rows), len(holding) - 1)
+    here = (holding[place] == rows).nonzero()[0]
+    return here, tf[place[here]].astype(np.float32)

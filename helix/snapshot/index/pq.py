@@ -1,7 +1,7 @@
-"""The rows that an inverted file over 4-bit product codes holds nearest a question.
+"""Search of an inverted file over 4-bit product codes.
 
-FAISS trains, fills and writes the file, and reads it; the search is ours, since FAISS takes twice as long for one
-question on one core. It reads no more than the lists that are looked into, 32 rows at a time (`helix/native/lists.c`).
+FAISS trains, writes and reads the file. The search is our own, since FAISS takes twice as long for one question on one
+core. It reads only the searched lists, 32 rows at a time (`helix/native/lists.c`).
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from helix.snapshot.segment.arrays import quantise_vectors
 from helix.types import F32, I64, Bool
 from helix.util.threads import WorkStarter
 
-_TOP = 255  # what a table's entry is at most
-_SUM = (1 << 16) - 1  # what all may add up to
-_NEAR = 1 << 24  # what a list's centre gives at most
-_LEAST = 1e-9  # where all are alike
-_HALVED = 50_000  # rows in the lists: fewer are compared sooner than they are divided
+_TOP = 255  # largest entry of a table
+_SUM = (1 << 16) - 1  # largest sum of entries
+_NEAR = 1 << 24  # largest contribution of a list's centre
+_LEAST = 1e-9  # smallest divisor, if all scores are equal
+_HALVED = 50_000  # rows in the lists: fewer are searched faster than they are divided
 _OF_HALF = 5  # eighths of all candidates that each half of the lists gives: halves are seldom that unequal
 
 
 class CodedLists(NamedTuple):
-    """An open inverted file of n rows in some lists, of vectors in m pieces."""
+    """An open inverted file of n rows, with vectors in m pieces."""
 
-    centre: npt.NDArray[np.int8]  # int8[lists, d]: each list's centre
-    scale: F32  # float32[lists]: of those
+    centre: npt.NDArray[np.int8]  # int8[lists, d]: centre of each list
+    scale: F32  # float32[lists]: scale of each centre
     every: I64  # int64[lists]: 0, 1, 2 …
-    book: F32  # float32[dimensions of a piece, m, 16]: what each code of each piece stands for
+    book: F32  # float32[dimensions of a piece, m, 16]: vector of each code
     lists: CodeLists
     rows: int
-    held: Any  # the index, whose memory the lists are
+    held: Any  # the index that owns the lists' memory
 
 
 def open_coded(index: Any, faiss: Any) -> CodedLists:
-    """Where an IndexIVFPQFastScan keeps what is searched.
+    """Read the lists of an IndexIVFPQFastScan.
 
     Raises:
         ValueError: its lists do not fit together.
     """
     pq, lists = index.pq, faiss.downcast_InvertedLists(index.invlists)
     quantizer = faiss.downcast_index(index.quantizer)
-    pieces = index.M2  # m, or one more that stands for nothing: an even number
+    pieces = index.M2  # m, padded to an even number
     each = range(index.nlist)
     fits = (
         isinstance(lists, faiss.BlockInvertedLists)
@@ -60,7 +60,7 @@ def open_coded(index: Any, faiss: Any) -> CodedLists:
         raise ValueError("its lists do not fit together")
     book = np.zeros((pq.dsub, pieces, CODES), np.float32)
     book[:, : pq.M] = faiss.vector_to_array(pq.centroids).reshape(pq.M, CODES, pq.dsub).transpose(2, 0, 1)
-    # FAISS itself, as it reads a file, holds a list to so many codes for so many rows.
+    # FAISS checks the number of codes of each list when it reads the file.
     size = [lists.list_size(i) for i in each]
     code = [_wrap_memory(faiss, lists.get_codes(i), -(-size[i] // GROUP) * lists.block_size, np.uint8) for i in each]
     row = [_wrap_memory(faiss, lists.get_ids(i), size[i], np.int64) for i in each]
@@ -69,25 +69,27 @@ def open_coded(index: Any, faiss: Any) -> CodedLists:
 
 
 def _wrap_memory(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
-    """Return what FAISS holds somewhere, as an array; not copied."""
+    """Return memory of FAISS as an array, without a copy."""
     return faiss.rev_swig_ptr(at, size) if size else np.empty(0, dtype)
 
 
 def search_coded(
     coded: CodedLists, vector: F32, k: int, lists: int, allowed: Bool | None, start_work: WorkStarter | None
 ) -> I64:
-    """The k best allowed rows in the nearest lists, in no order: int64[≤ k]. Where these hold many rows, each half of
-    them is asked for five eighths: they may be a quarter more then, or fewer than there are.
+    """Return the k best allowed rows of the nearest lists, unordered: int64[≤ k].
+
+    Many rows are searched in two halves of the lists, each for five eighths of k: the result may then hold a quarter
+    more, or miss some.
 
     Args:
         vector: float32[d].
-        lists: how many are looked into.
+        lists: number of lists to search.
         allowed: bool[n]; None allows all.
-        start_work: how half of many lists is looked into; with None they are not divided.
+        start_work: runs one half of many lists; None searches all lists here.
     """
     score = score_vectors(coded.centre, coded.scale, coded.every, vector)
     nearest = np.argpartition(score, len(score) - lists)[len(score) - lists :]
-    nearest = nearest[score[nearest].argsort()[::-1]]  # the best first: what is worse than k of those is passed over
+    nearest = nearest[score[nearest].argsort()[::-1]]  # best first, so that worse rows are skipped
     table, near = build_tables(coded, vector, score[nearest])
     if start_work is None or lists * coded.rows < _HALVED * len(coded.every):
         return _search_lists(coded, nearest, near, table, k, allowed)
@@ -98,8 +100,9 @@ def search_coded(
 
 
 def build_tables(coded: CodedLists, vector: F32, score: F32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-    """What each code of each piece adds to a row's score uint8[m, 16], and what each list does int32[n]: inner products
-    of the question in steps that are the same for all, from the least there is.
+    """Return the contribution of each code of each piece uint8[m, 16] and of each list int32[n] to a row's score.
+
+    They are inner products with the question, in common steps above the least one.
 
     Args:
         vector: float32[d].
@@ -122,6 +125,6 @@ def _search_lists(
     k: int,
     allowed: Bool | None,
 ) -> I64:
-    """The k best allowed rows of some lists: int64[≤ k]."""
-    chosen, given = np.ascontiguousarray(lists), np.ascontiguousarray(near)  # each second one, where they are halved
+    """Return the k best allowed rows of some lists: int64[≤ k]."""
+    chosen, given = np.ascontiguousarray(lists), np.ascontiguousarray(near)  # every second one, if halved
     return search_lists(coded.lists, chosen, given, table, allowed, coded.rows, k)

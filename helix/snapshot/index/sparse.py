@@ -1,11 +1,11 @@
-"""Impacts: how much each item is about each entry of a sparse encoder's vocabulary (SPLADE, Formal et al. 2021).
+"""Learned-sparse postings: weights of items for a sparse encoder's vocabulary (SPLADE, Formal et al. 2021).
 
-Like the questions of doc2query they come after an item is recallable already: each file set belongs to one segment and
-some of its rows, and the leg reads those of all segments as one.
+A pass writes them after the items are published. Each index covers some rows of one segment; the learned-sparse leg
+reads all indexes as one.
 
-An impact is a weight in steps of 1/1,024, one step for all files: so files are merged by copying, and scores add up
-over them without a scale. A step rounds off 0.0005 at most; a code of 8 bits would round off 0.01 of weights up to 5,
-and save one byte of a posting's six.
+Weights are stored in steps of 1/1,024, the same for all files: files merge by copying, and scores add up without a
+scale. A step rounds by 0.0005 at most. An 8-bit code would round weights up to 5 by 0.01 and save one of a posting's
+six bytes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from helix.types import F32, I64, U32, U64, Bool, Sparse
 
 KIND: Final = "sparse"
 
-ENCODER: Final = "sparse_encoder"
-"""The kind of the index that is no index: what makes the same weights of a question."""
+ENCODER: Final = "sparse_encoder"  # kind of the entry that holds the encoder of questions
 
 _ARRAYS: Final = {
     "rows": ArrayKind(np.uint32, ("q",)),
@@ -38,18 +37,15 @@ _ARRAYS: Final = {
     "terms.impact": ArrayKind(np.uint16, ("p",)),
 }
 
-_SMALL: Final = 1 << 15
-"""Postings of a term in one index that are not worth an array of their own in a search."""
-
-_AT_ONCE: Final = 1 << 23
-"""Postings merged at a time: two hundred megabytes while they are sorted."""
+_SMALL: Final = 1 << 15  # postings of a term in one index: fewer are joined into one array for a search
+_AT_ONCE: Final = 1 << 23  # postings merged at a time: 200 MB while they are sorted
 
 U16 = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
 class SparseIndex:
-    """What one index holds: q rows of one segment that were encoded, p postings of t terms."""
+    """One index: q encoded rows of a segment, p postings of t terms."""
 
     arrays: Mapping[str, npt.NDArray[Any]]
 
@@ -60,7 +56,7 @@ class SparseIndex:
 
 
 def quantise_weights(weights: F32) -> U16:
-    """Weights in steps: uint16[n]; what is above 64, as only sums over a text may be, is kept as 64."""
+    """Round weights to steps: uint16[n]; weights above 64 become 64."""
     return np.asarray(np.minimum(np.rint(weights / WEIGHT_STEP), np.iinfo(np.uint16).max), np.uint16)
 
 
@@ -69,18 +65,18 @@ def write_sparse(folder: Path, rows: U32, indptr: I64, terms: U32, weights: F32)
 
     Args:
         rows: uint32[q], ascending.
-        indptr: int64[q + 1]: where the terms of each row lie.
-        terms: uint32[p], different ones in a row.
-        weights: float32[p], above 0; what rounds to 0 is left out.
+        indptr: int64[q + 1]: offsets of each row's terms.
+        terms: uint32[p], distinct within a row.
+        weights: float32[p], above 0; those that round to 0 are left out.
     """
     impact = quantise_weights(weights)
     kept = impact > 0
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
     key, starts, at, order = invert_csr(before[indptr], terms[kept].astype(np.uint64))
-    _save(folder, rows, key.astype(np.uint32), starts, rows.astype(np.uint32)[at], impact[kept][order])
+    _save_index(folder, rows, key.astype(np.uint32), starts, rows.astype(np.uint32)[at], impact[kept][order])
 
 
-def _save(folder: Path, rows: U32, key: U32, indptr: I64, at: U32, impact: U16) -> None:
+def _save_index(folder: Path, rows: U32, key: U32, indptr: I64, at: U32, impact: U16) -> None:
     from helix.snapshot.segment.write import save_array
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -101,24 +97,24 @@ def open_sparse(root: Path, index: Index) -> SparseIndex:
 
 
 def find_encoder(indexes: Sequence[Index]) -> Index | None:
-    """What makes weights of a question; the last one, where a reindex left several."""
+    """Return the encoder of questions; the last one if a reindex left several."""
     return next((index for index in reversed(indexes) if index.kind == ENCODER), None)
 
 
 def select_usable(indexes: Sequence[Index]) -> list[Index]:
-    """Those made by the model whose query side is there: weights of two models say nothing of one another."""
+    """Return the indexes of the current encoder's model: weights of two models are not comparable."""
     encoder = find_encoder(indexes)
     made_by = encoder.params["fingerprint"] if encoder else None
     return [index for index in indexes if index.kind == KIND and index.params["fingerprint"] == made_by]
 
 
 class SparseField:
-    """The impacts of a whole snapshot: what the sparse leg asks of one."""
+    """The learned-sparse postings of a whole snapshot, for the learned-sparse leg."""
 
     def __init__(self, parts: Sequence[tuple[int, SparseIndex]], rows: int, alive: Bool, key: U64) -> None:
         """
         Args:
-            parts: indexes, and where the segment of each begins.
+            parts: indexes, each with the first row of its segment.
             alive: bool[rows].
             key: uint64[rows]: the tie key.
         """
@@ -127,10 +123,10 @@ class SparseField:
         self.key = key
         self.live = sum(int(np.count_nonzero(alive[start + one.rows.astype(np.int64)])) for start, one in parts)
 
-    def term(self, term: int) -> tuple[int, list[PostingsPart]]:
-        """(the largest impact of a term, its postings in parts), deleted rows included; those of small indexes as one.
+    def read_postings(self, term: int) -> tuple[int, list[PostingsPart]]:
+        """Return (largest weight of a term, its postings in parts), deleted rows included; small parts are joined.
 
-        Two indexes of a segment hold rows of it in turn, so parts may overlap; a row is in one of them.
+        Row ranges of parts may overlap, but each row is in one part.
         """
         most, large, small = 0, list[PostingsPart](), list[PostingsPart]()
         for start, held in self._parts:
@@ -147,27 +143,29 @@ class SparseField:
             small = [(0, rows[order], np.concatenate([impact for *_, impact in small])[order])]
         return most, [*large, *small]
 
-    def asked(self, question: Sparse) -> tuple[F32, I64, list[list[PostingsPart]]]:
-        """The question's terms that some row has, the heaviest first, of equal ones the smaller: (what an impact of 1
-        is worth float32[t], the largest impact int64[t], postings of each).
+    def find_terms(self, question: Sparse) -> tuple[F32, I64, list[list[PostingsPart]]]:
+        """Find the question's terms that have postings, heaviest first, ties by smaller term.
 
-        By the question's weights, not by what the store holds: so hidden rows have no part in the order of a sum.
+        The order depends only on the question, so hidden rows cannot change the order of a sum.
+
+        Returns:
+            (worth of one step float32[t], largest weight in steps int64[t], postings of each term).
         """
         worth = (question.weights * np.float32(WEIGHT_STEP)).astype(np.float32)
         found = []
         for i in np.lexsort((question.terms, -worth)).tolist():
-            most, parts = self.term(int(question.terms[i]))
+            most, parts = self.read_postings(int(question.terms[i]))
             if parts and worth[i] > 0:
                 found.append((worth[i], most, parts))
         worths, mosts = np.array([one[0] for one in found], np.float32), np.array([one[1] for one in found], np.int64)
         return worths, mosts, [parts for *_, parts in found]
 
     def scores(self, rows: npt.NDArray[np.integer], question: Sparse) -> F32:
-        """What the search gives each row, to the bit: float32[n]; 0 where it shares no term or was not encoded yet."""
+        """Return the exact search score of each row: float32[n]; 0 without a shared term or before encoding."""
         order = np.argsort(rows, kind="stable")
         ascending = rows[order].astype(np.intp)
         score = np.zeros(len(rows), np.float32)
-        worth, _, postings = self.asked(question)
+        worth, _, postings = self.find_terms(question)
         for each, parts in zip(worth, postings, strict=True):
             for found, impact in look_up_rows(parts, ascending):
                 score[np.searchsorted(ascending, found)] += impact * each
@@ -177,13 +175,13 @@ class SparseField:
 
 
 class _MergeSource(NamedTuple):
-    """An index on its way into another one."""
+    """An index to be merged."""
 
     held: SparseIndex
-    new: I64  # of each row of the segment up to the last one it has, −1 where it is left out
+    new: I64  # new row of each row of the segment, up to the last one it has; −1 leaves it out
 
-    def between(self, low: int, high: int) -> tuple[U64, U16]:
-        """Of the terms low ≤ t < high what is kept: (term and new row as one number uint64[m], impact uint16[m])."""
+    def read_terms(self, low: int, high: int) -> tuple[U64, U16]:
+        """Return the retained postings of terms low ≤ t < high: (term << 32 | new row uint64[m], weight uint16[m])."""
         arrays = self.held.arrays
         first, last = arrays["terms.key"].searchsorted(np.array([low, high], np.uint64)).tolist()
         indptr = arrays["terms.indptr"][first : last + 1]
@@ -195,14 +193,14 @@ class _MergeSource(NamedTuple):
 
 
 def merge_sparse(folder: Path, parts: Sequence[tuple[SparseIndex, I64]]) -> U32:
-    """Write several indexes as one, without a weight being rounded again; returns its rows.
+    """Merge several indexes into one, without rounding weights again. Writes no files if no row is left.
 
     Args:
-        parts: each index with the new row of each of its rows, int64[q], −1 for those left out. Where two have a row,
-            the first one counts.
+        parts: each index with the new row of each of its rows, int64[q], −1 for rows left out. If two indexes have a
+            row, the first one counts.
 
     Returns:
-        uint32[q], ascending; nothing is written where there are none.
+        uint32[q], ascending: its rows.
     """
     taken, sources = np.empty(0, np.int64), list[_MergeSource]()
     for held, new in parts:
@@ -214,10 +212,10 @@ def merge_sparse(folder: Path, parts: Sequence[tuple[SparseIndex, I64]]) -> U32:
     if not len(taken):
         return taken.astype(np.uint32)
     keys, sizes, rows, impacts = [], [np.zeros(1, np.int64)], [], []
-    for low, high in _slices(sources):
-        found = [source.between(low, high) for source in sources]
+    for low, high in _split_terms(sources):
+        found = [source.read_terms(low, high) for source in sources]
         both = np.concatenate([each for each, _ in found])
-        order = np.argsort(both, kind="stable")  # each is ascending: a merge of a few runs
+        order = np.argsort(both, kind="stable")  # each part is ascending: a merge of a few runs
         key, size = np.unique((both[order] >> np.uint64(32)).astype(np.uint32), return_counts=True)
         keys.append(key)
         sizes.append(size)
@@ -226,12 +224,12 @@ def merge_sparse(folder: Path, parts: Sequence[tuple[SparseIndex, I64]]) -> U32:
     indptr = np.cumsum(np.concatenate(sizes), dtype=np.int64)
     whole = [np.concatenate([np.empty(0, np.uint32), *each]).astype(np.uint32) for each in (keys, rows)]
     impact = np.concatenate([np.empty(0, np.uint16), *impacts]).astype(np.uint16)
-    _save(folder, taken.astype(np.uint32), whole[0], indptr, whole[1], impact)
+    _save_index(folder, taken.astype(np.uint32), whole[0], indptr, whole[1], impact)
     return taken.astype(np.uint32)
 
 
-def _slices(sources: Sequence[_MergeSource]) -> Iterator[tuple[int, int]]:
-    """Ranges of terms that have no more postings than are merged at a time, or one term that has."""
+def _split_terms(sources: Sequence[_MergeSource]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of terms with at most _AT_ONCE postings, or one term with more."""
     key = np.concatenate([source.held.arrays["terms.key"] for source in sources])
     size = np.concatenate([np.diff(source.held.arrays["terms.indptr"]) for source in sources])
     terms, at = np.unique(key, return_inverse=True)

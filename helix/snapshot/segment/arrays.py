@@ -1,4 +1,4 @@
-"""Small array algorithms of the store: compressed sparse rows, the one shape of every list in it; ids; quantising."""
+"""Array algorithms of the store: compressed sparse rows (CSR), ids and quantisation."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import pyarrow as pa
 from helix.native.arrays import explain_damage
 from helix.types import I64, U32, U64, Bool
 
-BANDS = 16
-"""Bands of a MinHash signature; a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998."""
+BANDS = 16  # of a MinHash signature; a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998
 
 
 def flatten_rows(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
-    """Where the entries of the given rows lie.
+    """Find the flat entries of the given rows.
 
     Args:
         indptr: int64[n + 1].
         rows: integers[m].
 
     Returns:
-        (indptr int64[m + 1] of the answer, positions int64[total] into the flat arrays).
+        (indptr int64[m + 1] of the result, positions int64[total] in the flat arrays).
     """
     start = indptr[rows]
     counts = indptr[np.asarray(rows) + 1] - start
@@ -33,31 +32,30 @@ def flatten_rows(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
 
 
 def select_alive(alive: Bool, rows: npt.NDArray[Any]) -> Bool:
-    """bool[len(rows)]: which of the rows, read from postings, are live.
+    """Return which rows, read from postings, are live: bool[len(rows)].
 
     Raises:
-        StoreError: one is none of them.
+        StoreError: a row does not exist.
     """
     try:
-        found: Bool = alive[rows]
+        return np.asarray(alive[rows])
     except IndexError as error:
-        raise explain_damage(f"its postings hold a row that is none ({error})") from None
-    return found
+        raise explain_damage(f"its postings hold a row that does not exist ({error})") from None
 
 
 def expand_rows(indptr: I64) -> I64:
-    """The row each flat entry belongs to: int64[total]."""
+    """Return the row of each flat entry: int64[total]."""
     return np.arange(len(indptr) - 1).repeat(indptr[1:] - indptr[:-1])
 
 
 def invert_csr(
     indptr: I64, keys: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], I64, npt.NDArray[np.uint32], npt.NDArray[np.intp]]:
-    """Row → keys becomes key → rows.
+    """Invert row → keys into key → rows.
 
     Returns:
         (sorted distinct keys uint64[t], indptr int64[t + 1], rows uint32[p] ascending within a key,
-        order intp[p]: which flat entry each posting came from).
+        order intp[p]: flat entry of each posting).
     """
     order = np.argsort(keys, kind="stable")  # stable: rows stay ascending
     ordered = keys[order]
@@ -73,38 +71,38 @@ def invert_csr(
 
 
 def quantise_vectors(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """float32[n, d] → (int8[n, d], float32[n]): symmetric, one scale a row, v ≈ scale · code."""
+    """Quantise float32[n, d] to (int8[n, d], float32[n]): symmetric, one scale a row, v ≈ scale · code."""
     scale = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float32) / np.float32(127)
     safe = np.where(scale > 0, scale, np.float32(1))
     return np.rint(vectors / safe[:, None]).astype(np.int8), scale
 
 
 def format_hex(values: U64) -> pa.Array:
-    """uint64[n] as strings of sixteen hex digits: how ids, session keys and entity hashes are written."""
+    """Format uint64[n] as strings of sixteen hex digits, as ids, session keys and entity hashes are written."""
     digits = values.astype(">u8").tobytes().hex().encode()
     offsets = np.arange(0, 16 * len(values) + 1, 16, dtype=np.int32)
     return pa.StringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(digits))
 
 
 def parse_hex(column: pa.ChunkedArray) -> U64:
-    """Strings of sixteen hex digits, without nulls, as uint64[n]."""
+    """Parse strings of sixteen hex digits, without nulls: uint64[n]."""
     digits = "".join(column.to_pylist())
     return np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)
 
 
 def hash_bands(signatures: U32) -> U32:
-    """A hash of each band of the signatures: uint32[BANDS, n]."""
+    """Hash each band of the signatures: uint32[BANDS, n]."""
     n = len(signatures)
     values = signatures.reshape(n, BANDS, signatures.shape[1] // BANDS).astype(np.uint64)
     mixed = np.full((n, BANDS), 0x9E3779B97F4A7C15, np.uint64)
-    for i in range(values.shape[2]):  # a multiply and an xor-shift a value, as in splitmix64 (Steele et al. 2014)
+    for i in range(values.shape[2]):  # multiply and xor-shift, as in splitmix64 (Steele et al. 2014)
         mixed = (mixed ^ values[:, :, i]) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(31)
     return np.ascontiguousarray((mixed >> np.uint64(32)).astype(np.uint32).T)
 
 
 def look_up(keys: U64, rows: U32, wanted: U64) -> I64:
-    """int64[len(wanted)]: the row of each wanted key in a sorted key array, −1 where there is none."""
+    """Return the row of each wanted key in a sorted key array, −1 if it is absent: int64[len(wanted)]."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

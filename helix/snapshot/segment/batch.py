@@ -1,4 +1,4 @@
-"""A batch of items as columns: what a part holds, what a segment is made of."""
+"""Batches of items as columns: the contents of a part, from which segments are written."""
 
 from __future__ import annotations
 
@@ -72,12 +72,11 @@ FACTS = pa.schema(
     ]
 )
 
-LINKS = ("reply", "same")
-"""Kinds of edges from one item to an earlier one; a kind's code is its position here."""
+LINKS = ("reply", "same")  # kinds of edges from an item to an earlier one; a kind's code is its position
 
 
 def hash_parts(*parts: str) -> str:
-    """Sixteen hex digits over the parts, each closed by a NUL byte: ids, session keys, entity hashes."""
+    """Hash the parts, each ended by a NUL byte, to sixteen hex digits: ids, session keys, entity hashes."""
     return hashlib.sha256("".join(f"{part}\0" for part in parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -88,66 +87,55 @@ class RowBatch:
     items: pa.Table  # ITEMS
     codes: npt.NDArray[np.int8]  # [n, d]
     scale: F32  # [n]
-    exact: npt.NDArray[np.float16]  # [n, d], or [n, 0] where nobody knows them
+    exact: npt.NDArray[np.float16]  # [n, d], or [n, 0] if unknown
     minhash: U32  # [n, 64]
     term_indptr: I64
     term_key: npt.NDArray[np.uint64]
     term_tf: npt.NDArray[np.uint16]
     order_indptr: I64
-    order_term: U32  # short term ids in reading order, repeats included
+    order_term: U32  # short term ids in reading order, with repeats
     cues: npt.NDArray[np.uint8]  # [n], see helix.text.cues
     mention_indptr: I64
     mention_entity: npt.NDArray[np.uint64]
     link_indptr: I64
-    link_key: npt.NDArray[np.uint64]  # of the item it leads to
+    link_key: npt.NDArray[np.uint64]  # of the linked item
     link_kind: npt.NDArray[np.uint8]  # position in LINKS
     fact_indptr: I64
     entities: pa.Table  # ENTITIES, distinct
     facts: pa.Table  # FACTS, f in the order of the items
     fact_codes: npt.NDArray[np.int8]  # [f, d], of their sentences
-    fact_scale: F32  # [f]; 0 where nobody embedded the fact
+    fact_scale: F32  # [f]; 0 if the fact is not embedded
 
     def __len__(self) -> int:
         return int(self.items.num_rows)
 
     def take(self, index: npt.NDArray[np.int64]) -> RowBatch:
-        """Some of the rows, in the order of `index`."""
-        term_indptr, terms = flatten_rows(self.term_indptr, index)
-        order_indptr, order = flatten_rows(self.order_indptr, index)
-        mention_indptr, mentions = flatten_rows(self.mention_indptr, index)
-        link_indptr, links = flatten_rows(self.link_indptr, index)
-        fact_indptr, facts = flatten_rows(self.fact_indptr, index)
-        return RowBatch(
-            self.items.take(pa.array(index)),
-            self.codes[index],
-            self.scale[index],
-            self.exact[index],
-            self.minhash[index],
-            term_indptr,
-            self.term_key[terms],
-            self.term_tf[terms],
-            order_indptr,
-            self.order_term[order],
-            self.cues[index],
-            mention_indptr,
-            self.mention_entity[mentions],
-            link_indptr,
-            self.link_key[links],
-            self.link_kind[links],
-            fact_indptr,
-            self.entities,
-            self.facts.take(pa.array(facts)),
-            self.fact_codes[facts],
-            self.fact_scale[facts],
-        )
+        """Return some of the rows, in the order of `index`."""
+        kept: dict[str, Any] = {name: getattr(self, name)[index] for name in _BY_ROW}
+        for name, flat_names in _LISTS.items():
+            kept[name], flat = flatten_rows(getattr(self, name), index)
+            kept |= {flat_name: _select(getattr(self, flat_name), flat) for flat_name in flat_names}
+        return RowBatch(items=_select(self.items, index), entities=self.entities, **kept)
 
 
+def _select(column: Any, index: npt.NDArray[np.int64]) -> Any:
+    return column.take(pa.array(index)) if isinstance(column, pa.Table) else column[index]
+
+
+_BY_ROW = ("codes", "scale", "exact", "minhash", "cues")
+_LISTS = {  # offsets, and the flat columns they index
+    "term_indptr": ("term_key", "term_tf"),
+    "order_indptr": ("order_term",),
+    "mention_indptr": ("mention_entity",),
+    "link_indptr": ("link_key", "link_kind"),
+    "fact_indptr": ("facts", "fact_codes", "fact_scale"),
+}
 _TABLES = {"items": ITEMS, "entities": ENTITIES, "facts": FACTS}
 _ARRAYS = tuple(name for name in RowBatch.__dataclass_fields__ if name not in _TABLES)
 
 
 def save_rows(rows: RowBatch, folder: Path) -> None:
-    """Write a part."""
+    """Write the files of a part."""
     import pyarrow.parquet as pq  # here: a recall writes none
 
     for name in _TABLES:
@@ -157,7 +145,7 @@ def save_rows(rows: RowBatch, folder: Path) -> None:
 
 
 def load_rows(folder: Path) -> RowBatch:
-    """Read a part."""
+    """Read the files of a part."""
     import pyarrow.parquet as pq  # here: a recall reads none
 
     arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
@@ -166,37 +154,16 @@ def load_rows(folder: Path) -> RowBatch:
 
 
 def concat_rows(batches: Sequence[RowBatch]) -> RowBatch:
-    """Several batches as one, in order."""
-
-    def stack(name: str) -> Any:
-        return np.concatenate([getattr(batch, name) for batch in batches])
+    """Concatenate batches, in order."""
 
     def offsets(name: str) -> I64:
         counts = [np.diff(getattr(batch, name)) for batch in batches]
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(counts), dtype=np.int64)])
 
-    entities = pa.concat_tables([batch.entities for batch in batches])
-    _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
-    return RowBatch(
-        pa.concat_tables([batch.items for batch in batches]),
-        stack("codes"),
-        stack("scale"),
-        stack("exact"),
-        stack("minhash"),
-        offsets("term_indptr"),
-        stack("term_key"),
-        stack("term_tf"),
-        offsets("order_indptr"),
-        stack("order_term"),
-        stack("cues"),
-        offsets("mention_indptr"),
-        stack("mention_entity"),
-        offsets("link_indptr"),
-        stack("link_key"),
-        stack("link_kind"),
-        offsets("fact_indptr"),
-        entities.take(pa.array(np.sort(first))),
-        pa.concat_tables([batch.facts for batch in batches]),
-        stack("fact_codes"),
-        stack("fact_scale"),
-    )
+    tables = {name: pa.concat_tables([getattr(batch, name) for batch in batches]) for name in _TABLES}
+    _, first = np.unique(tables["entities"]["hash"].to_numpy(), return_index=True)
+    tables["entities"] = tables["entities"].take(pa.array(np.sort(first)))
+    names = [name for name in _ARRAYS if name not in _LISTS]
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}
+    arrays |= {name: offsets(name) for name in _LISTS}
+    return RowBatch(**tables, **arrays)

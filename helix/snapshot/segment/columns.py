@@ -1,4 +1,4 @@
-"""One entry a row over all segments: numbers in memory or mapped, who may see a row, and reading order."""
+"""Per-row columns over all segments, the ACL of each row, and the reading order of sessions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from helix.types import F32, I64, U32, U64, Bool
 
 I32 = npt.NDArray[np.int32]
 
-_FEW = 4  # rows: zones that are shorter would take more memory than what they spare reading
+_FEW = 4  # rows: shorter zones would cost more memory than the reading they save
 
 
 class SnapshotColumns:
-    """One entry a row of the snapshot, joined over the segments when first asked for. Codes point into the lists
-    beside them; −1 is none.
+    """One entry per row of the snapshot, joined over the segments on first use.
+
+    Codes index the list of names of the same column; −1 is none.
     """
 
     def __init__(self, segments: Sequence[OpenSegment], session: I32, previous: I32, following: I32) -> None:
@@ -35,10 +36,10 @@ class SnapshotColumns:
         self.next = following
         self.project, self.projects = _join_dictionary([segment.columns for segment in segments], "project")
         self.speaker, self.speakers = _join_dictionary([segment.columns for segment in segments], "speaker")
-        self._zones: dict[str, Zones] = {}  # of columns that do not depend on who looks: views share them
+        self._zones: dict[str, Zones] = {}  # views share them: these columns do not depend on the view
 
     def linked(self, session: I32, previous: I32, following: I32) -> SnapshotColumns:
-        """The same columns with other neighbours."""
+        """Return the same columns with other neighbours."""
         other = copy(self)
         other.session, other.previous, other.next = session, previous, following
         return other
@@ -50,55 +51,55 @@ class SnapshotColumns:
         return np.concatenate(arrays, dtype=dtype) if arrays else np.empty(0, dtype)
 
     def zones(self, name: str) -> Zones:
-        """The least and the most value of a column in runs of rows, read when first asked for.
+        """Return the least and the greatest value of a column in runs of rows, computed on first use.
 
         Args:
             name: "time", "project" or "type".
         """
         if name not in self._zones:
-            # Of one session the project is one and the times lie close; the type changes from item to item.
+            # A session has one project and close times; the type changes from item to item.
             first = np.empty(0, np.int64) if name == "type" else self._sessions()
             self._zones[name] = build_zones(getattr(self, name), first)
         return self._zones[name]
 
     def _sessions(self) -> I64:
-        """Rows where a session begins, or goes on after others; of those in the same few rows the first."""
+        """Return rows where the session changes; one for every few rows."""
         first = np.flatnonzero(np.diff(self.session, prepend=-1))
         return first[np.flatnonzero(np.diff(first // _FEW, prepend=-1))]
 
     @cached_property
     def key(self) -> U64:
-        """The item id as a number: the tie key."""
+        """Item id as a number: the tie key."""
         return np.asarray(self._join("key", np.uint64))
 
     @cached_property
     def time(self) -> I64:
-        """Seconds since 1970 UTC; NO_TIME where unknown."""
+        """Seconds since 1970 UTC; NO_TIME if unknown."""
         return np.asarray(self._join("time", np.int64))
 
     @cached_property
     def t_valid(self) -> I64:
-        """From when it holds."""
+        """Start of validity, in seconds."""
         return np.asarray(self._join("t_valid", np.int64))
 
     @cached_property
     def t_invalid(self) -> I64:
-        """Since when it no longer holds; NO_TIME where it does."""
+        """End of validity, in seconds; NO_TIME if it is open."""
         return np.asarray(self._join("t_invalid", np.int64))
 
     @cached_property
     def ends(self) -> I64:
-        """Rows that hold only up to a time, ascending: few, if any."""
+        """Rows with an end of validity, ascending: few, if any."""
         return np.flatnonzero(self.t_invalid != NO_TIME)
 
     @cached_property
     def t_ingested(self) -> I64:
-        """When it came in."""
+        """Time of ingestion, in seconds."""
         return np.asarray(self._join("t_ingested", np.int64))
 
     @cached_property
     def accepted(self) -> I64:
-        """The same, in microseconds."""
+        """Time of ingestion, in microseconds."""
         return np.asarray(self._join("accepted", np.int64))
 
     @cached_property
@@ -128,7 +129,7 @@ class SnapshotColumns:
 
     @cached_property
     def ord(self) -> U32:
-        """Place in the reading order of its session."""
+        """Position in the reading order of its session."""
         return read_order(self._segments)
 
     @cached_property
@@ -143,21 +144,20 @@ class SnapshotColumns:
 
     @cached_property
     def near(self) -> U64:
-        """Key of the earlier item this one nearly repeats, 0 for none."""
+        """Key of the earlier item it is a near-duplicate of, 0 for none."""
         return np.asarray(self._join("near", np.uint64))
 
 
 def link_sessions(segments: Sequence[OpenSegment], starts: I64, alive: Bool) -> tuple[I32, I32, I32, U64]:
-    """Sessions, and the turns before and after each row within its session, deleted rows left out.
+    """Find each row's session and its neighbours there, deleted rows left out.
 
-    Each segment knows its own reading order. Only sessions that lie in several segments or have lost rows are put in
-    order here.
+    Each segment stores its own reading order. Only sessions in several segments, or with deleted rows, are sorted.
 
     Returns:
         (session code int32[rows], previous int32[rows], next int32[rows], −1 at either end; session keys uint64[s]).
 
     Raises:
-        StoreError: a row is of no session.
+        StoreError: a row belongs to no session.
     """
     n = len(alive)
     keys = np.unique(np.concatenate([np.empty(0, np.uint64), *(segment["sessions.key"] for segment in segments)]))
@@ -175,7 +175,7 @@ def link_sessions(segments: Sequence[OpenSegment], starts: I64, alive: Bool) -> 
         left, right = row[:-1][joined], row[1:][joined]
         previous[right], following[left] = left, right
     if n and session.min() < 0:
-        raise explain_damage(f"the row {session.argmin()} is of no session")
+        raise explain_damage(f"the row {session.argmin()} belongs to no session")
     broken = parts > 1
     broken[session[~alive]] = True
     if broken.any():
@@ -184,12 +184,12 @@ def link_sessions(segments: Sequence[OpenSegment], starts: I64, alive: Bool) -> 
 
 
 def read_order(segments: Sequence[OpenSegment]) -> U32:
-    """uint32[rows]: place of each row in its session's reading order."""
+    """Read the position of each row in its session's reading order: uint32[rows]."""
     return np.concatenate([np.empty(0, np.uint32), *(segment.column("ord") for segment in segments)])
 
 
 def relink_sessions(columns: SnapshotColumns, order: U32, alive: Bool, lost: Bool) -> tuple[I32, I32, I32]:
-    """The same, of which more rows are left out: only the sessions they are of are put in order again."""
+    """Relink the sessions of rows that a view leaves out; returns as `link_sessions`, without the keys."""
     previous, following = columns.previous.copy(), columns.next.copy()
     broken = np.zeros(int(columns.session.max(initial=-1)) + 1, bool)
     broken[columns.session[lost]] = True
@@ -208,7 +208,7 @@ def _link_rows(rows: npt.NDArray[Any], session: I32, previous: I32, following: I
 
 
 def _join_dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """(codes int32[rows], −1 for null; names)."""
+    """Join a dictionary column: (codes int32[rows], −1 for null; names)."""
     if not tables:
         return np.empty(0, np.int32), []
     column = pa.concat_tables([table.select([name]) for table in tables]).unify_dictionaries()[name]
@@ -218,13 +218,13 @@ def _join_dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.
 
 
 def _fill_nulls(codes: pa.Array) -> npt.NDArray[np.int32]:
-    """int32[n], −1 for null."""
-    found = codes.to_numpy(zero_copy_only=False)  # as float64 where there are nulls, which are NaN then
-    return np.asarray(np.nan_to_num(found, nan=-1.0) if codes.null_count else found, np.int32)
+    """Return int32[n], −1 for null."""
+    values = codes.to_numpy(zero_copy_only=False)  # float64 with NaN for nulls, if there are any
+    return np.asarray(np.nan_to_num(values, nan=-1.0) if codes.null_count else values, np.int32)
 
 
 def list_acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
-    """(row int64[m], name string[m]): one entry for every name in an ACL."""
+    """List (row int64[m], name string[m]): one entry for every name in an ACL."""
     rows: list[I64] = []
     names: list[pa.Array] = []
     start = 0
@@ -242,7 +242,7 @@ def list_acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:
 
 
 def list_distinct(names: pa.Array) -> frozenset[str]:
-    """The different strings of a string array without nulls, without an Arrow scalar for each."""
+    """Return the distinct strings of a string array without nulls, without an Arrow scalar for each."""
     if not len(names):
         return frozenset()
     _, ends, letters = names.buffers()

@@ -1,4 +1,4 @@
-"""A segment's facts as sentences, and the arrays that search them."""
+"""Sentences of a segment's facts, and the arrays that search them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from helix.snapshot.segment.layout import FACT_TEXT
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32
 
-_BETWEEN: Final = {"prefers": ""}  # its qualifier is "over mountains"; of all others it says what for
+_BETWEEN: Final = {"prefers": ""}  # its qualifier begins with "over"; those of other relations name a purpose
 
 
 def format_fact(subject: str, relation: str, object: str, qualifier: str, closes: bool) -> str:
-    """A fact as one plain sentence: what is embedded, what BM25 reads, and what is shown.
+    """Format a fact as one sentence, which is embedded, searched by BM25 and shown.
 
     >>> fact_text("Ana", "lives_in", "Oslo", "", False), fact_text("we", "uses", "Redis", "queue", True)
     ('Ana lives in Oslo', 'we no longer: uses Redis for queue')
@@ -29,17 +29,17 @@ def format_fact(subject: str, relation: str, object: str, qualifier: str, closes
 
 
 def format_facts(facts: pa.Table) -> list[str]:
-    """The sentence of each fact of a table that has the columns of FACT_TEXT."""
+    """Format each fact of a table with the columns of FACT_TEXT."""
     return [format_fact(*row) for row in zip(*(facts[name].to_pylist() for name in FACT_TEXT.names), strict=True)]
 
 
 def build_fact_arrays(facts: pa.Table, codes: npt.NDArray[np.int8], scale: F32) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a segment's facts, by name; none where no fact has a vector.
+    """Build the arrays of a segment's facts, by name; none if no fact has a vector.
 
     Args:
         facts: FACTS, f of them.
         codes: int8[f, d].
-        scale: float32[f]; 0 where nobody embedded the fact: it gets no postings either.
+        scale: float32[f]; 0 for a fact that is not embedded: it gets no postings either.
     """
     known = scale > 0
     if not known.any():

@@ -1,8 +1,8 @@
 """The layout of a segment: dtype and shape of every array, names and types of every Arrow file, as in FORMAT.md.
 
 Sizes: n rows, d dimensions, s sessions, t terms, p postings, w words, q titles, m mentions, e entities, l links,
-f facts, ft and fp terms and postings of facts. A third entry of a kind: its numbers are places in something of that
-size, which is looked at when a segment is opened. Of terms.rows, the largest array, that is left to who reads it.
+f facts, ft and fp terms and postings of facts. A third entry bounds an array's numbers: they are positions below that
+size, which is checked when a segment is opened. The largest array, terms.rows, is checked by its readers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ARRAYS: Final = {
     "vectors.sum": ArrayKind(np.float64, (len(TYPES) + 1, "d")),
     "minhash": ArrayKind(np.uint32, ("n", 64)),
     "bands.key": ArrayKind(np.uint32, (BANDS, "n")),
-    "bands.row": ArrayKind(np.uint32, (BANDS, "n")),  # too many to look at with each commit: `lives` does
+    "bands.row": ArrayKind(np.uint32, (BANDS, "n")),  # too many to check with each commit: `select_alive` does
     "ids.key": ArrayKind(np.uint64, ("n",)),
     "ids.row": ArrayKind(np.uint32, ("n",), "n"),
     "sessions.key": ArrayKind(np.uint64, ("s",)),
@@ -69,18 +69,18 @@ OFFSETS: Final = {
     "links.indptr": "links.key",
     "facts.terms.indptr": "facts.terms.rows",
 }
-"""Arrays of offsets, and the array each runs through from its beginning to its end."""
+"""Arrays of offsets, each with the array it spans completely."""
 
 OPTIONAL: Final = frozenset(
     name
     for name in ARRAYS
     if name.startswith(("order.", "titles.", "links.", "linked.", "facts.")) or name in ("vectors.f16", "cues")
 )
-"""Arrays a segment may lack: the vectors in half precision where the lineage keeps none, links in format 2, the index
-of its facts where none has a vector, the order of its terms, cues and titles where an earlier release wrote it."""
+"""Arrays a segment may lack: vectors in half precision, if the lineage stores none; links, in format 2; the index
+of its facts, if none has a vector; term order, cues and titles, if an earlier release wrote it."""
 
 LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0}
-"""How much longer than the segment has rows an array is; one of these that is missing is all zero."""
+"""Arrays that are all zero if missing, and how much longer than the number of rows each is."""
 
 _name = pa.dictionary(pa.int32(), pa.string())
 _time = pa.timestamp("s", tz="UTC")
@@ -112,8 +112,7 @@ TEXT: Final = pa.schema(
 )
 """text.arrow."""
 
-LATER: Final = ("vouched", "salience_parts")
-"""Columns of text.arrow that format 2 does not have."""
+LATER: Final = ("vouched", "salience_parts")  # columns of text.arrow that format 2 lacks
 
 FACT_NUMBERS: Final = pa.schema(
     [
@@ -130,9 +129,9 @@ FACT_NUMBERS: Final = pa.schema(
 FACT_TEXT: Final = pa.schema(
     [*((name, pa.string()) for name in ("subject", "relation", "object", "qualifier")), ("closes", pa.bool_())]
 )
-"""facts.text.arrow: what a fact's sentence is made of."""
+"""facts.text.arrow: the words of a fact's sentence."""
 
 
 def make_missing(name: str, rows: int) -> np.ndarray[Any, Any]:
-    """Return what stands for an optional array that a segment of so many rows lacks."""
+    """Return a substitute for an optional array that a segment of `rows` rows lacks."""
     return np.zeros(rows + LENGTHS[name] if name in LENGTHS else 0, ARRAYS[name].dtype)

@@ -1,4 +1,4 @@
-"""Merges segments into one, leaving deleted rows out. Works file by file, so memory is bounded by the largest."""
+"""Merges segments into one without their deleted rows, file by file: memory is bounded by the largest file."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ from helix.snapshot.segment.write import (
     write_graph,
     write_ipc,
 )
-from helix.types import I64, U64, Bool
+from helix.types import I64, Bool
 from helix.util.failpoints import failpoint
 
-Source = tuple[OpenSegment, Bool]
-"""A segment and which of its rows are kept, bool[rows]."""
+Source = tuple[OpenSegment, Bool]  # a segment and a mask of its retained rows, bool[rows]
 
 
 def merge_rows(root: Path, sources: Sequence[Source], folder: Path) -> int:
-    """Write the files of one segment into `folder`: the kept rows of all sources, in order. Returns their number."""
+    """Write one segment into `folder`: the retained rows of all sources, in order. Return their number."""
     _merge_items(root, sources, folder)
     _merge_text(sources, folder)
     failpoint("compact.half")
@@ -51,13 +50,14 @@ def merge_rows(root: Path, sources: Sequence[Source], folder: Path) -> int:
     scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
     save_array(folder, "vectors.scale", scale)
     save_array(folder, "vectors.sum", sum_vectors(codes, scale, columns["type"].to_numpy()))
-    for name, array in {**merge_postings(sources), **_merge_order(sources), **_merge_titles(sources)}.items():
+    order = dict(zip(("order.indptr", "order.term"), _merge_lists(sources, "order.indptr", "order.term"), strict=True))
+    for name, array in {**merge_postings(sources), **order, **_merge_titles(sources)}.items():
         save_array(folder, name, array)
     save_array(folder, "cues", np.concatenate([opened["cues"][keep] for opened, keep in sources]))
-    indptr, entity = _merge_mentions(sources)
+    indptr, entity = _merge_lists(sources, "mentions.indptr", "mentions.entity")
     save_array(folder, "mentions.indptr", indptr)
     save_array(folder, "mentions.entity", entity)
-    links = _merge_links(sources)
+    links = ItemLinks(*_merge_lists(sources, "links.indptr", "links.key", "links.kind"))
     for name, array in build_link_arrays(links).items():
         save_array(folder, name, array)
     minhash = np.load(folder / "minhash.npy", mmap_mode="r")
@@ -86,7 +86,7 @@ def _merge_items(root: Path, sources: Sequence[Source], folder: Path) -> None:
 
 
 def fill_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema`; null where the format the table was written in did not have one."""
+    """Return the columns of `schema`; those that an older format lacks are null."""
     missing = [name for name in schema.names if name not in table.column_names]
     for name in missing:
         table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
@@ -104,17 +104,17 @@ def _read_items(root: Path, sources: Sequence[Source]) -> Iterator[pa.Table]:
 
 
 def _group_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of about BATCH rows."""
-    held: list[pa.Table] = []
+    """Regroup the rows into tables of about BATCH rows."""
+    group: list[pa.Table] = []
     rows = 0
     for table in tables:
-        held.append(table)
+        group.append(table)
         rows += table.num_rows
         if rows >= BATCH:
-            yield pa.concat_tables(held)
-            held, rows = [], 0
-    if held:
-        yield pa.concat_tables(held)
+            yield pa.concat_tables(group)
+            group, rows = [], 0
+    if group:
+        yield pa.concat_tables(group)
 
 
 def _merge_text(sources: Sequence[Source], folder: Path) -> None:
@@ -132,17 +132,17 @@ def _read_text(sources: Sequence[Source]) -> Iterator[pa.Table]:
 
 
 def merge_columns(sources: Sequence[Source]) -> pa.Table:
-    """columns.arrow of the merged segment."""
+    """Build columns.arrow of the merged segment."""
     table = pa.concat_tables([opened.columns.filter(pa.array(keep)) for opened, keep in sources]).unify_dictionaries()
     for i, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):  # made anew: a word that only deleted rows used must not live on
+        if pa.types.is_dictionary(field.type):  # rebuilt: a word that only deleted rows used must disappear
             plain = table.column(i).cast(field.type.value_type).combine_chunks()
             table = table.set_column(i, field.name, plain.dictionary_encode())
     return table.combine_chunks()
 
 
 def _copy_rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, name: str) -> None:
-    """Copy the kept rows of large arrays, block by block, into one."""
+    """Copy the retained rows of large arrays, block by block, into one file."""
     first = parts[0][0]
     with (folder / f"{name}.npy").open("wb") as file:
         header = {
@@ -157,22 +157,15 @@ def _copy_rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, nam
                 file.write(array[block][keep[block]].tobytes())
 
 
-def _merge_mentions(sources: Sequence[Source]) -> tuple[I64, U64]:
-    counts, entities = [np.zeros(1, np.int64)], []
+def _merge_lists(sources: Sequence[Source], offsets: str, *names: str) -> list[npt.NDArray[Any]]:
+    """Merge lists of the retained rows: [offsets, then the flat array of each name]."""
+    counts, flats = [np.zeros(1, np.int64)], []
     for opened, keep in sources:
-        indptr, flat = flatten_rows(opened["mentions.indptr"], np.flatnonzero(keep))
+        indptr, flat = flatten_rows(opened[offsets], np.flatnonzero(keep))
         counts.append(np.diff(indptr))
-        entities.append(opened["mentions.entity"][flat])
-    return np.cumsum(np.concatenate(counts)), np.concatenate(entities)
-
-
-def _merge_order(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
-    counts, terms = [np.zeros(1, np.int64)], []
-    for opened, keep in sources:
-        indptr, flat = flatten_rows(opened["order.indptr"], np.flatnonzero(keep))
-        counts.append(np.diff(indptr))
-        terms.append(opened["order.term"][flat])
-    return {"order.indptr": np.cumsum(np.concatenate(counts)), "order.term": np.concatenate(terms)}
+        flats.append((opened, flat))
+    merged = (np.concatenate([opened[name][flat] for opened, flat in flats]) for name in names)
+    return [np.cumsum(np.concatenate(counts)), *merged]
 
 
 def _merge_titles(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
@@ -185,19 +178,8 @@ def _merge_titles(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
     return build_title_arrays(np.concatenate(keys), np.concatenate(rows))
 
 
-def _merge_links(sources: Sequence[Source]) -> ItemLinks:
-    counts, at = [np.zeros(1, np.int64)], []
-    for opened, keep in sources:
-        indptr, flat = flatten_rows(opened["links.indptr"], np.flatnonzero(keep))
-        counts.append(np.diff(indptr))
-        at.append((opened, flat))
-    key = np.concatenate([opened["links.key"][flat] for opened, flat in at])
-    kind = np.concatenate([opened["links.kind"][flat] for opened, flat in at])
-    return ItemLinks(np.cumsum(np.concatenate(counts)), key, kind)
-
-
 def _merge_facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
-    """The facts of the kept rows, and the merged row of each."""
+    """Return the facts of the retained rows, and the merged row of each."""
     tables, rows, start = [FACTS.empty_table()], [np.empty(0, np.int64)], 0
     for opened, keep in sources:
         row = opened.facts["row"].to_numpy().astype(np.int64)
@@ -210,9 +192,9 @@ def _merge_facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
 
 
 def _merge_fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dict[str, npt.NDArray[Any]]:
-    """The index of the merged facts, gathered; none where no source has any. `facts.i8` is written, block by block.
+    """Merge the fact indexes; empty if no source has one. Writes `facts.i8` block by block.
 
-    Facts of a source without one have neither vector nor postings in it.
+    Facts of a source without an index get neither vector nor postings.
     """
     kept = [(opened, keep[opened.facts["row"].to_numpy()]) for opened, keep in sources]
     if not any(opened["facts.scale"][keep].any() for opened, keep in kept if len(opened["facts.scale"])):
@@ -225,10 +207,10 @@ def _merge_fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) 
         )
 
     dim = next(opened["facts.i8"].shape[1] for opened, _ in kept if len(opened["facts.i8"]))
-    nothing = np.zeros((1, dim), np.int8)  # seen as often as it is asked for, and lying there once
+    zero = np.zeros((1, dim), np.int8)  # broadcast, so that it takes no memory
     _copy_rows(
         [
-            (opened["facts.i8"] if len(opened["facts.i8"]) else np.broadcast_to(nothing, (len(keep), dim)), keep)
+            (opened["facts.i8"] if len(opened["facts.i8"]) else np.broadcast_to(zero, (len(keep), dim)), keep)
             for opened, keep in kept
         ],
         folder,
@@ -242,10 +224,10 @@ def _merge_fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) 
 
 
 def merge_postings(sources: Sequence[Source], name: str = "terms") -> dict[str, npt.NDArray[Any]]:
-    """The postings of all sources under the merged row numbers, without a sort: each list is copied to its place.
+    """Merge the postings of all sources under new row numbers, without a sort: each list is copied to its place.
 
     Args:
-        sources: segments, and which of what the postings name is kept.
+        sources: segments, each with a mask of the retained rows or facts.
         name: of the arrays: `terms` of items, or `facts.terms`.
     """
     start = 0

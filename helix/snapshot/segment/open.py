@@ -1,4 +1,4 @@
-"""One segment, opened: its files mapped into memory, nothing copied, no file descriptor kept."""
+"""Opens segments: files are mapped into memory, not copied, and hold no file descriptor."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ from helix.snapshot.segment.layout import (
 )
 from helix.types import ROLES, TYPES, U32, Bool
 
-_UNKNOWN = dict.fromkeys(LATER)  # in format 2
+DIGEST_UP_TO = 1 << 20  # bytes: up to here a file's digest is checked on opening, above only its size
 
-DIGEST_UP_TO = 1 << 20
-"""Bytes: smaller files are compared with their digest when they are opened, larger ones by size; `verify` reads all."""
+_UNKNOWN = dict.fromkeys(LATER)  # in format 2
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
-    """n rows. `text` comes in record batches; `starts` is the first row of each."""
+    """An open segment of n rows. `starts` holds the first row of each record batch of `text`."""
 
     id: str
     folder: Path
@@ -44,20 +43,20 @@ class OpenSegment:
     arrays: dict[str, npt.NDArray[Any]]
     columns: pa.Table
     text: tuple[pa.RecordBatch, ...]
-    readers: tuple[Mapping[str, Callable[[int], Any]], ...]  # of the same, by name; `time` in seconds
+    readers: tuple[Mapping[str, Callable[[int], Any]], ...]  # of the columns of each batch; `time` in seconds
     starts: npt.NDArray[np.int64]
     facts: pa.Table  # FACT_NUMBERS
-    fact_text: pa.Table  # FACT_TEXT; empty where the facts have no index
+    fact_text: pa.Table  # FACT_TEXT; empty if the facts have no index
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.arrays[name]
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """One numeric column, mapped."""
+        """Return a numeric column, mapped."""
         return np.asarray(self.columns[name].to_numpy())
 
     def texts(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-        """Return what is shown of the given rows.
+        """Read the columns of TEXT for the given rows.
 
         Raises:
             StoreError: the text of one is damaged.
@@ -66,12 +65,12 @@ class OpenSegment:
         places = zip(batch.tolist(), (rows - self.starts[batch]).tolist(), strict=True)
         try:
             return [_read_row(self.readers[b], row) for b, row in places]
-        except (ValueError, LookupError, OverflowError, OSError) as error:  # a large file is opened by its size alone
+        except (ValueError, LookupError, OverflowError, OSError) as error:  # large files open with a size check only
             raise make_damage_error(self.folder / "text.arrow", str(error)) from None
 
 
 def _read_row(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str, Any]:
-    """One row of a record batch."""
+    """Read one row of a record batch."""
     entry = {**_UNKNOWN, **{name: read(row) for name, read in readers.items()}}
     if entry["time"] is not None:
         entry["time"] = datetime.fromtimestamp(entry["time"], UTC)
@@ -84,7 +83,7 @@ def open_segment(
     """Map a segment, or some of its arrays.
 
     Args:
-        dim: dimensions of a vector, as the lineage has them; needed where vectors are among the arrays.
+        dim: dimensions of a vector in the lineage; needed if vectors are among the arrays.
 
     Raises:
         StoreError: a file is missing or damaged; it is named.
@@ -97,15 +96,15 @@ def open_segment(
         raise make_damage_error(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
     for name, names in (("type", TYPES), ("role", ROLES)):
         check_below(folder / "columns.arrow", columns[name].to_numpy(), len(names))
-    there = {file.path.rpartition("/")[2] for file in segment.files}
-    facts = _map_table(folder / "facts.arrow", there, FACT_NUMBERS)
+    present = {file.path.rpartition("/")[2] for file in segment.files}
+    facts = _map_table(folder / "facts.arrow", present, FACT_NUMBERS)
     if len(facts) and facts["row"].to_numpy().max() >= segment.rows:
-        raise make_damage_error(folder / "facts.arrow", f"it names a row that is none of {segment.rows}")
+        raise make_damage_error(folder / "facts.arrow", f"it names a row that is not among {segment.rows}")
     return OpenSegment(
         segment.id,
         folder,
         segment.rows,
-        _map_arrays(folder, arrays, there, segment.rows, len(facts), dim),
+        _map_arrays(folder, arrays, present, segment.rows, len(facts), dim),
         columns,
         text,
         tuple(
@@ -114,30 +113,30 @@ def open_segment(
         ),
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
         facts,
-        _map_table(folder / "facts.text.arrow", there, FACT_TEXT),
+        _map_table(folder / "facts.text.arrow", present, FACT_TEXT),
     )
 
 
 def _map_arrays(
-    folder: Path, names: Collection[str], there: set[str], rows: int, facts: int, dim: int | None
+    folder: Path, names: Collection[str], present: set[str], rows: int, facts: int, dim: int | None
 ) -> dict[str, npt.NDArray[Any]]:
-    """Map arrays of a segment, each as long as its rows and the others say."""
+    """Map arrays of a segment and check that their sizes fit together."""
     sizes = {"n": rows, "f": facts, **({"d": dim} if dim is not None else {})}
     if dim is None and any("d" in ARRAYS[name].shape for name in names):
-        raise ValueError("vectors are opened with the number of their dimensions")
-    lacking = {name for name in names if name in OPTIONAL and f"{name}.npy" not in there}
+        raise ValueError("to open vectors, give the number of their dimensions")
+    lacking = {name for name in names if name in OPTIONAL and f"{name}.npy" not in present}
     kinds = {name: ARRAYS[name] for name in names if name not in lacking}
     found = map_arrays(folder, kinds, OFFSETS, sizes)
     return {name: make_missing(name, rows) if name in lacking else found[name] for name in names}
 
 
 def _view_seconds(column: pa.Array) -> pa.Array:
-    """A column of moments as the numbers they are; any other as it is."""
+    """View a timestamp column as integers; return any other unchanged."""
     return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
 def _make_reader(column: pa.Array) -> Callable[[int], Any]:
-    """What gives `column[row].as_py()` of a row: of text, and of lists of it, without Arrow's scalars in between."""
+    """Return a function like `column[row].as_py()`, without Arrow scalars for text and lists of it."""
     if column.null_count == len(column):
         return lambda row: None
     buffers, first = column.buffers(), column.offset
@@ -167,26 +166,26 @@ def _make_reader(column: pa.Array) -> Callable[[int], Any]:
         return lambda row: column[row].as_py()
     if not column.null_count:
         return read
-    there = memoryview(buffers[0])
-    return lambda row: read(row) if there[(first + row) >> 3] >> ((first + row) & 7) & 1 else None
+    valid = memoryview(buffers[0])
+    return lambda row: read(row) if valid[(first + row) >> 3] >> ((first + row) & 7) & 1 else None
 
 
 def map_fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
-    """Of each fact its row and the scale of its vector (0: it has none), mapped: uint32[f], float32[f].
+    """Map the row of each fact and the scale of its vector (0: no vector): uint32[f], float32[f].
 
     Raises:
         StoreError: a file is missing or damaged.
     """
     folder = root / "segments" / segment.id
-    there = {file.path.rpartition("/")[2] for file in segment.files}
-    rows = _map_table(folder / "facts.arrow", there, FACT_NUMBERS)["row"].to_numpy()
-    scale = _map_arrays(folder, ["facts.scale"], there, segment.rows, len(rows), None)["facts.scale"]
+    present = {file.path.rpartition("/")[2] for file in segment.files}
+    rows = _map_table(folder / "facts.arrow", present, FACT_NUMBERS)["row"].to_numpy()
+    scale = _map_arrays(folder, ["facts.scale"], present, segment.rows, len(rows), None)["facts.scale"]
     return rows, scale if len(scale) else np.zeros(len(rows), np.float32)
 
 
-def _map_table(path: Path, there: set[str], schema: pa.Schema) -> pa.Table:
-    """An Arrow file of a segment, mapped; empty where it may be left out, and is."""
-    return pa.Table.from_batches(map_ipc(path, schema, full=True)) if path.name in there else schema.empty_table()
+def _map_table(path: Path, present: set[str], schema: pa.Schema) -> pa.Table:
+    """Map an optional Arrow file of a segment; empty if it is absent."""
+    return pa.Table.from_batches(map_ipc(path, schema, full=True)) if path.name in present else schema.empty_table()
 
 
 def map_ids(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint64], U32]:
@@ -201,7 +200,7 @@ def map_ids(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint64], U32]:
 
 
 def map_deleted_rows(root: Path, entry: Deletes, rows: int) -> U32:
-    """Map the deleted rows of a segment of so many rows: uint32[m], ascending.
+    """Map the deleted rows of a segment with `rows` rows: uint32[m], ascending.
 
     Raises:
         StoreError: the file is missing or damaged, or names a row the segment does not have.
@@ -214,7 +213,7 @@ def map_deleted_rows(root: Path, entry: Deletes, rows: int) -> U32:
 
 
 def map_forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.uint64]:
-    """Map the keys of the items a generation never takes in again: uint64[n], sorted.
+    """Map the keys of the items that a generation never ingests again: uint64[n], sorted.
 
     Raises:
         StoreError: the file is missing or damaged.
@@ -225,7 +224,7 @@ def map_forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.
 
 
 def load_alive(root: Path, manifest: Manifest, segment: OpenSegment | Segment) -> Bool:
-    """bool[rows]: the rows of a segment that a generation has not deleted."""
+    """Return which rows of a segment are live in a generation: bool[rows]."""
     alive = np.ones(segment.rows, bool)
     for entry in manifest.deletes:
         if entry.segment == segment.id:
@@ -234,7 +233,7 @@ def load_alive(root: Path, manifest: Manifest, segment: OpenSegment | Segment) -
 
 
 def check_files(root: Path, files: Iterable[File]) -> None:
-    """Compare files with what the manifest says of them: all by size, small ones by digest.
+    """Compare files with the manifest: all by size, small ones by digest.
 
     Raises:
         StoreError: a file is missing, torn or changed; it is named.
@@ -255,11 +254,11 @@ def check_files(root: Path, files: Iterable[File]) -> None:
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """A Parquet file, or some of its columns.
+    """Read a Parquet file, or some of its columns.
 
     Raises:
         StoreError: the file is damaged.
-        FileNotFoundError: it is not there; another process may have removed it.
+        FileNotFoundError: it is missing; another process may have removed it.
     """
     import pyarrow.parquet as pq  # here: a recall reads none
 

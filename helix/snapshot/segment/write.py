@@ -1,4 +1,4 @@
-"""Writes segments: the files of FORMAT.md, from a batch of items."""
+"""Writes segments: the files that FORMAT.md describes, from a batch of items."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from helix.text.titles import hash_titles
 from helix.types import I64, ROLES, TYPES, U32, U64
 from helix.util.failpoints import failpoint
 
-BATCH = 65_536
-"""Rows of one record batch of text.arrow and of one row group of items.parquet."""
+BATCH = 65_536  # rows of a record batch of text.arrow, and of a row group of items.parquet
 
 ITEM_PAGES: Final = {"compression": "zstd", "write_page_checksum": True}
-"""How items.parquet is written: a commit reads single values of it, and cannot read all of it to check its digest."""
+"""Options of items.parquet. A commit reads single values without checking the file's digest, hence the checksums."""
 
 TEXT_COLUMNS = [
     "id",
@@ -44,10 +43,10 @@ TEXT_COLUMNS = [
 
 
 def write_segment(root: Path, rows: RowBatch, exact: bool = False) -> Segment:
-    """Write one segment and make it durable; nothing refers to it yet.
+    """Write one segment and make it durable. No manifest names it yet.
 
     Args:
-        exact: keep the vectors in half precision too, for scores that no rounding to 8 bits is in.
+        exact: store the vectors in half precision too, for scores without the rounding to 8 bits.
     """
     identity = make_id()
     target = root / "segments" / identity
@@ -73,7 +72,7 @@ class ItemLinks(NamedTuple):
     """Edges from items to earlier ones: CSR over n rows."""
 
     indptr: I64  # [n + 1]
-    key: U64  # of the item it leads to
+    key: U64  # of the linked item
     kind: npt.NDArray[np.uint8]  # position in LINKS
 
 
@@ -83,7 +82,7 @@ def save_array(folder: Path, name: str, array: npt.NDArray[Any]) -> None:
 
 
 def write_ipc(table: pa.Table, path: Path, batch: int) -> None:
-    """An uncompressed Arrow file in record batches of `batch` rows; a column of a batch is one buffer when mapped."""
+    """Write an uncompressed Arrow file of `batch` rows a record batch, whose columns map to one buffer each."""
     table = table.combine_chunks()
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=batch)
@@ -112,13 +111,13 @@ def _build_arrays(rows: RowBatch, columns: pa.Table) -> dict[str, npt.NDArray[An
 
 
 def build_title_arrays(key: U64, row: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-    """The rows of documents by the key of their title; one of several titles stands under each."""
+    """Build the index of documents by title: each row appears under every title it has."""
     order = np.lexsort((row, key))
     return {"titles.key": key[order], "titles.row": row[order].astype(np.uint32)}
 
 
 def sum_vectors(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kinds: Any) -> npt.NDArray[np.float64]:
-    """float64[types + 1, d]: sum of the vectors by type, last row of all."""
+    """Sum the vectors by type: float64[types + 1, d], in the last row all."""
     out = np.zeros((len(TYPES) + 1, codes.shape[1]), np.float64)
     for start in range(0, len(codes), BATCH):
         part = slice(start, start + BATCH)
@@ -132,7 +131,7 @@ def sum_vectors(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kin
 def build_lookup_arrays(
     columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: U64
 ) -> dict[str, npt.NDArray[Any]]:
-    """The look-up arrays that follow from others: rows by id, by session, by signature band and by entity."""
+    """Build the look-up arrays: rows by id, by session, by signature band and by entity."""
     key = columns["key"].to_numpy()
     by_key = np.argsort(key, kind="stable")
     session, order = columns["session"].to_numpy(), columns["ord"].to_numpy()
@@ -157,7 +156,7 @@ def build_lookup_arrays(
 
 
 def build_link_arrays(links: ItemLinks) -> dict[str, npt.NDArray[Any]]:
-    """The links from either end."""
+    """Build the arrays of links, by either end."""
     order = np.argsort(links.key, kind="stable")
     return {
         "links.indptr": links.indptr,
@@ -173,11 +172,11 @@ def build_link_arrays(links: ItemLinks) -> dict[str, npt.NDArray[Any]]:
 
 
 def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
-    """facts.parquet for SQL; facts.arrow holds the same facts as numbers, to be mapped.
+    """Write facts.parquet for SQL, and facts.arrow with the same facts as numbers, to be mapped.
 
     Args:
         facts: FACTS.
-        row: the row of the segment each was found in, integers[f].
+        row: the segment's row that states each fact, integers[f].
     """
     pq.write_table(facts, folder / "facts.parquet", compression="zstd")
     objects = [int(hash_parts("object", key), 16) if key else 0 for key in facts["object_key"].to_pylist()]
@@ -196,11 +195,11 @@ def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
 
 
 def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """What a search of the facts reads; nothing where there are no arrays.
+    """Write the files for a search of the facts; none if there are no arrays.
 
     Args:
         facts: FACTS.
-        arrays: as of `fact_arrays`.
+        arrays: from `build_fact_arrays`.
     """
     for name, array in arrays.items():
         save_array(folder, name, array)
@@ -221,7 +220,7 @@ def _to_seconds(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def hash_sessions(items: pa.Table) -> U64:
-    """The key of each item's session: uint64[n]."""
+    """Hash each item's session to its key: uint64[n]."""
     cache: dict[tuple[str, str], int] = {}
     out = np.empty(items.num_rows, np.uint64)
     pairs = zip(items["source"].to_pylist(), items["session"].to_pylist(), strict=True)
@@ -265,12 +264,12 @@ ENTITY_COUNT = ("items", pa.int64())
 def write_graph(
     folder: Path, columns: pa.Table, indptr: I64, entity: U64, entities: pa.Table, links: ItemLinks
 ) -> None:
-    """entities.parquet and edges.parquet; serving reads the arrays.
+    """Write entities.parquet and edges.parquet, for SQL only.
 
     Args:
         columns: of the whole segment.
         indptr, entity: CSR, the entities of each row.
-        entities: at least the entities that are mentioned, distinct; others are left out.
+        entities: distinct, at least the mentioned ones; others are left out.
         links: of the rows to earlier items.
     """
     mentioned, counts = np.unique(entity, return_counts=True)

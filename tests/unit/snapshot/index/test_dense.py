@@ -468,13 +468,13 @@ def test_the_processor_is_known_by_what_it_can_do(
     told = tmp_path / "cpuinfo"
     told.write_text(f"processor\t: 0\nmodel name\t: avx2 fma\nflags\t\t: {flags}\nflags\t\t: avx2 fma\n")
     monkeypatch.setattr(dense, "_CPU", told)
-    assert dense._core() == core
+    assert dense._detect_core() == core
     monkeypatch.setattr(dense, "_CPU", tmp_path / "none")
-    assert dense._core() is None
+    assert dense._detect_core() is None
 
 
-@pytest.mark.skipif(dense._core() is None, reason="a processor without AVX2")
-@pytest.mark.parametrize(("chosen", "expected"), [(None, dense._core()), ("Nehalem", "Nehalem")])
+@pytest.mark.skipif(dense._detect_core() is None, reason="a processor without AVX2")
+@pytest.mark.parametrize(("chosen", "expected"), [(None, dense._detect_core()), ("Nehalem", "Nehalem")])
 def test_the_library_multiplies_as_fast_as_the_processor_can(chosen: str | None, expected: str) -> None:
     """Unless the user says how. In a process of its own: it is told while it is loaded."""
     told = """
