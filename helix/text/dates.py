@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime
+from functools import cache
 from typing import Final, NamedTuple
 
-from helix.text.date_forms import TRIGGER, compile_form, compile_forms
 from helix.text.date_spans import ABSOLUTE, EITHER, RELATIVE, Span
+from helix.util.wordlists import fill_pattern, read_patterns
+
+_PIECES, _TABLES = read_patterns("helix.text", "date_forms")
+FORMS: Final = {form: fill_pattern(pattern, _PIECES) for form, pattern in _TABLES["forms"].items()}
+"""Patterns by form, in order of precedence."""
+
+TRIGGER: Final = re.compile(
+    "|".join(rf"{first}(?<!\w{first})(?:{fill_pattern(rest, _PIECES)})" for first, rest in _TABLES["triggers"].items())
+)
+"""The pattern of a lower-cased line that may have a date."""
+
+_NAMED_GROUP: Final = re.compile(r"\(\?P<\w+>")
+_SKIPPED: Final = rf"(?>(?:(?<=\w)(?:\w++ ?| )|[^\w ]++|(?!{_PIECES['FIRST']})\w++ ?)+)"
 
 MAX_CHARS: Final = 16_000
 """Characters of a text that are searched; items are far shorter."""
@@ -68,3 +82,20 @@ def _read(form: str, text: str, start: int, at: datetime | None) -> Span | None:
         return RELATIVE[form](match, at.date()) if at else None
     except (ValueError, OverflowError):
         return None  # the 31st of February, the year 10000
+
+
+# Compiled on first use: together they take as long as some questions.
+@cache
+def compile_forms() -> re.Pattern[str]:
+    """Return the pattern of all forms; the group that matched is the form's name, no group is text without a date."""
+    forms = [
+        f"(?P<{form}>{_NAMED_GROUP.sub('(?:', pattern).replace('(?P=sep)', '[-/.]')})"
+        for form, pattern in FORMS.items()
+    ]
+    return re.compile("|".join([_SKIPPED, *forms]), re.IGNORECASE)
+
+
+@cache
+def compile_form(form: str) -> re.Pattern[str]:
+    """Return the pattern of one form, with its groups."""
+    return re.compile(FORMS[form], re.IGNORECASE)

@@ -8,83 +8,14 @@ from typing import Final
 
 from helix.text.gazetteer import COMMON_WORDS, ORGANISATIONS, PROJECTS
 from helix.types import Entity
-from helix.util.wordlists import read_groups
+from helix.util.wordlists import fill_pattern, read_groups, read_patterns
 
 MAX_MENTION: Final = 200
 """Characters of one mention."""
 
-_SUFFIXES: Final = (
-    "py|pyi|ipynb|js|jsx|ts|tsx|mjs|cjs|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|cs|swift|scala|sh|bash|zsh|ps1|bat|sql|"
-    "md|mdx|rst|txt|json|jsonl|ndjson|yaml|yml|toml|ini|cfg|conf|env|lock|xml|html|htm|css|scss|sass|less|vue|svelte|"
-    "csv|tsv|parquet|arrow|npy|npz|onnx|pdf|docx|xlsx|png|jpe?g|gif|svg|log|db|sqlite|proto|tf|gradle|mod|sum|diff|"
-    "patch|whl|zip|gz|tgz|tar|ex|exs|erl|hs|lua|pl|r|jl|dart|el|vim|vtt|srt|eml|vscdb|traj|service|plist"
-)
-_TOP_LEVEL: Final = "com|org|net|io|dev|ai|edu|gov|co\\.uk|de|fr|example"
-_C: Final = r"[\w.@+-]"  # a path component's characters
-_UPPER: Final = "A-ZÀ-ÖØ-ÞĆČĎĐĞĶĹĻŁŃŇŌŐŘŚŞŠŤŪŮŰŹŻŽİĀĒĪ"
-_LOWER: Final = "a-zß-ÿ\\u0100-\\u017f"
-_CAPITAL: Final = rf"(?:GmbH|[{_UPPER}][{_LOWER}'’]+(?:-?[A-Z][a-z]+)?|[A-Z]['’][A-Z][a-z]+|[A-Z]\.|[A-Z]{{2,6}})"
-_PRE: Final = r"(?:-?(?:alpha|beta|rc|dev|post)[.\d]{0,8})?"
-_ERRNO: Final = "|".join(sorted(errno.errorcode.values()))
-
-# One scan: the first kind that matches wins. Repetitions are bounded, so a word of a megabyte takes linear time.
+_PIECES, _TABLES = read_patterns("helix.text", "shapes", {"ERRNO": "|".join(sorted(errno.errorcode.values()))})
 _SHAPES: Final = {
-    "url": (r"(?:https?|ftp|wss?|ssh|git|postgres(?:ql)?|redis|s3)://[^\s\"'`<>\\|)\]}]{1,500}",),
-    "host": (rf"(?<![\w.@/-])(?:[a-z0-9-]{{1,63}}\.){{1,4}}(?:{_TOP_LEVEL})(?:/[\w./%~-]{{0,200}})?(?![\w(-]|\.\w)",),
-    "path": (
-        # rooted; relative with a suffix; four components; below a usual root; a file
-        rf"(?<![\w<./\\:])(?:[A-Za-z]:[\\/]|\.{{1,2}}/|~/|/)(?:{_C}{{1,100}}[\\/]{{1,2}}){{0,30}}{_C}{{1,100}}/?",
-        rf"(?<![\w<./\\])(?:{_C}{{1,100}}[\\/]){{1,30}}{_C}{{0,80}}\.(?:{_SUFFIXES})(?![\w(])",
-        rf"(?<![\w<./\\])(?:{_C}{{1,100}}/){{3,30}}{_C}{{1,100}}",
-        rf"(?<![\w<./\\])(?:{_C}{{1,100}}/){{2,30}}(?![\w*])",
-        rf"(?<![\w<./\\])(?:src|tests?|docs?|lib|pkg|cmd|internal|scripts)/(?:{_C}{{1,100}}/){{0,30}}"
-        rf"(?:{_C}{{1,100}})?",
-        rf"(?<![\w./\\])[\w-][\w.-]{{0,80}}\.(?:{_SUFFIXES})(?![\w(])",
-        r"(?<![\w./])(?:Makefile|Dockerfile|Justfile|Jenkinsfile|\.(?:gitignore|env|dockerignore|npmrc))(?!\w)",
-    ),
-    "error": (
-        r"(?<!\w)(?:[A-Za-z_]\w{0,60}\.){0,5}[A-Z]\w{0,80}(?:Error|Exception|Warning)(?![A-Za-z0-9_])",
-        rf"(?<!\w)(?:{_ERRNO}|ERR_[A-Z_]{{3,60}}|SIG(?:KILL|TERM|SEGV|INT|ABRT|HUP|PIPE)|OOMKilled)(?!\w)",
-        r"(?<=code )E[A-Z]{3,20}(?!\w)",
-        r"(?<![\w-])(?:[EWFC]\d{3,4}|TS\d{4,5}|CS\d{4}|LNK\d{4}|ORA-\d{5}|SQLSTATE \w{5})(?![\w-])",
-        r"(?<!\w)(?i:HTTP(?:/\d(?:\.\d)?)?|status(?: code)?:?) [45]\d\d(?!\w)",
-    ),
-    "pin": (
-        r"(?<![\w.@/-])@?[A-Za-z][\w./-]{0,60}(?:\[[\w,]{1,40}\])?(?:==|@\^?)v?\d{1,5}(?:\.\w{1,10}){0,4}",
-        r"(?<![\w.@/-])[A-Za-z][\w.-]{2,60}(?:\[[\w,]{1,40}\])?(?:>=|~=|<=)\d{1,5}(?:\.\d{1,6}){1,3}(?![\w%])",
-    ),
-    "commit": (
-        r"(?<![\w/.#:-])(?=[0-9a-f]{0,39}\d)(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}(?![\w-]|\.\w)",
-        r"(?<=[Cc]ommit )[0-9a-f]{7,40}(?!\w)",
-    ),
-    "version": (
-        rf"(?<![\w.])v\d{{1,5}}(?:\.\d{{1,6}}){{1,3}}{_PRE}(?![\w.]\w)",
-        rf"(?:(?<=version )|(?<=release ))\d{{1,5}}(?:\.\d{{1,6}}){{1,3}}{_PRE}(?!\w|\.\d)",
-        rf"(?<![\w.:/-])\d{{1,5}}\.\d{{1,5}}\.\d{{1,6}}{_PRE}(?!\w|\.\d|[:/-]\w)",
-    ),
-    "ticket": (r"(?<![\w&#/])\#\d{1,5}(?![\w;-])", r"(?<![\w/.-])[A-Z][A-Z0-9]{1,9}-\d{1,6}(?![\w-])"),
-    "module": (
-        r"(?<![\w./@$-])(?!www\.)[a-z_][a-z0-9_]{1,60}"
-        r"(?:\.[a-z_][a-z0-9_]{0,60}){1,7}\.[a-z_][a-z0-9_]{1,60}(?![\w(/@=-]|\.\w)",
-    ),
-    "identifier": (
-        r"(?<![\w.])(?:[A-Z][a-z0-9]{1,30}){2,6}\.[a-z_]\w{1,60}(?!\w)",
-        # called; a::b; dotted with an underscore; dotted and called; snake_case; camelCase; PascalCase; in backticks
-        r"(?<![\w.])[A-Za-z_]\w{0,80}(?:(?:\.|::|->)[A-Za-z_]\w{1,80}){0,6}(?=\(\))",
-        r"(?<![\w.])[A-Za-z_]\w{0,80}(?:::[A-Za-z_]\w{0,80}){1,6}",
-        r"(?<![\w.])(?:[A-Za-z_]\w{0,80}\.){1,6}[a-z_]\w{0,60}_\w{1,60}(?!\w)",
-        r"(?<![\w.])[a-z]\w{1,40}(?:\.[A-Za-z]\w{1,60}){1,6}(?=\(|`)",
-        r"(?<![\w.])_{0,2}[A-Za-z][A-Za-z0-9]{0,60}(?:_[A-Za-z0-9]{1,60}){1,12}_{0,2}(?!\w)",
-        r"(?<!\w)(?=[a-z]{1,40}[A-Z])[a-z]{1,40}(?:[A-Z]{1,20}[a-z0-9]{1,40}){0,8}[A-Z]{0,20}(?!\w)",
-        r"(?<!\w)(?:[A-Z]{1,10}[a-z0-9]{1,40}){2,8}[A-Z]{0,8}(?!\w)",
-        r"(?<=`)[A-Za-z][\w-]{2,80}(?=`)",
-    ),
-    # listed names only
-    "brand": (r"(?<![\w.])(?=[A-Z]\w{1,30}[A-Z])(?=\w{0,30}[a-z])[A-Za-z0-9]{3,30}(?!\w)",),
-    "name": (
-        rf"(?<![\w'’.-])(?:(?:Dr|Mrs?|Ms|Prof)\.? )?{_CAPITAL}"
-        rf"(?: (?:(?:of|of the|de|van|von|da|del|la|der|&) )?{_CAPITAL}){{0,5}}(?!\w)",
-    ),
+    kind: "|".join(fill_pattern(shape, _PIECES) for shape in shapes) for kind, shapes in _TABLES["shapes"].items()
 }
 # Text where no shape begins is skipped at once: punctuation, the rest of a word, plain lower-case words and numbers.
 # Only a URL may begin within a word.
@@ -99,8 +30,8 @@ MENTION: Final = re.compile(
     "|".join(
         (
             _SKIPPED,
-            rf"{_CAPITALISED}(?:(?P<plain>{_SHAPES['name'][0]})|[A-Z][a-z]{{0,40}}+)",
-            *(f"(?P<{kind}>{'|'.join(shapes)})" for kind, shapes in _SHAPES.items()),
+            rf"{_CAPITALISED}(?:(?P<plain>{_SHAPES['name']})|[A-Z][a-z]{{0,40}}+)",
+            *(f"(?P<{kind}>{shapes})" for kind, shapes in _SHAPES.items()),
         )
     )
 )
@@ -108,7 +39,8 @@ MENTION: Final = re.compile(
 _WORDS: Final = read_groups("helix.text", "shapes")
 _OBJECTS: Final = _WORDS["objects"]
 _RECEIVERS: Final = _OBJECTS | _WORDS["instances"]
-_LINE_NUMBER: Final = re.compile(rf"(\.(?:{_SUFFIXES})|)(?:(?::\d+)+:?|-\d+(?:-.*)?)\Z")  # also in the form of grep
+# Also in the form of grep.
+_LINE_NUMBER: Final = re.compile(rf"(\.(?:{_PIECES['SUFFIXES']})|)(?:(?::\d+)+:?|-\d+(?:-.*)?)\Z")
 _DIGEST: Final = re.compile(r"[a-z0-9+]{40}|sha\d{3}-")
 _QUERY: Final = re.compile(r"[?#$]")
 _STATUS: Final = re.compile(r" ([45]\d\d)\Z")
