@@ -59,11 +59,7 @@ def fingerprint_encoder(files: Mapping[str, str], recipe: str = "") -> str:
 
 
 def load_spec(folder: Path, expect: str | None = None) -> EncoderSpec:
-    """Read and check an encoder folder.
-
-    Args:
-        folder: holds encoder.json, model.onnx and tokenizer.json.
-        expect: fingerprint of the lineage's encoder.
+    """Read and check an encoder folder; `expect` is the fingerprint of the lineage's encoder.
 
     Raises:
         EncoderError: a file is missing or changed, or the encoder is another one.
@@ -110,11 +106,8 @@ class Encoder:
         """Embed passages: float32[n, dim], unit length, in the order given.
 
         The same set of texts gives the same bytes, in any order and number. Among other texts a vector differs
-        slightly: int8 activations share one range in a batch.
-
-        Args:
-            batch: most texts of one ONNX run; long texts are fewer.
-            progress: called with the number of distinct texts embedded since the last call.
+        slightly: int8 activations share one range in a batch. An ONNX run has at most `batch` texts, fewer long ones.
+        `progress` gets the number of distinct texts embedded since the last call.
         """
         return self._embed([self.spec.passage_prefix + text for text in texts], batch, progress)
 
@@ -158,9 +151,8 @@ class Encoder:
 def pool_tokens(hidden: F32, mask: I64, spec: EncoderSpec) -> F32:
     """Pool token vectors into one unit vector a text: float32[n, dim].
 
-    Args:
-        hidden: float32[n, longest, width], or float32[n, width] if pooled already.
-        mask: int64[n, longest], 1 for a token; padding is at the end.
+    `hidden` is float32[n, longest, width], or float32[n, width] if pooled already; `mask` is int64[n, longest], 1 for a
+    token, with padding at the end.
     """
     last = np.maximum(mask.sum(1), 1) - 1
     if hidden.ndim == 2:

@@ -25,10 +25,7 @@ def is_encoder_cached(weights: Weights, cache: Path, precision: str = "int8") ->
 
 
 def cache_encoder(weights: Weights, cache: Path, precision: str = "int8") -> Path:
-    """Return the folder of the exported encoder, which the first call makes.
-
-    Args:
-        precision: int8, or fp32 for the model as it is.
+    """Return the folder of the encoder exported as int8 or fp32, which the first call makes.
 
     Raises:
         EncoderError: the export failed, or the cached files are damaged.

@@ -48,16 +48,8 @@ def is_model(folder: Path) -> bool:
     return (folder / "config.json").is_file() and any((folder / name).is_file() for name in WEIGHTS)
 
 
-# ---------------------------------------------------------------- places
-
-
 def list_places(wanted: str, hub: str, settings: Settings) -> list[tuple[Path, str]]:
-    """List the folders a model may be in, each with its origin.
-
-    Args:
-        wanted: a folder or a name.
-        hub: the repository on the Hugging Face hub.
-    """
+    """List the folders that a model (a folder, a name, or a repository on the hub) may be in, each with its origin."""
     places = [(Path(wanted).expanduser(), "path")]
     if settings.models:
         names = dict.fromkeys((wanted, wanted.rpartition("/")[2]))
@@ -80,7 +72,6 @@ def find_model(
 
     Args:
         models: the registered ones, by name.
-        noun: the kind of model, for the message.
         accept: tests a folder.
 
     Raises:
@@ -97,9 +88,6 @@ def find_model(
         f"no {noun} {wanted!r}: it is neither a folder with a model nor in {places} nor in the hub's cache",
         f"give a folder, or 'helix models pull' one of {', '.join(models)}",
     )
-
-
-# ---------------------------------------------------------------- content
 
 
 def read_json(path: Path) -> Any:

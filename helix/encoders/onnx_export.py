@@ -154,7 +154,7 @@ def export_once(
     """Fill a folder by an export, or check a complete one; two processes may do so at once.
 
     Args:
-        target: the folder; its name includes a digest of the source.
+        target: its name includes a digest of the source.
         mark: the file that the export writes last.
         check: raises EncoderError for a complete folder that is damaged.
         finish: completes the folder in this process, `mark` included.

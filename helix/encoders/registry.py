@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from helix.encoders.folders import is_model, list_places, read_json, read_module
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.util.hashing import hash_file
+from helix.util.wordlists import read_toml
 
 WINDOW = 256
 """Most tokens of a text: items are cut at about 150 words, and attention costs the square."""
@@ -48,7 +47,7 @@ class Model:
 
 def _read_models() -> dict[str, Model]:
     models = {}
-    for name, entry in tomllib.loads((files("helix.encoders") / "data" / "models.toml").read_text("utf-8")).items():
+    for name, entry in read_toml("helix.encoders", "models").items():
         facts: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in entry.items()}
         models[name] = Model(name, **facts)
     return models

@@ -139,11 +139,7 @@ def find_exported(wanted: str, settings: Settings) -> Path:
 
 
 def load_spec(folder: Path, kind: str) -> RerankerSpec:
-    """Read and check an exported folder.
-
-    Args:
-        folder: holds reranker.json, model.onnx and tokenizer.json.
-        kind: late or cross.
+    """Read and check an exported folder of a kind, late or cross.
 
     Raises:
         EncoderError: a file is missing, changed or of another format, or the reranker is of the other kind.

@@ -19,15 +19,7 @@ import orjson
 from helix.encoders.folders import ModelFolder, read_context, read_json, read_modules, read_pad
 from helix.encoders.onnx_export import PRECISIONS, ExportJob, export_graph, export_once, save_tokenizer, write_graph
 from helix.encoders.registry import WINDOW
-from helix.encoders.rerank import (
-    FORMAT,
-    SPEC,
-    RerankerSpec,
-    digest_weights,
-    export_folder,
-    load_spec,
-    transformer_of,
-)
+from helix.encoders.rerank import FORMAT, SPEC, RerankerSpec, digest_weights, export_folder, load_spec, transformer_of
 from helix.encoders.spec import FILES, fingerprint_spec, hash_files, write_spec
 from helix.errors import EncoderError
 from helix.types import F32
@@ -36,10 +28,7 @@ _LINEAR: Final = "linear.weight"
 
 
 def cache_reranker(source: ModelFolder, cache: Path, precision: str = "int8") -> Path:
-    """Return the folder of an exported reranker, which the first call makes.
-
-    Args:
-        precision: int8, or fp32 for the model as it is.
+    """Return the folder of a reranker exported as int8 or fp32, which the first call makes.
 
     Raises:
         EncoderError: it is of neither kind, the export failed, or the cached files are damaged.
@@ -95,14 +84,9 @@ def _read_tensor_names(path: Path) -> Mapping[str, Any]:
 
 
 def export_reranker(source: Path, target: Path, name: str, licence: str = "", precision: str = "int8") -> RerankerSpec:
-    """Export a reranker to ONNX with its reranker.json. Code that comes with a model never runs.
+    """Export a reranker (a folder of transformers, ColBERT or PyLate) into an empty folder, with its reranker.json.
 
-    Args:
-        source: a folder of transformers, ColBERT or PyLate.
-        target: an empty folder.
-        name: the model's name in errors and reports.
-        licence: of the weights, if known.
-        precision: int8 (dynamic, per channel) or fp32.
+    Code that comes with a model never runs. int8 is dynamic, per channel.
 
     Raises:
         EncoderError: it is of neither kind, or does something that Helix does not do.
@@ -200,12 +184,8 @@ def _read_tensor(folder: Path, name: str) -> F32 | None:
 def _read_interaction(source: Path, words: Path, target: Path, context: int) -> dict[str, Any]:
     """Read the fields for late interaction from ColBERT's artifact.metadata or PyLate's configuration.
 
-    Args:
-        words: folder of the tokenizer.
-        context: tokens the transformer takes.
-
-    Raises:
-        EncoderError: the vocabulary lacks a marker, or questions are filled up without a [MASK].
+    `words` is the folder of the tokenizer, `context` the tokens the transformer takes. A vocabulary without a marker is
+    refused, and questions that are filled up without a [MASK].
     """
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer

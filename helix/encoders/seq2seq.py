@@ -69,9 +69,7 @@ class Seq2SeqSpec:
 def find_seq2seq(wanted: str, settings: Settings) -> ModelFolder | str:
     """Return available weights, or the reason why doc2query is off. Nothing downloads.
 
-    Args:
-        wanted: "" (the default model if available), "off", a hub name, or a folder.
-        settings: `models` is searched before the hub's cache.
+    `wanted` is "" (the default model if available), "off", a hub name, or a folder.
     """
     if wanted == "off":
         return "doc2query is off by its setting"
@@ -153,17 +151,14 @@ class Network:
     def decode(
         self, inputs: Sequence[Sequence[int]], copies: int, steps: int, choose: Choose, stop: bool = True
     ) -> list[list[int]]:
-        """Decode every input `copies` times; each is encoded once, and its first step is shared.
+        """Decode every input `copies` times, without the end mark; each is encoded once, and its first step is shared.
 
         Args:
             inputs: tokens of each text, none empty.
-            copies: outputs a text; row r of the batch belongs to text r // copies.
+            copies: outputs a text; row r of the batch and of the result belongs to text r // copies.
             steps: longest output in tokens.
             choose: picks a row's next token; ended rows that are still in the batch are included.
             stop: an end mark ends a row.
-
-        Returns:
-            The tokens of len(inputs) × copies rows, without the end mark.
         """
         import onnxruntime as ort
 

@@ -38,9 +38,8 @@ _LEAST_EMBEDDING: Final = 1_000  # rows of a table that is quantised
 def quantise_weights(model: Any, top: int) -> None:
     """Turn weights and their products into int8 with a scale a column, and embeddings with a scale a row, in place.
 
-    Args:
-        model: an ONNX model; its weights are initialisers of the outermost graph.
-        top: largest absolute int8 weight: 127, or 63 if products of 8-bit pairs saturate (no VNNI).
+    Weights are initialisers of the outermost graph. `top` is the largest absolute int8 weight: 127, or 63 if products
+    of 8-bit pairs saturate (no VNNI).
     """
     from onnx import helper
 
@@ -202,14 +201,9 @@ def _digest_weights(folder: Path) -> str:
 
 
 def export_seq2seq(source: Path, target: Path, name: str = "", licence: str = "", precision: str = "") -> Seq2SeqSpec:
-    """Export a model to ONNX with its model.json.
+    """Export a transformers folder (T5, mT5, BART) into an empty folder, with its model.json.
 
-    Args:
-        source: a transformers folder (T5, mT5, BART): config, weights, tokenizer.
-        target: an empty folder.
-        name: the model's name in errors and reports; empty: the folder's name.
-        licence: of the weights, if known.
-        precision: int8 or fp32; empty: chosen by measuring here.
+    `name` is for errors and reports; the folder's by default. Without a precision, int8 or fp32 is chosen by measuring.
     """
     import onnx
 

@@ -23,14 +23,10 @@ _RUN_TOKENS: Final = 1_024  # of one ONNX run with padding, which fits the cache
 
 
 def open_session(path: Path, threads: int, noun: str, remedy: str) -> Any:
-    """Open an ONNX graph as an InferenceSession.
-
-    Args:
-        threads: 0 for two, or one on a single core.
-        noun: the kind of model, for the message.
+    """Open an ONNX graph as an InferenceSession; 0 threads are two, or one on a single core.
 
     Raises:
-        EncoderError: the graph is damaged.
+        EncoderError: the graph of this kind of model, `noun`, is damaged.
     """
     import onnxruntime as ort
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, InvalidProtobuf, RuntimeException
@@ -50,11 +46,7 @@ class OnnxSession:
     """A graph that reads tokens and gives one array. Safe to share between threads."""
 
     def __init__(self, path: Path, threads: int, noun: str, remedy: str, other: str) -> None:
-        """Open the graph.
-
-        Args:
-            remedy: for a damaged graph.
-            other: the remedy for a graph of another kind.
+        """Open the graph; `remedy` is for a damaged one, `other` for one of another kind.
 
         Raises:
             EncoderError: the graph is damaged or has other inputs.
@@ -70,12 +62,7 @@ class OnnxSession:
 
 
 def open_tokenizer(path: Path, tokens: int | None = None, **options: Any) -> Any:
-    """Open a tokenizer without padding.
-
-    Args:
-        tokens: longest sequence, special tokens included; None: no cut.
-        options: of `enable_truncation`.
-    """
+    """Open a tokenizer without padding that cuts to so many tokens, special ones included; None: no cut."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))

@@ -84,9 +84,6 @@ def identify_weights(weights_sha256: str) -> str:
     return shorten(f"{weights_sha256}:{FORMAT}".encode())
 
 
-# ---------------------------------------------------------------- folders
-
-
 def find_sparse_encoder(wanted: str, settings: Settings) -> ModelFolder:
     """Find a sparse encoder: a folder, exported or not, or a name in the models folder and then in the hub's cache.
 
@@ -145,9 +142,6 @@ def load_spec(folder: Path, *, query: bool) -> SparseSpec:
     spec = _read_spec(folder)
     check_files(folder, QUERY_FILES[spec.kind] if query else DOCUMENT_FILES, spec.files, _NOUN, _REMEDY)
     return spec
-
-
-# ---------------------------------------------------------------- encoding
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,9 +103,6 @@ def _refuse(folder: Path, reason: str) -> EncoderError:
     )
 
 
-# ---------------------------------------------------------------- the cache
-
-
 def cache_sparse_encoder(source: ModelFolder, cache: Path) -> Path:
     """Return the folder of an exported encoder, which the first call makes.
 
@@ -133,18 +130,10 @@ def _export_folder(source: ModelFolder, cache: Path) -> Path:
     return cache.expanduser() / "sparse" / f"{source.export_name}-{digest}"
 
 
-# ---------------------------------------------------------------- the export
-
-
 def export_sparse_encoder(source: Path, target: Path, name: str, licence: str = "", precision: str = "") -> SparseSpec:
-    """Export an encoder with its sparse.json.
+    """Export a folder that sentence-transformers' SparseEncoder loads into an empty folder, with its sparse.json.
 
-    Args:
-        source: a folder that sentence-transformers' SparseEncoder loads.
-        target: an empty folder.
-        name: the model's name in errors and reports.
-        licence: of the weights, if known.
-        precision: int8 or fp32; empty: chosen by measuring here.
+    Without a precision, int8 or fp32 is chosen by measuring here.
 
     Raises:
         EncoderError: it is of neither kind, or the graph differs from the model.

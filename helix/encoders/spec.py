@@ -20,12 +20,7 @@ SpecT = TypeVar("SpecT")
 
 
 def read_spec(kind: type[SpecT], path: Path, noun: str, remedy: str, version: int | None = None) -> SpecT:
-    """Read a description.
-
-    Args:
-        kind: its dataclass.
-        noun: the kind of model, for the message.
-        version: the only valid `format`; None for a description without one.
+    """Read a description as its dataclass; `version` is the only valid `format`, None for a description without one.
 
     Raises:
         EncoderError: the file is missing, unreadable or of another format.

@@ -92,10 +92,7 @@ def _bench_graph(argv: Sequence[str]) -> int:
 
 def _bench_ingest(argv: Sequence[str]) -> int:
     """Measure items/s of the whole fast path, the encoder and the raw ONNX session on the same texts, and memory."""
-    new = _build_parser(
-        _bench_ingest,
-        "  helix bench ingest\n  helix bench ingest --logs ~/.claude/projects",
-    )
+    new = _build_parser(_bench_ingest, "  helix bench ingest\n  helix bench ingest --logs ~/.claude/projects")
     new.add_argument("--items", type=int, default=10_000, metavar="N", help="synthetic items to ingest (10000)")
     new.add_argument("--logs", nargs="+", default=[], metavar="PATH", help="logs to ingest instead")
     options = new.parse_args(argv)

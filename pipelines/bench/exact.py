@@ -83,9 +83,8 @@ def compare_vectors(root: Path, snap: Snapshot) -> Report:
 def describe_vectors(vectors: npt.NDArray[np.float32], rng: np.random.Generator) -> Report:
     """Describe unit vectors, float32[n > 100, d].
 
-    Returns:
-        variance: its share along the first 10, 50 and 100 principal axes. pairs: percentiles 5, 50 and 95 of the
-        cosines of random pairs. neighbour: medians of the cosine to the 1st, 10th and 100th nearest.
+    variance: share along the first 10, 50 and 100 principal axes. pairs: percentiles 5, 50 and 95 of the cosines of
+    random pairs. neighbour: medians of the cosine to the 1st, 10th and 100th nearest.
     """
     a, b = rng.integers(len(vectors), size=(2, 20_000))
     pairs = (vectors[a] * vectors[b]).sum(axis=1)[a != b]
@@ -152,11 +151,9 @@ def search_raw(one: PosedQuestion) -> None:
 def count_bytes_read(memory: Memory, one: PosedQuestion, profile: HelixProfile) -> dict[str, int]:
     """Return the bytes of the store that the other stages have to read, by stage and without columns.
 
-    lexical: all postings of the question's terms, a row number and a frequency each, and the length of each row.
-    dense: the codes of the rescored rows.
-    graph: the entities of the seeds, and every edge the walk may read.
-    rank: the terms in order of each row of the pool and the two turns to either side; its codes and those of the
-    adjacent turns.
+    lexical: all postings of the question's terms, a row number and a frequency each, and the length of each row. dense:
+    the codes of the rescored rows. graph: the entities of the seeds, and every edge the walk may read. rank: the terms
+    in order of each row of the pool and the two turns to either side; its codes and those of the adjacent turns.
     diversify: the signatures of the pool. pack: the returned text.
     """
     snap = one.snap

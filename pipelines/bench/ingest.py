@@ -31,19 +31,14 @@ from pipelines.ingest.accept_all import IngestReport, accept_all
 from pipelines.ingest.items import make_items
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.versions import read_document
-from pipelines.training.cache import load_type_model
+from pipelines.training.router import load_type_model
 
 SLICE = 500  # items of a synthetic document: seconds of work
 COMPARED = 10  # documents for the raw session and the encoder; the rest is for the fast path alone
 
 
 def measure(items: int, paths: Sequence[Path], settings: Settings, say: Say, seed: int = 1) -> dict[str, Any]:
-    """Ingest and return the report.
-
-    Args:
-        items: number of synthetic items, without paths.
-        paths: logs to ingest instead.
-    """
+    """Ingest `items` synthetic items, or logs if there are paths; return the report."""
     with tempfile.TemporaryDirectory() as work:
         root = Path(work) / "store"
         store.create_folders(root)
@@ -120,15 +115,12 @@ def summarise(
     items: int,
     seconds: float,
 ) -> dict[str, Any]:
-    """Return medians; a share is the median of the ratios of neighbours in time.
+    """Return medians; a share is the median of the ratios of neighbours in time; refuse too few documents.
 
     Args:
         turns: seconds of each document and, for the first ones, the rates on the texts of the next.
         texts: number of distinct texts of the first documents.
         seconds: of the whole ingest with publishing and clean-up, without the comparisons.
-
-    Raises:
-        UsageError: there are too few documents.
     """
     compared = [i for i in range(1, min(len(texts), len(turns))) if "raw" in turns[i - 1]]
     if not compared:
@@ -149,9 +141,6 @@ def summarise(
         "growth_mb": round(half[-1][1] - half[0][1], 1),
         "cores": os.cpu_count(),
     }
-
-
-# ---------------------------------------------------------------- documents
 
 
 def write_synthetic_logs(items: int, folder: Path, seed: int) -> Iterator[Path]:

@@ -27,8 +27,7 @@ from helix.sources import registry as sources
 from helix.sources.common.decode import decode, unescape_ascii
 from helix.types import Document
 from pipelines.ingest.accept import accept_source, prepare_store
-from pipelines.ingest.source import AcceptOptions, Inbox
-from pipelines.ingest.walk import walk_inputs
+from pipelines.ingest.source import AcceptOptions, Inbox, walk_inputs
 
 MB = 1e6
 
@@ -52,9 +51,7 @@ class Cost:
 def measure_logs(paths: Sequence[str | Path], settings: Settings) -> dict[str, Any]:
     """Redact and read every log once, in this thread.
 
-    Returns:
-        By format and in total: megabytes of source per second of CPU, and shares of text; refused files with the
-        reason.
+    Return, by format and in total, MB of source per second of CPU and shares of text; and refused files with reasons.
     """
     by_format: dict[str, Cost] = {}
     refused: dict[str, str] = {}
@@ -121,9 +118,6 @@ def _summarise(cost: Cost) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------- a log of any length
-
-
 def measure_large(megabytes: Sequence[int], settings: Settings, say: Callable[[str], None]) -> list[dict[str, float]]:
     """Accept a log of each length; return seconds and the peak memory of this process so far.
 
@@ -184,18 +178,12 @@ def _make_records(i: int) -> Iterator[dict[str, Any]]:
         yield {"type": kind, "uuid": names[n], "parentUuid": parent, **common, "message": message}
 
 
-# ---------------------------------------------------------------- from a turn to its recall, with `helix watch`
-
-
 _READY = 120.0  # seconds to load the encoder
 _LATEST = 60.0  # seconds for a turn
 
 
 def measure_freshness(store: Path | None, turns: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Append turns to a log, one at a time, and ask for each until it is found.
-
-    Args:
-        store: an existing one, which receives the turns; None for a new one.
+    """Append turns to a log, one at a time, and ask for each until it is found: in a new store, or in the one given.
 
     Raises:
         StoreError: a turn was not found within a minute.

@@ -37,9 +37,6 @@ def _format_line(answer: Any) -> str:
     return orjson.dumps(answer, default=dict).decode() + "\n"
 
 
-# ---------------------------------------------------------------- a writer
-
-
 def open_writer(root: str) -> Request:
     """Import a writer's modules and load the encoder; later requests time the work alone."""
     from helix.settings import load
@@ -81,9 +78,6 @@ def _measure_work() -> Iterator[dict[str, float]]:
 def _count_written() -> int:
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text("ascii").splitlines())
     return int(fields["write_bytes"])
-
-
-# ---------------------------------------------------------------- a reader
 
 
 def open_store(root: str, ask: Request) -> Request:

@@ -85,11 +85,8 @@ _INTERVAL: Final = 0.01  # seconds between two readings of a process's memory
 def start_process(*, watch: bool = True, **environ: str) -> Iterator[tuple[Send, dict[str, float]]]:
     """Start a process that answers requests; yield a function that sends them, and its peak memory so far in MB.
 
-    `rss` includes mapped files in memory; `anonymous` does not, and is sampled.
-
-    Args:
-        watch: sample its memory, which costs a little processor time.
-        environ: its own variables.
+    `rss` includes mapped files in memory; `anonymous` does not, and is sampled, which costs a little processor time,
+    if `watch` is set. `environ` are its own variables.
     """
     command = [sys.executable, "-m", "pipelines.bench.phase"]
     own = {**os.environ, "HELIX_ANSWERS": "0", **environ}  # no cached answers by default

@@ -6,11 +6,9 @@ Their words come from items with real vectors (`pipelines.bench.space`), so that
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +23,7 @@ from helix.snapshot.segment.batch import RowBatch
 from helix.snapshot.segment.open import read_table
 from helix.text.tokenize import STOP_WORDS
 from helix.types import TYPES
+from helix.util.wordlists import read_toml
 from pipelines.bench.space import FILE
 from pipelines.bench.synthetic import BATCH, START, make_batch
 
@@ -44,7 +43,7 @@ _PROJECTS: Final = 5  # of about the same size
 _WORD = re.compile(r"[A-Za-z]{3,20}")
 _TRIED: Final = 400  # most items for one question
 
-_FORMS: Final = tomllib.loads((files("pipelines.bench") / "data" / "questions.toml").read_text("utf-8"))
+_FORMS: Final = read_toml("pipelines.bench", "questions")
 
 
 def draw_questions(root: Path, seed: int, n: int) -> list[Ask]:
@@ -89,9 +88,6 @@ def _find_projects(sizes: Counter[str], share: float) -> list[str]:
     """Return the few projects whose share of all items is nearest to this one, in proportion."""
     goal = np.log(share * sizes.total())
     return sorted(sizes, key=lambda name: (abs(float(np.log(sizes[name]) - goal)), name))[:_PROJECTS]
-
-
-# ---------------------------------------------------------------- one question
 
 
 def _ask_open(kind: str, items: Sequence[Ask], rng: np.random.Generator) -> Ask:
@@ -165,9 +161,6 @@ def _pick(choices: Sequence[str], rng: np.random.Generator) -> str:
 def _list_words(text: str) -> list[str]:
     """Return content words in reading order, lower case."""
     return [word.lower() for word in _WORD.findall(text) if word.lower() not in STOP_WORDS]
-
-
-# ---------------------------------------------------------------- questions for `pipelines.bench.store`
 
 
 STORE_QUESTIONS: Final = 200

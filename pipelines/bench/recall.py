@@ -53,10 +53,9 @@ _WARM: Final = 60  # questions before each round
 def measure(
     root: Path, settings: Settings, say: Say, *, n: int = QUESTIONS, rounds: int = ROUNDS, peers: Sequence[str] = ()
 ) -> Report:
-    """Measure the recall of a store of `build_store`.
+    """Measure the recall of a store of `build_store` by n questions.
 
     Args:
-        n: questions.
         rounds: times each is asked.
         peers: other stores to ask as well (`pipelines.bench.peers`).
 
@@ -121,9 +120,6 @@ def _summarise_build(found: Mapping[str, Any]) -> Report:
     return {"seconds": round_values(seconds), "items_per_second": round(found["items"] / sum(seconds.values()), 1)}
 
 
-# ---------------------------------------------------------------- opening
-
-
 def _measure_opening(root: Path, asks: Sequence[Ask]) -> Report:
     """Measure import, opening and first answer in fresh processes: medians with cached files, and once without."""
     _open_once(root, asks[0])  # fills the page cache
@@ -137,9 +133,6 @@ def _measure_opening(root: Path, asks: Sequence[Ask]) -> Report:
 def _open_once(root: Path, ask: Ask) -> dict[str, float]:
     with start_process() as (send, _):
         return sum_opening(send({"do": "open", "root": str(root), "ask": ask}))
-
-
-# ---------------------------------------------------------------- one client
 
 
 def _measure_one_client(
@@ -213,9 +206,6 @@ def _measure_repeated(root: Path, asks: Sequence[Ask]) -> dict[str, float]:
     with start_reader(root, asks[0], HELIX_ANSWERS=str(len(sample))) as send:
         recalls = [send({"do": "recall", "asks": sample})["recalls"] for _ in range(2)][-1]
     return percentiles([one["ms"]["total"] for one in recalls])
-
-
-# ---------------------------------------------------------------- many clients
 
 
 CLIENTS: Final = (1, 2, 4, 8)

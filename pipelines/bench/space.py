@@ -70,10 +70,7 @@ def learn_space(embed: Callable[[list[str]], F32]) -> Space:
 
     Share and width of the subtopics were set by the cosines of the 1st, 10th and 100th neighbour among real vectors. A
     question is then as close to the synthetic items of its topic as to real ones, which an index by neighbourhood
-    depends on.
-
-    Args:
-        embed: texts → float32[n, DIM], unit length.
+    depends on. `embed`: texts → float32[n, DIM], unit length.
     """
     rng = np.random.default_rng([VERSION, DIM, _TAUGHT])
     found = embed(write_texts(rng, np.repeat(np.arange(TOPICS), _TAUGHT))).reshape(TOPICS, _TAUGHT, DIM)
@@ -116,9 +113,6 @@ def draw_vectors(rng: np.random.Generator, topic: I64, copied: I64, mixed: Space
     return unit_rows(out)
 
 
-# ---------------------------------------------------------------- real vectors for some items, the source of questions
-
-
 LEAST: Final = 2_000
 MOST: Final = 16_000
 SHARE: Final = 0.02
@@ -141,10 +135,7 @@ def count_real(items: int) -> int:
 def mix_real(batches: Iterable[RowBatch], items: int, real: int, embed: Embed) -> Iterator[tuple[RowBatch, pa.Table]]:
     """Yield the batches with real vectors for some sessions, evenly spread, and the items of these sessions.
 
-    Args:
-        items: of all batches together.
-        real: approximate number of real vectors: no session has them in part.
-        embed: texts → float32[n, DIM], unit length.
+    About `real` of all `items` get a vector of `embed` (texts → float32[n, DIM], unit length), no session in part.
     """
     begun = given = 0
     for number, rows in enumerate(batches):

@@ -33,10 +33,7 @@ class Workload(NamedTuple):
 
 
 def parse_sizes(text: str, *, alone: bool) -> list[int]:
-    """Parse `10000,100000`; return the numbers, ascending.
-
-    Args:
-        alone: the store has a fixed place, so only one number is allowed.
+    """Parse `10000,100000`; return the numbers, ascending; only one is allowed if the store has a place `alone`.
 
     Raises:
         UsageError: the text is no list of numbers, or there are too many.
@@ -154,8 +151,6 @@ def format_report(report: Report) -> str:
 def _format_times(one: Mapping[str, float]) -> str:
     return f"p50 {one['p50']:6.2f}  p95 {one['p95']:6.2f}  p99 {one['p99']:6.2f} ms"
 
-
-# ---------------------------------------------------------------- the plots, in the colours of the quality report
 
 _BLUE, _SKY, _ORANGE, _GREEN, _PINK = "#0072B2", "#56B4E9", "#E69F00", "#009E73", "#CC79A7"
 _LINES = {"p50": (_SKY, "s"), "p95": (_BLUE, "o"), "p99": (_PINK, "^")}

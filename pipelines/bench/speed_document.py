@@ -43,13 +43,7 @@ def select_main(reports: Reports) -> Mapping[str, Any]:
 
 
 def format_document(report: Report, reports: Reports, folder: str) -> str:
-    """Format the report.
-
-    Args:
-        report: the main report, with `growth`.
-        reports: all reports by items, ascending.
-        folder: of the plots, relative to the report.
-    """
+    """Format the main report, with `growth`, and all reports by items, ascending; `folder` has the plots."""
     main = select_main(reports)
     return fill_template(
         "pipelines.bench",

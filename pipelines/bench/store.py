@@ -41,11 +41,8 @@ def measure(root: Path, settings: Settings, say: Say, *, keep: bool = False, col
     """Measure a store of `build_store`.
 
     Reading is measured on the store, writing on a copy of hard links (or of files, on a file system without links), so
-    that the store does not change.
-
-    Args:
-        keep: retain the copy next to the store.
-        cold: before the cold start drop all of the system's caches, which needs root; else only the store's files.
+    that the store does not change; `keep` retains the copy next to it. `cold` drops all of the system's caches before
+    the cold start, which needs root; else only the store's files.
 
     Raises:
         StoreError: `root` is no such store, or cannot be read.
@@ -111,9 +108,6 @@ def _measure_bytes(root: Path, manifest: Manifest) -> dict[str, float]:
     return {"total": round(sum(sums.values()) / manifest.counts["items"], 1), **per}
 
 
-# ---------------------------------------------------------------- reading
-
-
 def _measure_reading(root: Path, asks: Sequence[dict[str, Any]], cold: bool) -> Report:
     """Measure opening, recall and memory of a reader."""
     opening = {"do": "open", "root": str(root), "ask": asks[0]}
@@ -161,9 +155,6 @@ def _summarise_recalls(asks: Sequence[dict[str, Any]], recalls: Sequence[dict[st
         "answered": sum(one["answered"] for one in recalls) / len(recalls),  # neither skipped nor degraded
         "found": sum(one["found"] for one in recalls) / len(recalls),  # the question's source item
     }
-
-
-# ---------------------------------------------------------------- writing
 
 
 def _measure_writing(work: Path, seed: int, settings: Settings, asks: Sequence[dict[str, Any]], say: Say) -> Report:

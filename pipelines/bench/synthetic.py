@@ -72,9 +72,6 @@ _TYPE_SHARE = np.array(  # by role, in the order of TYPES
 )
 
 
-# ---------------------------------------------------------------- one batch
-
-
 @dataclass(frozen=True, slots=True)
 class _Sessions:
     """Sessions s, and the n items in them."""
@@ -90,14 +87,7 @@ class _Sessions:
 
 
 def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = None) -> RowBatch:
-    """Make `size` items, the same for the same arguments.
-
-    Args:
-        seed: of the store.
-        index: of the batch within it.
-        size: items, at least one.
-        mixed: the space of vectors; `default_space()` by default.
-    """
+    """Make `size` items, at least one, the same for the same store's seed, index of the batch and space of vectors."""
     rng = np.random.default_rng([VERSION, seed, index])
     language = load_lexicon()
     sessions = _draw_sessions(rng, size, f"{seed}-{index}")
@@ -254,9 +244,6 @@ def _find_mentions(language: Lexicon, words: I64, indptr: I64, speaker: I64) -> 
     return make_offsets(np.bincount(row[first], minlength=len(speaker))), found[first]
 
 
-# ---------------------------------------------------------------- columns
-
-
 def _make_items(
     rng: np.random.Generator,
     language: Lexicon,
@@ -333,9 +320,6 @@ def _expand_column(values: Any, rows: I64) -> pa.Array:
 
 def _expand(values: Sequence[Any], rows: I64) -> list[Any]:
     return [values[i] for i in rows.tolist()]
-
-
-# ---------------------------------------------------------------- many batches
 
 
 def make_batches(

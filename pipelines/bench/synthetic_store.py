@@ -31,7 +31,7 @@ from pipelines.bench.space import FILE as REAL
 from pipelines.bench.space import LEAST, count_real, learn_space, mix_real
 from pipelines.bench.synthetic import make_batches
 from pipelines.ingest.commit import commit_rows
-from pipelines.ingest.document_table import DOCUMENTS
+from pipelines.ingest.forgotten import DOCUMENTS
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.part import part_folder
 from pipelines.maintain.compact import compact
@@ -48,11 +48,8 @@ def default_root(items: int, settings: Settings) -> Path:
 def build_store(root: Path, items: int, seed: int, settings: Settings, say: Say, *, real: int | None = None) -> None:
     """Make a compacted store of `items` synthetic items unless it exists.
 
-    The ledger has its documents as after an ingest, as a commit's cost depends on them.
-
-    Args:
-        real: approximate number of items with real vectors; below `pipelines.bench.space.LEAST` the others get a
-            space of no model.
+    The ledger has its documents as after an ingest, as a commit's cost depends on them. About `real` items have real
+    vectors; below `pipelines.bench.space.LEAST` the others get a space of no model.
 
     Raises:
         UsageError: `root` holds something else, or items is not positive.

@@ -62,12 +62,7 @@ def save_plots(draw: Mapping[str, Callable[[], Figure]], folder: Path, creator: 
 
 
 def make_panels(n: int, width: float, height: float, across: int | None = None) -> tuple[Figure, list[Axes]]:
-    """Return a figure with n panels, off screen.
-
-    Args:
-        width, height: of the whole figure, in inches.
-        across: panels a row; all by default.
-    """
+    """Return a figure, off screen, with n panels, `across` a row (all by default); width and height are in inches."""
     from matplotlib.figure import Figure
 
     across = min(n, across or n)
@@ -89,9 +84,6 @@ def add_grid(axes: Axes, axis: str = "both") -> None:
     """Draw grid lines below the data."""
     axes.grid(axis=axis, color="#dddddd")  # type: ignore[arg-type]
     axes.set_axisbelow(True)
-
-
-# ---------------------------------------------------------------- the plots of the quality report
 
 
 _COLOURS = {"dense": "#56B4E9", "bm25": "#E69F00", "rrf": "#CC79A7", "helix": "#0072B2", "helix-paper": "#009E73"}

@@ -27,20 +27,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME
 from helix.util.version import VERSION
 from pipelines.embedded.ingest import ingest
-from pipelines.eval.score import (
-    BUDGETS,
-    DRAWS,
-    METRICS,
-    Floats,
-    RankedAnswer,
-    list_shortfalls,
-    list_warnings,
-    make_row,
-    measure_gain,
-    score_answer,
-    score_answers,
-    summarise_kinds,
-)
+from pipelines.eval import score
 from pipelines.eval.sets.benchmark import Benchmark, Question, turn_key
 from pipelines.eval.sets.registry import read_set
 from pipelines.eval.ways import PROFILES, Ask, ask_profile, list_ways, override_expansion, override_weights
@@ -99,7 +86,7 @@ def evaluate(
         notes += ["one haystack: pooled is the same"] if pooled and len(haystacks) == 1 else []
         if runs:
             _write_runs(runs, name, questions, answers)
-        values = {way: score_answers(questions, given) for way, given in answers.items()}
+        values = {way: score.score_answers(questions, given) for way, given in answers.items()}
         sizes = [len(_select_turns(haystacks, question.project)) for question in questions]
         turns = sum(map(len, haystacks.values()))
         places = {"count": len(haystacks), "smallest": min(sizes), "median": int(np.median(sizes)), "turns": turns}
@@ -110,9 +97,9 @@ def evaluate(
             "haystacks": places,
             "left_out": dict(benchmark.left_out),
             "notes": notes,
-            "warnings": list_warnings(sizes),
+            "warnings": score.list_warnings(sizes),
             "rows": _make_rows(values, answers, sizes, profiles),
-            "kinds": summarise_kinds(questions, values[profiles[0]]) if profiles else {},
+            "kinds": score.summarise_kinds(questions, values[profiles[0]]) if profiles else {},
             "made": describe_environment(memory.snapshot),
         }
 
@@ -128,11 +115,8 @@ def describe_environment(snap: Snapshot) -> dict[str, Any]:
         "onnxruntime": version("onnxruntime"),
         "cores": os.cpu_count() or 1,
         "seed": 0,
-        "draws": DRAWS,
+        "draws": score.DRAWS,
     }
-
-
-# ---------------------------------------------------------------- the store
 
 
 def read_haystacks(snap: Snapshot) -> dict[str, set[str]]:
@@ -211,9 +195,6 @@ def _check_fields(snap: Snapshot, expansions: Sequence[str], weights: Sequence[s
         raise UsageError("no sparse encoder weighed these items", "set HELIX_SPARSE_ENCODER")
 
 
-# ---------------------------------------------------------------- answers
-
-
 def _answer(
     questions: Sequence[Question],
     memory: Memory,
@@ -222,7 +203,7 @@ def _answer(
     expansions: Sequence[str],
     weights: Sequence[str],
     work: Path,
-) -> dict[str, list[RankedAnswer]]:
+) -> dict[str, list[score.RankedAnswer]]:
     """Return the answers of every way."""
     default = partial(ask_profile, memory, "helix")
     answers = {way: _ask_all(questions, ask) for way, ask in list_ways(memory, settings, profiles).items()}
@@ -235,29 +216,29 @@ def _answer(
     return answers
 
 
-def _ask_all(questions: Sequence[Question], ask: Ask) -> list[RankedAnswer]:
+def _ask_all(questions: Sequence[Question], ask: Ask) -> list[score.RankedAnswer]:
     for question in questions[:_WARM]:
         ask(question)
     return [ask(question) for question in questions]
 
 
 def _make_rows(
-    values: Mapping[str, Floats],
-    answers: Mapping[str, Sequence[RankedAnswer]],
+    values: Mapping[str, score.Floats],
+    answers: Mapping[str, Sequence[score.RankedAnswer]],
     sizes: Sequence[int],
     profiles: Sequence[str],
 ) -> dict[str, dict[str, Any]]:
-    rows = {way: make_row(values[way], given, sizes) for way, given in answers.items()}
+    rows = {way: score.make_row(values[way], given, sizes) for way, given in answers.items()}
     for suffix in ("", " pooled"):
         legs = {leg: values[leg + suffix] for leg in ("dense", "bm25") if leg + suffix in values}
         for way in (profile + suffix for profile in profiles):
             if legs and way in values:
-                rows[way]["gain"] = measure_gain(values[way], legs)
+                rows[way]["gain"] = score.measure_gain(values[way], legs)
     return rows
 
 
 def _write_runs(
-    path: Path, name: str, questions: Sequence[Question], answers: Mapping[str, Sequence[RankedAnswer]]
+    path: Path, name: str, questions: Sequence[Question], answers: Mapping[str, Sequence[score.RankedAnswer]]
 ) -> None:
     """Write a line for each question and row, without a word of the set's own."""
     with path.open("wb") as file:
@@ -271,7 +252,9 @@ def _write_runs(
                     "kind": question.kind,
                     "gold": question.grades or dict.fromkeys(sorted(question.gold), 1.0),
                     "ranking": answer.ranking,
-                    "metrics": {metric: round(value, 6) for metric, value in score_answer(question, answer).items()},
+                    "metrics": {
+                        metric: round(value, 6) for metric, value in score.score_answer(question, answer).items()
+                    },
                     "skipped": answer.skipped,
                     "ms": round(answer.ms, 3),
                 }
@@ -283,8 +266,8 @@ def format_report(report: dict[str, Any]) -> str:
     rows = report["rows"]
     margin = max(map(len, rows))
     blocks = [
-        ("rec@10", "low", "high", "ndcg@10", "mrr", *(f"pack@{budget}" for budget in BUDGETS)),
-        tuple(name for name in METRICS if name.split("@")[0] in ("any", "rec", "all")),
+        ("rec@10", "low", "high", "ndcg@10", "mrr", *(f"pack@{budget}" for budget in score.BUDGETS)),
+        tuple(name for name in score.METRICS if name.split("@")[0] in ("any", "rec", "all")),
     ]
     lines = [f"{report['set']}: {report['questions']} questions, {report['items']} items"]
     for i, names in enumerate(blocks):
@@ -300,4 +283,4 @@ def format_report(report: dict[str, Any]) -> str:
     for kind, row in report["kinds"].items():
         lines.append(f"{kind}: {row['questions']} questions, any@10 {row['any@10']:.3f}, rec@10 {row['rec@10']:.3f}")
     lines += [f"{n} questions are left out: {reason}" for reason, n in report["left_out"].items()]
-    return "\n".join([*lines, *report["notes"], *list_shortfalls(rows), *report["warnings"]])
+    return "\n".join([*lines, *report["notes"], *score.list_shortfalls(rows), *report["warnings"]])

@@ -69,11 +69,7 @@ def list_features() -> list[str]:
 def fit_weights(
     sources: Mapping[str, tuple[str, Path]], settings: Settings, *, strength: float = 0.1, say: Say
 ) -> Fitted:
-    """Fit the weights to sets.
-
-    Args:
-        sources: by label, the set's name and its path.
-        strength: λ.
+    """Fit the weights to sets by label, each a set's name and its path; `strength` is λ.
 
     Raises:
         UsageError, InputRefused: as in `read_set`.

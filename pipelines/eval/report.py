@@ -61,8 +61,7 @@ def measure(
 ) -> list[str]:
     """Measure the sets without retained figures; return the labels of refused ones.
 
-    Args:
-        keep: folder of LABEL.json and of stores. Figures of other profiles are measured again.
+    `keep` is the folder of LABEL.json and of stores. Figures of other profiles are measured again.
 
     Raises:
         UsageError: two sets have one label, a profile is unknown, or plots cannot be drawn.
@@ -109,10 +108,7 @@ def _read_figures(path: Path) -> dict[str, Any]:
 
 
 def write(keep: Path, out: Path) -> list[str]:
-    """Write the report of all retained figures, with its plots in a folder of the same name.
-
-    Returns:
-        The labels of the sets in it.
+    """Write the report of all retained figures, with its plots in a folder of the same name; return the sets' labels.
 
     Raises:
         StoreError: the folder has no figures.
@@ -132,13 +128,7 @@ def write(keep: Path, out: Path) -> list[str]:
 
 
 def format_document(reports: Reports, folder: str, levers: str = "") -> str:
-    """Format the report as Markdown.
-
-    Args:
-        reports: from `evaluate`, by label.
-        folder: of the plots, relative to the report.
-        levers: a section to include unchanged.
-    """
+    """Format the reports of `evaluate` by label as Markdown; `folder` has the plots, `levers` is included unchanged."""
     text = fill_template(
         "pipelines.eval",
         "quality.md",

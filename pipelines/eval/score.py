@@ -42,10 +42,8 @@ def reciprocal_rank(ranking: Sequence[str], gold: AbstractSet[str]) -> float:
 def ndcg_at(ranking: Sequence[str], grades: Mapping[str, float], k: int) -> float:
     """Return the normalised discounted cumulative gain of the first k (Järvelin & Kekäläinen 2002), as trec_eval does.
 
-    Gain is the grade, discount log2(rank + 1), and the best possible order of `grades` is 1.
-
-    Args:
-        grades: of relevant entries; an entry without one, or with one of at most 0, is not relevant.
+    Gain is the grade, discount log2(rank + 1), and the best possible order of `grades` is 1. An entry without a grade,
+    or with one of at most 0, is not relevant.
     """
     best = _dcg(sorted((max(grade, 0.0) for grade in grades.values()), reverse=True)[:k])
     return _dcg(max(grades.get(entry, 0.0), 0.0) for entry in ranking[:k]) / best if best else 0.0
@@ -58,13 +56,8 @@ def _dcg(gains: Iterable[float]) -> float:
 def bootstrap(values: npt.NDArray[np.float64], seed: int = 0) -> npt.NDArray[np.float64]:
     """Return the 95 % interval of the mean over the first axis, by the percentile bootstrap (Efron 1979).
 
-    Differences, one a question, make it the paired bootstrap.
-
-    Args:
-        values: float64[n] or float64[n, metrics]; a draw takes whole questions, so metrics stay together.
-
-    Returns:
-        (low, high): float64[2] or float64[2, metrics].
+    Differences, one a question, make it the paired bootstrap. A draw takes whole questions, so metrics stay together:
+    float64[n] or float64[n, metrics] → (low, high) as float64[2] or float64[2, metrics].
     """
     rng = np.random.default_rng(seed)
     means = [values[rng.integers(0, len(values), len(values))].mean(axis=0) for _ in range(DRAWS)]
@@ -118,16 +111,10 @@ def score_answers(questions: Sequence[Question], answers: Sequence[RankedAnswer]
 
 
 def make_row(values: Floats, answers: Sequence[RankedAnswer], sizes: Sequence[int]) -> dict[str, Any]:
-    """Return one row of the report.
+    """Return one row of the report from `score_answers` and the turns of each question's haystack.
 
-    Args:
-        values: from `score_answers`.
-        sizes: turns of each question's haystack.
-
-    Returns:
-        The mean of each metric; `low` and `high` of rec@10; `ci`: (low, high) of each; `skipped`; `short`: questions
-        with fewer turns in the answer than the largest k, though the haystack has more; `p50` and `p95` in
-        milliseconds.
+    It has the mean of each metric; `low` and `high` of rec@10; `ci`: (low, high) of each; `skipped`; `short`: questions
+    with fewer turns in the answer than the largest k, though the haystack has more; `p50` and `p95` in milliseconds.
     """
     low, high = bootstrap(values)
     ci = {name: _round(low[i], high[i]) for i, name in enumerate(METRICS)}

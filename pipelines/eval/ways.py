@@ -100,9 +100,6 @@ def _flatten(turns: Iterable[Sequence[str]]) -> list[str]:
     return list(dict.fromkeys(one for each in turns for one in each))
 
 
-# ---------------------------------------------------------------- optional fields
-
-
 def override_weights(snap: Snapshot, state: str) -> AbstractContextManager[None]:
     """Use the snapshot with its learned-sparse weights or, for "off", without."""
     return _override(snap, "impacts", None if state == "off" else snap.lexical.impacts)

@@ -19,7 +19,7 @@ from helix.snapshot.manifest import Lineage, Manifest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.write import write_segment
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import build_rows
 
 BASE = 1_700_000_000  # 2023-11-14T22:13:20Z
 

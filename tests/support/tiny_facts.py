@@ -14,7 +14,7 @@ from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Segment
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.write import write_segment
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import build_rows
 from tests.support.tiny import fact, make_store, record
 
 FactFields = Mapping[str, Any]

@@ -6,12 +6,10 @@ import json
 import re
 import shutil
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -21,6 +19,7 @@ import orjson
 from helix.errors import UsageError
 from helix.text.tokenize import STOP_WORDS
 from helix.types import F32, I64
+from helix.util.wordlists import read_toml
 
 BATCH: Final = 50_000
 """Items fed at once: 75 MB of vectors."""
@@ -86,8 +85,7 @@ class Peer:
     def build(self, corpus: Corpus, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
         """Write the index below `folder`, unless it has a complete one of the same items, versions and set-up.
 
-        Returns:
-            {"seconds", "bytes", "items", "versions"}; `seconds` is the time of the original build.
+        Return {"seconds", "bytes", "items", "versions"}; `seconds` is the time of the original build.
 
         Raises:
             UsageError: no items, or more than `most_items`.
@@ -135,7 +133,7 @@ class Peer:
 
 def make_peer(name: str, index: Callable[..., None], reader: Callable[[Path], Searcher]) -> Peer:
     """Return a peer with its entry in `data/peers.toml`."""
-    entry = tomllib.loads((files("pipelines.bench") / "data" / "peers.toml").read_text("utf-8"))[name]
+    entry = read_toml("pipelines.bench", "peers")[name]
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
     return Peer(name, index=index, reader=reader, **values)
 
@@ -171,14 +169,12 @@ class Tuning(NamedTuple):
 
 
 def tune(searcher: Searcher, efforts: Sequence[int], questions: F32, exact: I64, wanted: float = ENOUGH) -> Tuning:
-    """Set the least effort with a dense recall@k of at least `wanted`, else the best one.
+    """Set the least effort with a dense recall@k of at least `wanted` (0 … 1), else the best one.
 
     Args:
-        searcher: open index; left at the effort returned.
         efforts: `Peer.efforts`, ascending.
         questions: float32[q, 384], unit length.
         exact: int64[q, k], ids of the k nearest items by exact search.
-        wanted: recall@k to reach, 0 … 1.
     """
     best = Tuning(efforts[0], -1.0)
     for effort in efforts:

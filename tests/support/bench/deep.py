@@ -50,9 +50,6 @@ ORDERS = (0.2, 0.5, 0.8)
 METRICS = ("rec@10", "mrr", "pack@1000")
 
 
-# ---------------------------------------------------------------- cost
-
-
 def measure_cost(rounds: int) -> dict[str, Any]:
     """Measure a whole deep recall over the bundled sample without the model's time, and the tokens it sends."""
     with tempfile.TemporaryDirectory() as work, chatting() as chat:
@@ -110,9 +107,6 @@ def measure_worker(rounds: int) -> dict[str, Any]:
 
 def _percentiles(ms: Sequence[float]) -> dict[str, float]:
     return {f"p{p}": round(float(np.percentile(ms, p)), 1) for p in (50, 95)}
-
-
-# ---------------------------------------------------------------- gain
 
 
 def measure_gain(name: str, path: Path, every: int) -> dict[str, dict[str, float]]:

@@ -96,9 +96,6 @@ def exhaustive(query: Any, field: Any, plan: Plan, k: int, k1: float, b: float) 
     return Leg("bm25", best.astype(np.uint32), scores[best])
 
 
-# ------------------------------------------------------------ documents
-
-
 class Corpus(NamedTuple):
     hashes: npt.NDArray[np.uint64]  # of a term
     tokens: npt.NDArray[np.uint32]  # terms, document by document
@@ -168,9 +165,6 @@ def open_store(folder: Path, bounds: Sequence[int], corpus: Corpus) -> Store:
     return store
 
 
-# ------------------------------------------------------------ Tantivy
-
-
 class Tantivy:
     """An index with one segment a commit."""
 
@@ -218,9 +212,6 @@ class Tantivy:
 
     def rows(self, hits: Any) -> set[int]:
         return set(self.searcher.fast_field_values("row", [address for _, address in hits]))
-
-
-# ------------------------------------------------------------ questions
 
 
 class Question(NamedTuple):

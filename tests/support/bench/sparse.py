@@ -122,9 +122,6 @@ def encode(rounds: int, threads: Sequence[int]) -> None:
         print_times("inference-free", time_rounds(asks.encode, QUESTIONS, rounds))
 
 
-# ------------------------------------------------------------ searching
-
-
 def draw_postings(items: int, per: int, terms: int, rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
     """Draw postings of about `per` distinct terms an item: (terms, indptr, rows, weights float32)."""
     chance = 1 / (np.arange(terms) + 20.0)
@@ -200,9 +197,6 @@ def draw_query(df: Any, size: int, rng: np.random.Generator) -> Sparse:
     terms = np.sort(rng.choice(len(df), size, replace=False, p=df / df.sum())).astype(np.uint32)
     rare = np.log(1 + df.max() / np.maximum(df[terms], 1))
     return Sparse(terms, (rare / rare.max() * 2 * rng.gamma(4.0, 0.25, size)).astype(np.float32) + np.float32(0.05))
-
-
-# ------------------------------------------------------------ simulating
 
 
 class World:

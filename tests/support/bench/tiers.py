@@ -146,8 +146,6 @@ def join(found: Sequence[Collection]) -> Collection:
     return Collection(passages, questions, gold, [""] * len(passages), [""] * len(questions))
 
 
-# ---------------------------------------------------------------- answers
-
 Answers = list[npt.NDArray[np.intp]]
 Codes = tuple[npt.NDArray[np.int8], F32]
 
@@ -250,9 +248,6 @@ def table(name: str, found: Collection, vectors: F32, questions: F32, folder: Pa
         rows.append((label, got / base, same))
         print(f"  {label:56} recall@{K} {got:.4f} = {got / base:7.2%} of float   overlap@{K} {same:.4f}")
     return rows
-
-
-# ---------------------------------------------------------------- time
 
 
 def latency(items: int, folder: Path, rounds: int = 100) -> None:

@@ -84,9 +84,6 @@ def test_tokens_are_counted_without_a_cut(folder: Path) -> None:
     assert EstimatedCounter()(["12345678", "123456789", ""]) == [2, 3, 0]
 
 
-# ------------------------------------------------------------ the choice of an encoder
-
-
 def test_bge_is_preferred_if_its_weights_are_available(tmp_path: Path) -> None:
     settings = Settings(models=str(tmp_path))
     assert registry.choose_encoder(settings).model.name == "all-MiniLM-L6-v2"

@@ -54,9 +54,6 @@ def plain(source: Path) -> Encoder:
     return export(source, source.parent / "fp32")
 
 
-# ------------------------------------------------------------ vectors
-
-
 @pytest.mark.parametrize(
     ("kind", "pooling"),
     [("bert", "mean"), ("bert", "cls"), ("bert", "lasttoken"), ("bert", "max"), ("xlm-roberta", "cls")],
@@ -154,9 +151,6 @@ def test_an_architecture_of_no_library_is_taken_from_its_onnx_file_and_its_code_
     assert not (tmp_path / "ran").exists()
 
 
-# ------------------------------------------------------------ configuration
-
-
 def write_configuration(folder: Path, **files: Any) -> Path:
     """Write configuration without weights; `a__b` is a/b.json."""
     usual = {"config": {"hidden_size": 64, "model_type": "bert", "max_position_embeddings": 512}}
@@ -211,9 +205,6 @@ def test_a_folder_describes_its_model(tmp_path: Path) -> None:
         tmp_path / "long", sentence_bert_config={"max_seq_length": 8192}, config={"hidden_size": 8}
     )
     assert (registry.describe_model(long).context, registry.describe_model(long).max_tokens) == (512, 256)
-
-
-# ------------------------------------------------------------ registered models
 
 
 def test_registered_models_are_complete() -> None:
@@ -279,9 +270,6 @@ def test_pull_fetches_the_weights_in_the_form_that_is_used(tmp_path: Path, monke
     assert (rows["arctic-embed-l-v2.0"]["context"], rows["arctic-embed-l-v2.0"]["matryoshka"]) == (8192, [256])
 
 
-# ------------------------------------------------------------ encoder.json
-
-
 def test_an_older_folder_is_read_with_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"graph")
     (tmp_path / "tokenizer.json").write_bytes(b"{}")
@@ -311,9 +299,6 @@ def test_a_changed_recipe_is_another_encoder(source: Path, tmp_path: Path) -> No
     model = replace(registry.describe_model(source), query_prefix="ask: ")
     describe_encoder(encoder.folder, Weights(model, source, "path"), "fp32")
     assert load_spec(encoder.folder).fingerprint != encoder.spec.fingerprint
-
-
-# ------------------------------------------------------------ batches
 
 
 def test_batches_hold_texts_of_similar_length_and_each_once() -> None:

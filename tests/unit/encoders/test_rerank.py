@@ -24,8 +24,6 @@ from helix.stages.rerank import rerank as blend
 from tests.support import tiny_rerank
 from tests.support.tiny_rerank import QUESTION, TEXTS, export
 
-# ------------------------------------------------------------ cross-encoder
-
 
 def score_by_torch(folder: Path, query: str, texts: list[str]) -> np.ndarray:
     import torch
@@ -86,9 +84,6 @@ def test_a_useless_reranker_leaves_the_same_items_on_top(models: Path, kind: str
         assert "are the same" in explain_unusable(scores)
     else:
         assert order[:20].tolist() != list(range(20))
-
-
-# ------------------------------------------------------------ folders
 
 
 def test_an_exported_reranker_is_found_by_its_source_and_by_its_folder(models: Path, tmp_path: Path, run_helix) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helix.encoders import sparse
+from helix.encoders import sparse, sparse_export
 from helix.encoders.onnx_export import choose_precision
 from helix.encoders.sparse import (
     DocumentEncoder,
@@ -24,15 +24,6 @@ from helix.encoders.sparse import (
     load_spec,
     open_query,
     select_heaviest,
-)
-from helix.encoders.sparse_export import (
-    LEAST_AGREEMENT,
-    cache_sparse_encoder,
-    check_graph,
-    export_sparse_encoder,
-    is_sparse_encoder_cached,
-    pool_graph,
-    sparse_kind,
 )
 from helix.errors import EncoderError
 from helix.settings import Settings
@@ -63,7 +54,7 @@ MODELS: dict[str, Callable[[Path, str], Path]] = {
 
 def export(source: Path, target: Path, precision: str = "fp32") -> Exported:
     target.mkdir()
-    return target, export_sparse_encoder(source, target, "tiny", precision=precision)
+    return target, sparse_export.export_sparse_encoder(source, target, "tiny", precision=precision)
 
 
 def damage(path: Path, at: int = -1) -> None:
@@ -97,7 +88,7 @@ def test_the_graph_gives_the_models_weights(tmp_path: Path, name: str) -> None:
     kind = "inference-free" if name == "inference-free" else "splade"
     source = MODELS[name](tmp_path / "model", "random")
     folder, spec = export(source, tmp_path / "export")
-    assert (spec.kind, sparse_kind(source), spec.precision) == (kind, kind, "fp32")
+    assert (spec.kind, sparse_export.sparse_kind(source), spec.precision) == (kind, kind, "fp32")
     assert len(VOCABULARY) == len(set(VOCABULARY))
     model = SparseEncoder(str(source), device="cpu")
     documents, queries = DocumentEncoder(folder, 1), open_query(folder, 1)
@@ -138,17 +129,17 @@ def test_int8_is_close_and_chosen_if_it_is_better(tmp_path: Path, source: Path, 
     assert not np.array_equal(first, second)
     for agreement, int8, fp32, expected in ((0.99, 1, 2, "int8"), (0.97, 1, 2, "fp32"), (1, 2, 1, "fp32")):
         figures = {"agreement": agreement, "int8_seconds": int8, "fp32_seconds": fp32}
-        assert choose_precision(figures, LEAST_AGREEMENT) == expected, figures
+        assert choose_precision(figures, sparse_export.LEAST_AGREEMENT) == expected, figures
 
 
 def test_a_graph_with_other_weights_is_refused(tmp_path: Path, source: Path, plain: Exported) -> None:
     from sentence_transformers import SparseEncoder
 
     folder, spec = plain
-    assert check_graph(spec, folder, SparseEncoder(str(source), device="cpu")) == spec
+    assert sparse_export.check_graph(spec, folder, SparseEncoder(str(source), device="cpu")) == spec
     other = splade(tmp_path / "other", "random", activation="log1p_relu")
     with pytest.raises(EncoderError, match=r"tiny is off by \d\.\d+ from the model"):
-        check_graph(spec, folder, SparseEncoder(str(other), device="cpu"))
+        sparse_export.check_graph(spec, folder, SparseEncoder(str(other), device="cpu"))
 
 
 def test_a_question_of_many_terms_is_cut_to_the_heaviest(
@@ -205,7 +196,7 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
         (free, r"document: Transformer \+ SpladePooling, query: Transformer \+ SpladePooling"),
     ):
         with pytest.raises(EncoderError, match=message):
-            sparse_kind(folder)
+            sparse_export.sparse_kind(folder)
 
 
 @pytest.mark.parametrize("place", ["modules.json", "router_config.json"])
@@ -265,13 +256,13 @@ def test_an_encoder_is_exported_once_and_found_by_folder_and_name(tmp_path: Path
     shutil.copytree(known_splade, tmp_path / "models" / "tiny")
     source = find_sparse_encoder("tiny", settings)
     assert (source.name, source.origin) == ("tiny", "models folder")
-    assert not is_sparse_encoder_cached(source, cache)
-    folder = cache_sparse_encoder(source, cache)
+    assert not sparse_export.is_sparse_encoder_cached(source, cache)
+    folder = sparse_export.cache_sparse_encoder(source, cache)
     spec = load_spec(folder, query=False)
-    assert is_sparse_encoder_cached(source, cache)
-    assert cache_sparse_encoder(source, cache) == folder
+    assert sparse_export.is_sparse_encoder_cached(source, cache)
+    assert sparse_export.cache_sparse_encoder(source, cache) == folder
     again = find_sparse_encoder(str(folder), settings)  # an exported folder will do
-    assert (cache_sparse_encoder(again, tmp_path / "elsewhere"), digest_weights(folder)) == (
+    assert (sparse_export.cache_sparse_encoder(again, tmp_path / "elsewhere"), digest_weights(folder)) == (
         folder,
         spec.weights_sha256,
     )
@@ -279,7 +270,7 @@ def test_an_encoder_is_exported_once_and_found_by_folder_and_name(tmp_path: Path
     # A changed weight is another model.
     damage(source.folder / "model.safetensors")
     assert identify_weights(digest_weights(source.folder)) != identify_weights(spec.weights_sha256)
-    assert not is_sparse_encoder_cached(source, cache)
+    assert not sparse_export.is_sparse_encoder_cached(source, cache)
 
 
 def test_a_question_needs_neither_torch_nor_transformers(known_export: Exported) -> None:
@@ -318,7 +309,7 @@ def test_pooling_follows_the_logits_of_older_graphs(
     )
     path = tmp_path / "model.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
-    pool_graph(path, strategy, "relu")
+    sparse_export.pool_graph(path, strategy, "relu")
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (pooled,) = session.run(None, {"given": logits, "attention_mask": mask})
     assert pooled.tolist() == [pytest.approx(expected)]

@@ -70,9 +70,6 @@ def test_too_few_documents_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
     assert "--items is 0" in capsys.readouterr().err
 
 
-# ---------------------------------------------------------------- edges
-
-
 def write_talk(path: Path) -> Path:
     def make_turn(speaker: str, turn: str, text: str) -> dict[str, str]:
         return {"speaker": speaker, "dia_id": turn, "text": text}

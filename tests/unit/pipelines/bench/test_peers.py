@@ -177,9 +177,6 @@ def test_a_peer_has_a_description(peer: Peer) -> None:
     assert sorted(peer.efforts) == list(peer.efforts)
 
 
-# ---------------------------------------------------------------- what all have in common
-
-
 class Fake:
     """A searcher that finds `effort` of the k nearest items."""
 

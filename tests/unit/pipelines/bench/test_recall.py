@@ -42,9 +42,6 @@ def questions(store: Path) -> list[PosedQuestion]:
     return [pose_question(memory, ask, profile) for ask in draw_questions(store, 7, 27)]
 
 
-# ---------------------------------------------------------------- questions
-
-
 def test_questions_are_of_every_kind_and_the_same_again(store: Path) -> None:
     asks = draw_questions(store, 7, 30)
     assert [ask["kind"] for ask in asks] == sorted((ask["kind"] for ask in asks), key=KINDS.index)
@@ -82,9 +79,6 @@ def test_filters_leave_their_share(store: Path) -> None:
     assert all(ask["with"]["principal"] != "nobody" for ask in asks if ask["kind"] == "acl")
 
 
-# ---------------------------------------------------------------- exactness
-
-
 def test_exact_scores_are_those_of_every_row(questions: list[PosedQuestion]) -> None:
     for one, least in zip(questions, exact.find_least_scores(questions, 10), strict=True):
         scores = one.snap.vectors.dequantise(np.arange(one.snap.rows)) @ one.vector
@@ -110,9 +104,6 @@ def test_a_leg_that_misses_rows_is_detected(questions: list[PosedQuestion], monk
     monkeypatch.setattr(exact, "search_lexical", lambda *given: spoil(search_lexical(*given)))
     assert max(exact.measure_dense(questions[i], least[i]) for i in wide) < 0.6
     assert np.mean([exact.measure_lexical(questions[i], profile) for i in wide]) < 0.7
-
-
-# ---------------------------------------------------------------- peers
 
 
 class Scan:
@@ -219,9 +210,6 @@ def test_other_measurements_come_between_the_rounds(store: Path, monkeypatch: py
         assert events == ["memory", "recall", *wanted]
         assert report["a"] == report["b"] == report["c"] == 1
         assert report["total"]["p50"] == 1.0
-
-
-# ---------------------------------------------------------------- the report
 
 
 @pytest.fixture(scope="module")

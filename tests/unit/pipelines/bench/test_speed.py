@@ -39,9 +39,6 @@ def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
     return Memory(root, replace(load(), answers=0))  # without cached answers
 
 
-# ---------------------------------------------------------------- the same work, plainly
-
-
 def embed(one: PosedQuestion) -> None:
     """Tokens, one run, one mean."""
     encoder = one.snap.encoder

@@ -165,9 +165,6 @@ def test_some_items_repeat_earlier_ones(rows: RowBatch) -> None:
     assert np.count_nonzero(shared > 0.6) > 0.005 * SIZE
 
 
-# ---------------------------------------------------------------- real vectors
-
-
 def embed_by_no_model(texts: list[str]) -> np.ndarray:
     """Vectors of no model: near one direction, wide along few axes."""
     rng = np.random.default_rng(len(texts))
@@ -221,9 +218,6 @@ def test_vectors_are_where_an_encoder_puts_their_topics() -> None:
     assert own > 5 * abs(others)  # an item's vector is like that of its text, and of no other text
     assert not np.array_equal(rows.codes, make_batch(7, 0, 2_000).codes)
     assert rows.items.equals(make_batch(7, 0, 2_000).items)
-
-
-# ---------------------------------------------------------------- a store of them
 
 
 @pytest.fixture(scope="module")

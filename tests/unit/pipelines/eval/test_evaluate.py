@@ -19,13 +19,7 @@ from helix.snapshot.index.doc2query import QueryField
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.text.tokenize import hash_terms, tokenise
 from pipelines.eval.evaluate import evaluate, last_moment
-from pipelines.eval.score import (
-    BUDGETS,
-    METRICS,
-    RankedAnswer,
-    list_shortfalls,
-    score_answer,
-)
+from pipelines.eval.score import BUDGETS, METRICS, RankedAnswer, list_shortfalls, score_answer
 from pipelines.eval.sets.benchmark import Question
 from pipelines.eval.ways import EXPANSIONS, LEGS, list_ways, override_expansion
 from tests.support.benchmarks import locomo, musique
@@ -241,9 +235,6 @@ def test_wrong_use_of_the_command(
     output = capsys.readouterr()
     assert message in output.err
     assert (output.out, len(output.err.splitlines())) == ("", 1)
-
-
-# ---------------------------------------------------------------- with and without expansions
 
 
 WRITTEN = [["who sings", "who sings loudly"], ["what is beta"], [], ["where is gamma", "when", "why delta"], ["how"]]

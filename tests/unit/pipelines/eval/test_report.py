@@ -75,9 +75,6 @@ def read_tables(text: str) -> list[list[list[str]]]:
     return [[table[0], *table[2:]] for table in tables if table]
 
 
-# ---------------------------------------------------------------- the text
-
-
 def test_the_report(keep: Path, tmp_path: Path) -> None:
     out = tmp_path / "docs" / "quality.md"
     (tmp_path / "docs" / "quality").mkdir(parents=True)
@@ -144,9 +141,6 @@ def test_plots_have_a_panel_for_each_set(keep: Path, tmp_path: Path, n: int) -> 
         assert (tmp_path / f"{name}.svg").read_text().count('id="axes_') == n
 
 
-# ---------------------------------------------------------------- measured once
-
-
 def test_retained_figures_are_not_measured_again(measurement: Measured, keep: Path, calls: list[str]) -> None:
     sets, _ = measurement
     lines: list[str] = []
@@ -189,9 +183,6 @@ def test_another_path_is_another_store(calls: list[str], tmp_path: Path) -> None
         stores.append(read_reports(tmp_path / "keep")["x"]["store"])
     assert len(calls) == 3
     assert stores[0] == stores[2] != stores[1]
-
-
-# ---------------------------------------------------------------- the command
 
 
 def test_a_refused_set_does_not_stop_the_others(

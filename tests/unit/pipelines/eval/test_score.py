@@ -5,30 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.eval.score import (
-    BUDGETS,
-    METRICS,
-    RankedAnswer,
-    list_shortfalls,
-    list_warnings,
-    make_row,
-    measure_gain,
-    score_answer,
-    score_answers,
-    summarise_kinds,
-)
+from pipelines.eval import score
 from pipelines.eval.sets.benchmark import Question
 
-ROW = [*METRICS, "low", "high", "skipped", "short", "p50", "p95", "ci"]
+ROW = [*score.METRICS, "low", "high", "skipped", "short", "p50", "p95", "ci"]
 
 
 def ask(text: str, *gold: str, kind: str = "", grades: dict[str, float] | None = None) -> Question:
     return Question(None, text, frozenset(gold), kind, grades)
 
 
-def answer(ranking: str, pack: str = "", skipped: bool = False, ms: float = 1.0) -> RankedAnswer:
+def answer(ranking: str, pack: str = "", skipped: bool = False, ms: float = 1.0) -> score.RankedAnswer:
     """Every letter is a turn; the smallest pack holds the first of `pack`, the largest all."""
-    return RankedAnswer(list(ranking), {budget: set(pack[: i + 1]) for i, budget in enumerate(BUDGETS)}, skipped, ms)
+    return score.RankedAnswer(
+        list(ranking), {budget: set(pack[: i + 1]) for i, budget in enumerate(score.BUDGETS)}, skipped, ms
+    )
 
 
 QUESTIONS = (ask("1", "a", "b"), ask("2", "c"), ask("3", "z"), ask("4", "k"))
@@ -41,7 +32,7 @@ ANSWERS = (
 
 
 def test_the_figures_of_given_answers() -> None:
-    row = make_row(score_answers(QUESTIONS, ANSWERS), ANSWERS, [30, 2, 30, 30])
+    row = score.make_row(score.score_answers(QUESTIONS, ANSWERS), ANSWERS, [30, 2, 30, 30])
     assert list(row) == ROW
     by_hand = {
         **{"any@1": 1 / 4, "any@5": 2 / 4, "any@10": 2 / 4, "any@20": 3 / 4},
@@ -51,55 +42,55 @@ def test_the_figures_of_given_answers() -> None:
         "ndcg@10": ((1 / np.log2(3) + 1 / np.log2(5)) / (1 + 1 / np.log2(3)) + 1) / 4,
         **{"pack@500": (1 / 2 + 1) / 4, "pack@1000": (1 / 2 + 1) / 4, "pack@2000": (1 / 2 + 1 + 1) / 4},
     }
-    assert {name: row[name] for name in METRICS} == pytest.approx(by_hand, abs=1e-4)
+    assert {name: row[name] for name in score.METRICS} == pytest.approx(by_hand, abs=1e-4)
     assert row["skipped"] == 1
     assert row["short"] == 2  # the first and the skipped one; a haystack of two turns has no more
     assert (row["p50"], row["p95"]) == (2.5, 3.85)
-    assert list(row["ci"]) == list(METRICS)
+    assert list(row["ci"]) == list(score.METRICS)
     assert all(low <= row[name] <= high for name, (low, high) in row["ci"].items())
     assert [row["low"], row["high"]] == row["ci"]["rec@10"]
 
 
 def test_half_of_the_gold_and_grades() -> None:
-    half = score_answer(ask("?", "a", "b", grades={"a": 1.0, "b": 3.0}), answer("xa", "b"))
+    half = score.score_answer(ask("?", "a", "b", grades={"a": 1.0, "b": 3.0}), answer("xa", "b"))
     assert (half["any@5"], half["rec@5"], half["all@5"], half["pack@500"]) == (1, 0.5, 0, 0.5)
     assert half["ndcg@10"] == pytest.approx((1 / np.log2(3)) / (3 + 1 / np.log2(3)))
 
 
 def test_the_gain_is_over_the_better_leg() -> None:
     questions = [ask(str(i), "a") for i in range(20)]
-    better = score_answers(questions, [answer("a")] * 10 + [answer("xa")] * 4 + [answer("x")] * 6)
-    worse = score_answers(questions, [answer("a")] * 12 + [answer("x")] * 8)
-    ours = score_answers(questions, [answer("a")] * 15 + [answer("x")] * 5)
-    gain = measure_gain(ours, {"dense": worse, "bm25": better})
+    better = score.score_answers(questions, [answer("a")] * 10 + [answer("xa")] * 4 + [answer("x")] * 6)
+    worse = score.score_answers(questions, [answer("a")] * 12 + [answer("x")] * 8)
+    ours = score.score_answers(questions, [answer("a")] * 15 + [answer("x")] * 5)
+    gain = score.measure_gain(ours, {"dense": worse, "bm25": better})
     assert gain["rec@10"][0] == pytest.approx(0.75 - 0.7)
     assert gain["ndcg@10"][0] == pytest.approx(0.75 - (10 + 4 / np.log2(3)) / 20, abs=1e-4)
     assert gain["over"] == {"rec@10": "bm25", "ndcg@10": "bm25"}
     # Only one question of twenty differs: the interval is that of the differences, not of two means.
     assert gain["rec@10"][1] == 0
     assert gain["rec@10"][2] < 0.2
-    assert measure_gain(better, {"dense": worse, "bm25": better})["rec@10"] == [0, 0, 0]
+    assert score.measure_gain(better, {"dense": worse, "bm25": better})["rec@10"] == [0, 0, 0]
 
 
 def test_kinds_of_questions() -> None:
     questions = [ask("1", "a", "b", kind="temporal"), ask("2", "a", kind="temporal"), ask("3", "c", kind="plain")]
-    found = summarise_kinds(questions, score_answers(questions, [answer("a"), answer("x"), answer("c")]))
+    found = score.summarise_kinds(questions, score.score_answers(questions, [answer("a"), answer("x"), answer("c")]))
     assert list(found) == ["plain", "temporal"]
     assert found["plain"] == {"questions": 1, "any@10": 1, "rec@10": 1, "low": 1, "high": 1}
     assert found["temporal"] == {"questions": 2, "any@10": 0.5, "rec@10": 0.25, "low": 0, "high": 0.5}
-    assert summarise_kinds(QUESTIONS, score_answers(QUESTIONS, ANSWERS)) == {}
+    assert score.summarise_kinds(QUESTIONS, score.score_answers(QUESTIONS, ANSWERS)) == {}
 
 
 def test_a_k_of_more_than_a_fifth_gives_a_warning() -> None:
-    assert list_warnings([100, 5_000]) == []
-    assert list_warnings([99, 100, 25]) == [
+    assert score.list_warnings([100, 5_000]) == []
+    assert score.list_warnings([99, 100, 25]) == [
         "k = 10 is more than a fifth of the haystack for 1 of 3 questions (the smallest has 25 turns)",
         "k = 20 is more than a fifth of the haystack for 2 of 3 questions (the smallest has 25 turns)",
     ]
 
 
 def test_rows_of_too_few_turns_are_named() -> None:
-    assert list_shortfalls({"dense": {"short": 0}, "bm25": {"short": 2}, "helix": {"short": 1_000}}) == [
+    assert score.list_shortfalls({"dense": {"short": 0}, "bm25": {"short": 2}, "helix": {"short": 1_000}}) == [
         "questions for which fewer than 20 turns came back: bm25 2, helix 1,000"
     ]
-    assert list_shortfalls({"dense": {"short": 0}}) == []
+    assert score.list_shortfalls({"dense": {"short": 0}}) == []

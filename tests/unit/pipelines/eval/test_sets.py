@@ -14,8 +14,6 @@ from pipelines.eval.sets.benchmark import Question
 from pipelines.eval.sets.registry import SETS
 from tests.support.benchmarks import convert, locomo, musique, read_turns, write_json, write_json_lines
 
-# ---------------------------------------------------------------- multi-hop
-
 
 @pytest.mark.parametrize("name", ["", "tiny.json"])
 def test_musique(tmp_path: Path, name: str) -> None:
@@ -90,9 +88,6 @@ def test_a_gold_passage_that_is_not_in_the_corpus(tmp_path: Path, corpus: Any, r
             convert("musique", tmp_path)
     else:
         assert convert("musique", tmp_path).questions[0].gold == {"corpus/0\t0"}
-
-
-# ---------------------------------------------------------------- retrieval
 
 
 def beir(folder: Path, qrels: str = "qrels/test.tsv", head: str = "query-id\tcorpus-id\tscore\n") -> Path:
@@ -179,9 +174,6 @@ def test_npl(tmp_path: Path) -> None:
         ("WHERE IS IT", {"corpus/1\t1", "corpus/2\t2"}),
         ("WHAT ELSE", {"corpus/2\t2"}),
     ]
-
-
-# ---------------------------------------------------------------- other data
 
 
 def write_unasked(path: Path) -> None:
