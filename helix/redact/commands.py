@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from helix.redact.rules import FORM, LEFT, OPEN, QUOTE, WORD, Rule, Secret, Trigger, accept_any, is_password, make_rule
-from helix.redact.tables import read_data
 from helix.redact.values import is_random, is_secret_like, is_uuid, regex
+from helix.util.wordlists import read_toml
 
 _ARGUMENTS: Final = 600  # characters of a command
 # A backslash continues a shell's line; JSON doubles it and writes the line end with another.
@@ -142,7 +142,7 @@ _STORAGE_KEY: Final = (
 def list_triggers() -> Iterator[Trigger]:
     """Yield the rules with their keywords."""
     yield Trigger("curl", _build_option_rule(rf"{LEFT}curl\b", _CURL, "curl-auth-user"))
-    commands = read_data("commands")
+    commands = read_toml("helix.redact", "commands")
     for keywords, (command, option) in commands["options"].items():
         yield Trigger(keywords, _build_option_rule(_expand(command), _expand(option)))
     for keywords, before in commands["before"].items():

@@ -18,8 +18,8 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from helix.redact.rules import LEFT, TOKEN, Rule, Secret
-from helix.redact.tables import read_data
 from helix.redact.values import is_wordlike, regex
+from helix.util.wordlists import read_toml
 
 
 class ShapePart(NamedTuple):
@@ -67,7 +67,7 @@ def read_assigned_kinds() -> dict[str, tuple[SecretKind, ...]]:
 
 
 def _read_kinds(table: str) -> Iterator[SecretKind]:
-    for name, row in read_data("secrets")[table].items():
+    for name, row in read_toml("helix.redact", "secrets")[table].items():
         shapes = row["shape"] if isinstance(row["shape"], list) else [row["shape"]]
         for shape in shapes:
             parts, leading = parse_shape(shape)
@@ -78,7 +78,7 @@ def _read_kinds(table: str) -> Iterator[SecretKind]:
 
 def parse_shape(shape: str) -> tuple[tuple[ShapePart, ...], int]:
     """Return the parts of a shape as written in the table, and the number of parts before the secret."""
-    alphabets = read_data("secrets")["alphabet"]
+    alphabets = read_toml("helix.redact", "secrets")["alphabet"]
     parts: list[ShapePart] = []
     leading = 0
     for word in shape.replace("uuid", _UUID).split():

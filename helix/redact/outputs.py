@@ -14,9 +14,9 @@ from functools import cache
 from typing import Final
 
 from helix.redact.rules import FORM, LEFT, NEWLINE, Secret, Trigger
-from helix.redact.tables import read_data
 from helix.redact.values import is_literal, is_numeric, is_path, is_random, is_reference, is_secret_like, regex
 from helix.redact.variable_names import classify_name
+from helix.util.wordlists import read_toml
 
 _FILTERS: Final = r"base64|tr|head|tail|jq|cut|sed|awk|cat|tee|grep|xxd|python\d?|openssl base64"
 _ELSEWHERE: Final = rf"\|(?![ \t]*(?:{_FILTERS})\b)|(?<![2&-])>(?!&|[ \t]*/dev/(?:stdout|tty))|<<|--help\b|[ \t]-h\b"
@@ -45,7 +45,7 @@ _MOST_RESULTS: Final = 6
 
 @cache
 def _build_command_pattern() -> str:
-    printing = read_data("commands")["printing"]
+    printing = read_toml("helix.redact", "commands")["printing"]
     commands = "|".join((*printing["always"], *printing["by_name"]))
     return LEFT + "(?:" + commands.replace("…", r"[^\n|]{0,120}?").replace(" ", r"[ \t]+") + ")"
 
@@ -147,7 +147,7 @@ def _find_decoded(text: str, at: int) -> Iterator[Secret]:
 
 def list_triggers() -> Iterator[Trigger]:
     """Yield the rules with their keywords."""
-    for words in read_data("commands")["printing"]["keywords"]:
+    for words in read_toml("helix.redact", "commands")["printing"]["keywords"]:
         yield Trigger(words, _find_printed)
     name = r"[^\s|;&]{0,80}(?:pass|secret|token|key|cred|pw)"
     yield Trigger("pass |gopass ", _find_printed, r"[\w.-]{1,40}/")

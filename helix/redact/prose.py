@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from helix.redact.rules import FORM, NEWLINE, Secret, Trigger, accept_any, make_rule
-from helix.redact.tables import read_words
-from helix.redact.values import is_literal, is_name, is_path, is_random, is_reference, is_secret_like, regex
+from helix.redact.values import is_literal, is_name, is_path, is_random, is_reference, is_secret_like, read_words, regex
 
 _PASSWORD: Final = r"(?i:pass(?:word|wort|phrase|code)|kennwort|pw|pwd|contrase\w{1,2}a|(?<=mot de )passe)"
 _ALONE: Final = r"(?:(?<![\w./$<{@&#%\\-])|(?<=\\[nrt]))"  # no part of a name, no option

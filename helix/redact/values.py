@@ -12,7 +12,7 @@ import re
 from functools import cache
 from typing import Final
 
-from helix.redact.tables import read_words
+from helix.util.wordlists import read_groups
 
 _EXAMINED: Final = 100  # characters of a value
 
@@ -54,6 +54,15 @@ _PLAIN: Final = r"_*(?:[a-z]+\d{0,3}(?:_[a-z]+\d{0,3})*|[a-z]*(?:[A-Z][a-z]+)+\d
 _DOTTED: Final = rf"\.?(?:{_PLAIN}|_*[a-z]+\d*[a-z]*)(?:\??(?:\.|->|::)\w+)+[?!:]?"
 _VOWELS: Final = frozenset("aeiouyAEIOUY")
 _CONSONANTS: Final = r"(?i)[bcdfghjklmnpqrstvwxz]{5}"
+
+
+_read_groups: Final = cache(read_groups)
+
+
+@cache
+def read_words(key: str) -> frozenset[str]:
+    """Return one list of `data/words.txt`, which is read at its first use."""
+    return _read_groups("helix.redact", "words")[key]
 
 
 @cache

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from helix.redact.tables import read_words
-from helix.redact.values import regex
+from helix.redact.values import read_words, regex
 
 
 class NameMeaning(NamedTuple):

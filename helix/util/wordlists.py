@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
-
-_PIECE: Final = re.compile(r"\{([A-Z_]+)\}")
+from typing import Any
 
 
 def _read_file(package: str, name: str) -> str:
@@ -26,7 +24,7 @@ def read_toml(package: str, name: str) -> dict[str, Any]:
 
 def fill_pattern(template: str, pieces: Mapping[str, str]) -> str:
     """Return a pattern on one line, with a piece for each `{NAME}`."""
-    return _PIECE.sub(lambda match: pieces[match[1]], template.replace("\n", ""))
+    return re.sub(r"\{([A-Z_]+)\}", lambda match: pieces[match[1]], template.replace("\n", ""))
 
 
 def read_patterns(

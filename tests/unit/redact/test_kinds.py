@@ -18,7 +18,7 @@ from helix.redact.kinds import (
     read_token_kinds,
 )
 from helix.redact.redact import redact
-from helix.redact.tables import read_data
+from helix.util.wordlists import read_toml
 
 TOKENS = read_token_kinds()
 ASSIGNED = list(dict.fromkeys(kind for kinds in read_assigned_kinds().values() for kind in kinds))
@@ -66,7 +66,7 @@ def check_all(kinds: Iterable[SecretKind], passes: Callable[[SecretKind], bool])
 def test_the_table_is_whole() -> None:
     kinds = [*TOKENS, *ASSIGNED]
     assert len({kind.id for kind in kinds}) >= 200
-    table = read_data("secrets")
+    table = read_toml("helix.redact", "secrets")
     assert {kind.id for kind in kinds} == {*table["token"], *table["assigned"], *table["own"]}
     for kind in kinds:
         assert all(part.literals or 0 < part.least <= part.most for part in kind.shape), kind.id
