@@ -51,7 +51,7 @@ def export_encoder(source: Path, target: Path, precision: str = "int8") -> None:
 
 def describe_encoder(folder: Path, weights: Weights, precision: str) -> None:
     """Write encoder.json for the files of an export."""
-    files, recipe = hash_files(folder, FILES), _digest_recipe(weights)
+    files, recipe = hash_files(folder, FILES), digest_recipe(_read_fields(weights))
     spec = EncoderSpec(
         **_read_fields(weights),
         quantising=PRECISIONS[precision],
@@ -64,12 +64,8 @@ def describe_encoder(folder: Path, weights: Weights, precision: str) -> None:
 
 
 def _export_folder(weights: Weights, cache: Path, precision: str) -> Path:
-    digest = shorten(f"{_digest_weights(weights)}:{_digest_recipe(weights)}:{precision}".encode())
+    digest = shorten(f"{_digest_weights(weights)}:{digest_recipe(_read_fields(weights))}:{precision}".encode())
     return cache / "encoders" / f"{weights.model.name}-{digest}"
-
-
-def _digest_recipe(weights: Weights) -> str:
-    return digest_recipe(_read_fields(weights))
 
 
 def _read_fields(weights: Weights) -> dict[str, Any]:

@@ -163,8 +163,8 @@ class Network:
         import onnxruntime as ort
 
         value = ort.OrtValue.ortvalue_from_numpy
-        ids, mask = _pad(inputs, self.spec.pad)
-        feed = {"input_ids": ids, "attention_mask": mask}
+        feed = pad_tokens([np.array(ids, np.int32) for ids in inputs], self.spec.pad)
+        mask = feed["attention_mask"]
         hidden = self._encoder.run(["last_hidden_state"], {name: feed[name] for name in self._encoder_inputs})[0]
         out = self._run_first_step(hidden, mask)
         rows = np.arange(len(inputs) * copies)
@@ -215,9 +215,3 @@ def _present(past: str) -> str:
 
 def _take(values: npt.NDArray[Any], rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(values.take(rows, axis=0))
-
-
-def _pad(inputs: Sequence[Sequence[int]], pad: int) -> tuple[I64, I64]:
-    """Return tokens and mask, int64[n, longest]."""
-    feed = pad_tokens([np.array(ids, np.int32) for ids in inputs], pad)
-    return feed["input_ids"], feed["attention_mask"]

@@ -258,10 +258,10 @@ def format_report(report: Report) -> str:
 
     for name, label in (("commit_100", "commit of 100"), ("commit_10000", "commit of 10,000")):
         one = report[name]
-        add(label, f"{one['seconds']:.2f} s (worst {one['worst']:.2f}), {_format_mb(one['new_bytes'])} new")
+        add(label, f"{one['seconds']:.2f} s (worst {one['worst']:.2f}), {one['new_bytes'] / 1e6:.1f} MB new")
     for name, label in (("compact", "compaction after them"), ("compact_all", "merge of everything")):
         one = report[name]
-        add(label, f"{one['seconds']:.1f} s, {_format_mb(one['new_bytes'])} new, {one['segments']} segments left")
+        add(label, f"{one['seconds']:.1f} s, {one['new_bytes'] / 1e6:.1f} MB new, {one['segments']} segments left")
     for name, one in report["writer_peak_mb"]["phases"].items():
         add(f"memory of {name}", f"{one['anonymous']:.0f} MB of its own, {one['rss']:.0f} MB with mapped files")
     add("refresh of a reader", f"{report['refresh']['seconds']:.2f} s from publishing to recall")
@@ -282,7 +282,3 @@ def format_report(report: Report) -> str:
     sizes = report["bytes_per_item"]
     add("bytes an item", ", ".join(f"{kind} {size:,.0f}" for kind, size in sizes.items() if size >= 0.5))
     return "\n".join(lines)
-
-
-def _format_mb(size: float) -> str:
-    return f"{size / 1e6:.1f} MB"

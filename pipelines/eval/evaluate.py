@@ -71,8 +71,7 @@ def evaluate(
         load(profile, settings.profiles)  # a wrong name is reported before the ingest
     with tempfile.TemporaryDirectory() as work:
         benchmark = read_set(name, path, Path(work) / "documents")
-        root = store or Path(work) / "store"
-        memory = _ingest(benchmark, root, settings, say)
+        memory = _ingest(benchmark, store or Path(work) / "store", settings, say)
         _check_fields(memory.snapshot, expansions, weights)
         haystacks = read_haystacks(memory.snapshot)
         benchmark = drop_unanswerable(benchmark, memory.snapshot, haystacks, settings)
@@ -88,13 +87,12 @@ def evaluate(
             _write_runs(runs, name, questions, answers)
         values = {way: score.score_answers(questions, given) for way, given in answers.items()}
         sizes = [len(_select_turns(haystacks, question.project)) for question in questions]
-        turns = sum(map(len, haystacks.values()))
-        places = {"count": len(haystacks), "smallest": min(sizes), "median": int(np.median(sizes)), "turns": turns}
+        places = {"count": len(haystacks), "smallest": min(sizes), "median": int(np.median(sizes))}
         return {
             "set": name,
             "questions": len(benchmark.questions),
             "items": memory.snapshot.live,
-            "haystacks": places,
+            "haystacks": {**places, "turns": sum(map(len, haystacks.values()))},
             "left_out": dict(benchmark.left_out),
             "notes": notes,
             "warnings": score.list_warnings(sizes),

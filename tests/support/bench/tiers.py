@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +30,8 @@ from helix.snapshot.reader.vectors import VectorBlock
 from helix.snapshot.segment.arrays import quantise_vectors
 from helix.stages.dense import candidates, score
 from helix.types import F32, Bool
+from pipelines.eval.sets.benchmark import turn_key
+from pipelines.eval.sets.registry import read_set
 
 K = 10
 LEG = 100  # rows of the dense leg
@@ -47,77 +48,30 @@ class Collection(NamedTuple):
     question_group: list[str]
 
 
-def _make_collection(passages: list[str], asked: Sequence[tuple[str, set[int]]]) -> Collection:
-    kept = [(text, gold) for text, gold in asked if gold]
-    cut = [" ".join(text.split()[:WORDS]) for text in passages]
-    return Collection(cut, [t for t, _ in kept], [g for _, g in kept], [""] * len(cut), [""] * len(kept))
+def read_collection(name: str, path: Path) -> Collection:
+    """Read a benchmark set; its passages are cut as the ingest cuts them."""
+    with tempfile.TemporaryDirectory() as work:
+        benchmark = read_set(name, path, Path(work))
+        lines = [json.loads(line) for file in benchmark.documents for line in file.read_bytes().splitlines()]
+    row = {turn_key(line["session"], line["id"]): i for i, line in enumerate(lines)}
+    heads = [f"{line['speaker']}: " if "speaker" in line else f"{line.get('title', '')}\n" for line in lines]
+    texts = [" ".join((head + line["text"]).split()[:WORDS]) for head, line in zip(heads, lines, strict=True)]
+    gold = [{row[key] for key in question.gold if key in row} for question in benchmark.questions]
+    asked = [(question, rows) for question, rows in zip(benchmark.questions, gold, strict=True) if rows]
+    return Collection(
+        texts,
+        [question.text for question, _ in asked],
+        [rows for _, rows in asked],
+        [line["project"] for line in lines],
+        [question.project or "" for question, _ in asked],
+    )
 
 
-def locomo(data: Path) -> Collection:
-    """Read turns as passages; a question is about its own conversation."""
-    found = Collection([], [], [], [], [])
-    for conversation in json.loads((data / "locomo" / "locomo_dev5.json").read_text()):
-        name, talk, row = conversation["sample_id"], conversation["conversation"], {}
-        for number in range(1, 100):
-            for turn in talk.get(f"session_{number}") or ():
-                row[turn["dia_id"]] = len(found.passages)
-                found.passages.append(f"{turn['speaker']}: {turn['text']}")
-                found.row_group.append(name)
-        for entry in conversation["qa"]:
-            named = re.findall(r"D\d{1,4}:\d{1,4}", " ".join(entry.get("evidence") or ()))
-            if gold := {row[turn] for turn in named if turn in row}:
-                found.questions.append(entry["question"])
-                found.gold.append(gold)
-                found.question_group.append(name)
-    return found
-
-
-def musique(data: Path) -> Collection:
-    """Read the passages of all questions together."""
-    passages = json.loads((data / "musique" / "musique_train_corpus.json").read_text())
-    row = {(entry["title"], entry["text"]): i for i, entry in enumerate(passages)}
-    asked = []
-    for entry in json.loads((data / "musique" / "musique_train.json").read_text()):
-        support = [(p["title"], p["paragraph_text"]) for p in entry["paragraphs"] if p["is_supporting"]]
-        asked.append((entry["question"], {row[key] for key in support if key in row}))
-    return _make_collection([f"{entry['title']}\n{entry['text']}" for entry in passages], asked)
-
-
-def cranfield(data: Path) -> Collection:
-    """Read abstracts; the judgements count the questions from 1."""
-    folder = data / "cranfield"
-    parts = re.split(r"^\.I \d+\n", (folder / "cran.all.1400").read_text(), flags=re.MULTILINE)[1:]
-    texts = [part.partition("\n.W\n")[2] for part in parts]
-    asked = re.split(r"^\.I \d+\n\.W\n", (folder / "cran.qry").read_text(), flags=re.MULTILINE)[1:]
-    gold: list[set[int]] = [set() for _ in asked]
-    for line in (folder / "cranqrel").read_text().splitlines():
-        question, document, grade = map(int, line.split())
-        if grade > 0:
-            gold[question - 1].add(document - 1)
-    return _make_collection(texts, list(zip((" ".join(text.split()) for text in asked), gold, strict=True)))
-
-
-def npl(data: Path) -> Collection:
-    """Read abstracts of physics; entries start with their number and end in a slash."""
-
-    def entries(name: str) -> Iterator[tuple[int, str]]:
-        for part in re.split(r"^[ ]{0,8}/[ ]{0,8}$", (data / "npl" / name).read_text(), flags=re.MULTILINE):
-            number, _, text = part.strip().partition("\n")
-            if number.strip().isdecimal():
-                yield int(number), text
-
-    documents = list(entries("doc-text"))
-    row = {number: i for i, (number, _) in enumerate(documents)}
-    judged = {number: {row[int(each)] for each in text.split()} for number, text in entries("rlv-ass")}
-    asked = [(" ".join(text.lower().split()), judged.get(number, set())) for number, text in entries("query-text")]
-    return _make_collection([text for _, text in documents], asked)
-
-
-COLLECTIONS: dict[str, tuple[Callable[[Path], Collection], str]] = {
-    "locomo": (locomo, "locomo/locomo_dev5.json"),
-    "musique": (musique, "musique/musique_train.json"),
-    "cranfield": (cranfield, "cranfield/cran.all.1400"),
-    "npl": (npl, "npl/doc-text"),
+COLLECTIONS = {
+    "locomo": "locomo/locomo_dev5.json",
+    "musique": "musique/musique_train.json",
+    "cranfield": "cranfield",
+    "npl": "npl",
 }
 
 
@@ -312,16 +266,17 @@ def main() -> int:
     options.add_argument("--rate", action="store_true")
     given = options.parse_args()
     if given.rate:
-        there = [read(given.path).passages for read, needs in COLLECTIONS.values() if (given.path / needs).is_file()]
+        present = {name: given.path / place for name, place in COLLECTIONS.items() if (given.path / place).exists()}
+        there = [read_collection(name, path).passages for name, path in present.items()]
         every = list(dict.fromkeys(text for passages in there for text in passages))
         chosen = np.random.default_rng(0).permutation(len(every))[:3_000]
         throughput([every[i] for i in chosen])
         return 0
     with tempfile.TemporaryDirectory() as work:
         found: dict[str, tuple[Collection, F32, F32]] = {}
-        for name, (read, needs) in COLLECTIONS.items():
-            if given.path and (given.path / needs).is_file():
-                collection = read(given.path)
+        for name, place in COLLECTIONS.items():
+            if given.path and (given.path / place).exists():
+                collection = read_collection(name, given.path / place)
                 found[name] = (collection, *embed(name, collection, given.keep))
                 table(name, *found[name], Path(work))
         if len(found) > 1:
