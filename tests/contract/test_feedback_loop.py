@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,9 @@ from typing import Any
 import pytest
 
 from helix.snapshot.sql import run_statement
+from tests.support.processes import wait_until
+from tests.support.serving import HELIX
 
-HELIX = str(Path(sys.executable).with_name("helix"))
 PROMPT = "why did we pick sqlite for the idempotency keys?"
 SOON = 90.0  # seconds: each round publishes in a process of its own
 
@@ -136,7 +135,7 @@ def test_feedback_through_a_hook_raises_salience(
             file.writelines(json.dumps(record) + "\n" for record in records(i, context))
         size = transcript.stat().st_size
         hook(ends)
-        assert soon(lambda size=size: taken(own_store) == size)
+        wait_until(SOON, lambda size=size: count_published_bytes(own_store) == size)
         found = items(own_store)
         if not i:
             before = found
@@ -145,19 +144,10 @@ def test_feedback_through_a_hook_raises_salience(
     assert not any("<memory>" in text or "</memory>" in text for _, text in before)
 
 
-def taken(store: Path) -> int:
+def count_published_bytes(store: Path) -> int:
     """Return the bytes of the growing source that are published."""
     from helix.snapshot.ledger import cursors, inbox
 
     found = [cursor for path in (store / "sources").iterdir() if (cursor := cursors.read_cursor(store, path.stem))]
     growing = [cursor for cursor in found if "loop" in inbox.read_envelope(store, cursor.document).path]
     return growing[0].offset if growing and not inbox.list_pending(store) else 0
-
-
-def soon(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + SOON
-    while time.monotonic() < end:
-        if holds():
-            return True
-        time.sleep(0.1)
-    return False

@@ -17,7 +17,7 @@ from tests.support.walk import read_all
 
 
 @pytest.fixture
-def broken(tmp_path: Path, run_helix) -> tuple[Path, str, bytes]:
+def broken_store(tmp_path: Path, run_helix) -> tuple[Path, str, bytes]:
     """A store with one document and an unreadable one; yield also that one's name and envelope."""
     root = tmp_path / "store"
     assert run_helix("ingest", write_log(tmp_path / "a.jsonl", "a", ["we chose dill"]), "--store", root).returncode == 0
@@ -30,8 +30,8 @@ def broken(tmp_path: Path, run_helix) -> tuple[Path, str, bytes]:
     return root, name, whole
 
 
-def test_dead_documents_are_retried_after_the_fault_is_fixed(broken, tmp_path: Path, run_helix) -> None:
-    root, name, whole = broken
+def test_dead_documents_are_retried_after_the_fault_is_fixed(broken_store, tmp_path: Path, run_helix) -> None:
+    root, name, whole = broken_store
     report = run_helix("status", "--store", root)
     assert f"{name[:12]}… " in report.stderr
     assert "helix retry" in report.stderr
@@ -44,8 +44,8 @@ def test_dead_documents_are_retried_after_the_fault_is_fixed(broken, tmp_path: P
     assert items(root) == {"a#a:0": "we chose dill", "b#b:0": "the zorbified harp"}
 
 
-def test_a_dropped_document_leaves_no_trace_and_does_not_come_back(broken, tmp_path: Path, run_helix) -> None:
-    root, name, _ = broken
+def test_a_dropped_document_leaves_no_trace_and_does_not_come_back(broken_store, tmp_path: Path, run_helix) -> None:
+    root, name, _ = broken_store
     dropped = run_helix("drop", "--all", "--store", root, "--json")
     assert json.loads(dropped.stdout) == {"dropped": [name]}
     assert not [path for path, data in read_all(root) if b"zorbified" in data]
@@ -77,14 +77,14 @@ def test_rolled_back_documents_are_not_retried_as_failures(tmp_path: Path, run_h
         (["ff"], "no dead document has that name"),
     ],
 )
-def test_an_ambiguous_selection_is_refused(words: list[str], why: str, broken, run_helix) -> None:
+def test_an_ambiguous_selection_is_refused(words: list[str], why: str, broken_store, run_helix) -> None:
     for command in ("retry", "drop"):
-        report = run_helix(command, *words, "--store", broken[0])
+        report = run_helix(command, *words, "--store", broken_store[0])
         assert (report.returncode, why in report.stderr) == (2, True), report.stderr
 
 
-def test_status_reports_attempts_and_their_waits(broken, tmp_path: Path, run_helix) -> None:
-    root, _, _ = broken
+def test_status_reports_attempts_and_their_waits(broken_store, tmp_path: Path, run_helix) -> None:
+    root, _, _ = broken_store
     for name in ("c", "d"):
         run_helix("enqueue", write_log(tmp_path / f"{name}.jsonl", name, [f"word {name}"]), "--store", root)
     failing, running = inbox.list_pending(root)
@@ -124,8 +124,8 @@ def test_a_reindex_is_no_throughput(tmp_path: Path, run_helix) -> None:
     assert measure_throughput(root)["documents"] == pytest.approx(60 / measure_throughput(root)["seconds"], rel=0.2)
 
 
-def test_status_follow_keeps_reporting(broken) -> None:
-    command = [sys.executable, "-m", "helix.cli", "status", "--watch", "--json", "--store", str(broken[0])]
+def test_status_follow_keeps_reporting(broken_store) -> None:
+    command = [sys.executable, "-m", "helix.cli", "status", "--watch", "--json", "--store", str(broken_store[0])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         began = time.monotonic()

@@ -50,7 +50,7 @@ __all__ = ["bucket", "server"]
 
 
 @cache
-def opened(root: Path, settings: Settings, lineage: str | None) -> Encoder:
+def open_once(root: Path, settings: Settings, lineage: str | None) -> Encoder:
     """Open the encoder once a process and lineage, as a worker does."""
     return open_encoder(root, settings)
 
@@ -69,7 +69,7 @@ class Machine:
         return member.hand_over(self.root, self.settings, self.accept(path))
 
     def encoder(self) -> Encoder:
-        return opened(self.root, self.settings, read_encoder_fingerprint(self.root))
+        return open_once(self.root, self.settings, read_encoder_fingerprint(self.root))
 
     def fingerprint(self) -> str:
         return pipeline_fingerprint(self.encoder().spec.fingerprint, self.settings)
@@ -371,11 +371,11 @@ def test_documents_not_offered_after_a_kill_are_offered_at_the_next_start(point:
 def test_parts_made_during_an_outage_are_handed_in_later(pair: Fleet, monkeypatch) -> None:
     a, b, document = pair.enqueue_one()
 
-    def away(*_: object, **__: object) -> None:
+    def raise_away(*_: object, **__: object) -> None:
         raise StoreError("the share is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("helix.snapshot.replication.share.put_blocks", away)
+        patched.setattr("helix.snapshot.replication.share.put_blocks", raise_away)
         with pytest.raises(StoreError):
             b.enrich(document)
     assert list(pair.read_objects("parts")) == []

@@ -87,12 +87,6 @@ def test_an_answer_has_the_promised_attributes(sample_store: Path) -> None:
     assert helix.open(sample_store).recall("Priya").trace is None
 
 
-def test_the_same_question_gives_the_same_bytes(sample_store: Path) -> None:
-    answers = (helix.open(sample_store).recall("database locked", now=NOW) for _ in range(2))
-    first, second = (json.dumps(drop_times(render_bundle(one))) for one in answers)
-    assert first == second
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "detail"),
     [
@@ -280,23 +274,3 @@ def test_an_empty_store_answers_with_nothing(tmp_path: Path, run_helix) -> None:
     assert done.returncode == 0
     found = json.loads(done.stdout)
     assert (found["snapshot"], found["items"], found["context"]) == (0, [], "")
-
-
-def test_refresh_takes_the_newest_generation(own_store: Path, add_note) -> None:
-    memory = helix.open(own_store)
-    assert memory.refresh() is False
-    add_note()
-    assert memory.recall("saffron").snapshot == 1
-    assert memory.refresh() is True
-    assert "cardamom" in memory.recall("saffron").items[0].text
-
-
-def test_the_sdk_refuses_wrong_arguments(sample_store: Path) -> None:
-    memory = helix.open(sample_store)
-    wrong: tuple[dict[str, Any], ...] = (
-        *({"k": 0}, {"budget": -1}, {"project": "nope"}, {"type": "nope"}, {"profile": "nope"}),
-        *({"now": "x"}, {"why_not": "f" * 16}),
-    )
-    for arguments in wrong:
-        with pytest.raises(UsageError):
-            memory.recall("x", **arguments)

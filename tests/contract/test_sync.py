@@ -35,7 +35,7 @@ from helix.snapshot.replication.transfer import RESTARTS
 from helix.snapshot.segment.write import write_segment
 from helix.snapshot.verify import verify_store
 from helix.util.failpoints import failpoint
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import build_rows
 from tests.contract.test_imports import list_imports
 from tests.support.processes import pick_port, wait_until
 from tests.support.serving import get_status
@@ -192,7 +192,7 @@ def transfer(run_helix: Run, command: str, place: Place, root: Path, *options: s
     return found
 
 
-def refused(run_helix: Run, *arguments: object, status: int = 4, **environ: str) -> str:
+def read_refusal(run_helix: Run, *arguments: object, status: int = 4, **environ: str) -> str:
     """Return the one line of a command that failed as it should, within seconds."""
     started = time.monotonic()
     done = run_helix(*arguments, **environ)
@@ -277,7 +277,7 @@ def test_the_commands_print_their_results(tmp_path: Path, run_helix: Run) -> Non
 # ---------------------------------------------------------------- interrupted and damaged
 
 
-def at(kind: str, *cases: str, soak: Sequence[str] = ()) -> list[Any]:
+def list_cases(kind: str, *cases: str, soak: Sequence[str] = ()) -> list[Any]:
     """Return cases at a folder or an S3 server, some of them for the soak only."""
     return [
         *(pytest.param(kind, case, id=f"{kind}-{case}") for case in cases),
@@ -288,8 +288,8 @@ def at(kind: str, *cases: str, soak: Sequence[str] = ()) -> list[Any]:
 @pytest.mark.parametrize(
     ("place", "point"),
     [
-        *at("folder", "push.begin", "push.file", "push.manifest"),
-        *at("s3", "push.manifest", soak=("push.begin", "push.file")),
+        *list_cases("folder", "push.begin", "push.file", "push.manifest"),
+        *list_cases("s3", "push.manifest", soak=("push.begin", "push.file")),
     ],
     indirect=["place"],
 )
@@ -317,7 +317,7 @@ def test_a_killed_push_changes_nothing_and_is_finished_by_the_next(
 
 @pytest.mark.parametrize(
     ("place", "point"),
-    [*at("folder", "pull.file", "pull.manifest"), *at("s3", "pull.file", soak=["pull.manifest"])],
+    [*list_cases("folder", "pull.file", "pull.manifest"), *list_cases("s3", "pull.file", soak=["pull.manifest"])],
     indirect=["place"],
 )
 def test_a_killed_pull_leaves_the_old_generation_whole_and_is_continued(
@@ -346,8 +346,8 @@ def test_a_killed_pull_leaves_the_old_generation_whole_and_is_continued(
 @pytest.mark.parametrize(
     ("place", "how"),
     [
-        *at("folder", "changed", "gone", soak=("cut", "grown")),
-        *at("s3", "changed", soak=("gone", "cut", "grown")),
+        *list_cases("folder", "changed", "gone", soak=("cut", "grown")),
+        *list_cases("s3", "changed", soak=("gone", "cut", "grown")),
     ],
     indirect=["place"],
 )
@@ -367,13 +367,13 @@ def test_a_damaged_remote_file_is_named_and_rejected(how: str, place: Place, tmp
         flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
         place.write(victim, {"changed": flipped, "cut": data[:middle], "grown": data + b"x"}[how])
     for _ in range(2):
-        message = refused(run_helix, "pull", place.url, "--store", theirs)
+        message = read_refusal(run_helix, "pull", place.url, "--store", theirs)
         assert victim in message
         assert ("missing" if how == "gone" else "damaged") in message
         assert texts(theirs) == FIRST
         assert verify_store(theirs).problems == ()
     elsewhere = tmp_path / "elsewhere"
-    assert victim in refused(run_helix, "pull", place.url, "--store", elsewhere)
+    assert victim in read_refusal(run_helix, "pull", place.url, "--store", elsewhere)
     assert manifests.read_current(elsewhere) is None
     if how == "changed":  # of the right size: a push does not read it
         place.remove(victim)
@@ -394,7 +394,7 @@ def test_a_damaged_local_file_is_not_published(how: str, place: Place, tmp_path:
     path.unlink()
     if how != "gone":
         path.write_bytes({"changed": data[:-9] + b"?" + data[-8:], "cut": data[:-9]}[how])
-    assert str(path) in refused(run_helix, "push", place.url, "--store", ours)
+    assert str(path) in read_refusal(run_helix, "push", place.url, "--store", ours)
     assert place.current() == first
     assert place.is_untorn()
     path.write_bytes(data)
@@ -415,7 +415,7 @@ def test_a_damaged_file_of_many_blocks_is_not_published_either(place: Place, tmp
         new = replace(old, generation=2, parent=name, access=file, token=held.token)
         writer.publish_generation(held, new)
     big.write_bytes(data[:-5] + b"????" + data[-1:])
-    assert str(big) in refused(run_helix, "push", place.url, "--store", ours)
+    assert str(big) in read_refusal(run_helix, "push", place.url, "--store", ours)
     assert place.is_untorn()
     assert place.current() is None
     big.write_bytes(data)
@@ -429,12 +429,12 @@ def test_no_torn_file_is_seen_in_a_folder_while_it_is_written(tmp_path: Path, mo
     seen = []
 
     def write_slowly(temporary: Path, target: Path, blocks: Iterator[bytes]) -> None:
-        def watched() -> Iterator[bytes]:
+        def watch_blocks() -> Iterator[bytes]:
             for block in blocks:
                 yield block
                 seen.append(target.exists())
 
-        real(temporary, target, watched())
+        real(temporary, target, watch_blocks())
         assert target.exists()
 
     real = object_store.write_blocks
@@ -574,7 +574,7 @@ def test_a_pull_waits_for_the_writer(tmp_path: Path, run_helix: Run) -> None:
     ours, theirs, place = make(tmp_path / "ours"), make(tmp_path / "theirs"), folder_place(tmp_path / "shared")
     push_store(ours, place.url)
     with writer.acquire_lock(theirs, 1.0):
-        message = refused(run_helix, "pull", place.url, "--store", theirs, "--force", HELIX_LOCK_WAIT="0.1")
+        message = read_refusal(run_helix, "pull", place.url, "--store", theirs, "--force", HELIX_LOCK_WAIT="0.1")
     assert f"process {os.getpid()}" in message
     assert pull_store(place.url, theirs, force=True).manifest == current(ours)
 
@@ -587,13 +587,13 @@ def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_p
     grow(theirs, ["of another store"])
     transfer(run_helix, "push", place, ours)
     # Larger by number, but all of its ancestors are known, and this is none of them.
-    message = refused(run_helix, "push", place.url, "--store", theirs)
+    message = read_refusal(run_helix, "push", place.url, "--store", theirs)
     assert place.url in message
     assert "--force" in message
     assert place.current() == current(ours)
     transfer(run_helix, "push", place, theirs, "--force")
     assert place.current() == current(theirs)
-    assert place.url in refused(run_helix, "push", place.url, "--store", ours)  # nor by a smaller number
+    assert place.url in read_refusal(run_helix, "push", place.url, "--store", ours)  # nor by a smaller number
     assert place.current() == current(theirs)
 
 
@@ -699,18 +699,18 @@ def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_
     assert place.names() == kept - {f"manifests/{names[2]}"} - (needed[2] - needed[3])
     transfer(run_helix, "pull", place, tmp_path / "theirs")
     assert texts(tmp_path / "theirs") == ["all in a third"]
-    assert "keep" in refused(run_helix, "push", place.url, "--store", ours, "--prune", "--keep", "0", status=2)
+    assert "keep" in read_refusal(run_helix, "push", place.url, "--store", ours, "--prune", "--keep", "0", status=2)
 
 
 # ---------------------------------------------------------------- errors of the remote
 
 
 def test_an_empty_remote_is_reported(place: Place, tmp_path: Path, run_helix: Run) -> None:
-    message = refused(run_helix, "pull", place.url, "--store", tmp_path / "theirs")
+    message = read_refusal(run_helix, "pull", place.url, "--store", tmp_path / "theirs")
     assert place.url in message
     assert "helix push" in message
     assert not (tmp_path / "theirs").exists()
-    message = refused(run_helix, "push", place.url, "--store", tmp_path / "nowhere")
+    message = read_refusal(run_helix, "push", place.url, "--store", tmp_path / "nowhere")
     assert str(tmp_path / "nowhere") in message
     assert place.names() == set()
 
@@ -750,7 +750,7 @@ def test_an_unreachable_endpoint_fails_in_seconds(
         closed.bind(("127.0.0.1", 0))
         url = f"s3://memories/one?endpoint_override=127.0.0.1:{closed.getsockname()[1]}&scheme=http"
         started = time.monotonic()
-        message = refused(run_helix, command, url, "--store", ours)
+        message = read_refusal(run_helix, command, url, "--store", ours)
         assert time.monotonic() - started < 15
     assert url in message
     assert "endpoint_override" in message
@@ -763,7 +763,7 @@ def test_an_endpoint_that_never_answers_is_given_up(bucket: tuple[str, Any], tmp
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
         url = f"s3://memories/one?endpoint_override=127.0.0.1:{silent.getsockname()[1]}&scheme=http"
-        assert url in refused(run_helix, "pull", url, "--store", tmp_path / "theirs")
+        assert url in read_refusal(run_helix, "pull", url, "--store", tmp_path / "theirs")
 
 
 def test_wrong_credentials_and_buckets_are_named(
@@ -771,10 +771,10 @@ def test_wrong_credentials_and_buckets_are_named(
 ) -> None:
     ours, (url, _) = make(tmp_path / "ours"), bucket
     missing = url.replace("memories", "no-such-bucket")
-    message = refused(run_helix, "push", missing, "--store", ours)
+    message = read_refusal(run_helix, "push", missing, "--store", ours)
     assert missing in message
     assert "bucket" in message
-    assert missing in refused(run_helix, "pull", missing, "--store", tmp_path / "theirs")
+    assert missing in read_refusal(run_helix, "pull", missing, "--store", tmp_path / "theirs")
 
     def demand_rights(since: str) -> None:
         answer = httpx.post(f"http://{server}/moto-api/reset-auth", content=since, timeout=10)
@@ -783,7 +783,7 @@ def test_wrong_credentials_and_buckets_are_named(
     demand_rights("0")
     try:
         for command, root in (("push", ours), ("pull", tmp_path / "theirs")):
-            message = refused(run_helix, command, url, "--store", root)
+            message = read_refusal(run_helix, command, url, "--store", root)
             assert url in message
             assert "AWS_SECRET_ACCESS_KEY" in message
             assert AWS["AWS_ACCESS_KEY_ID"] not in message
@@ -847,7 +847,7 @@ def test_a_push_into_a_store_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_helix: Run) -> None:
     ours = make(tmp_path / "ours")
     (tmp_path / "file").write_text("not a folder")
-    message = refused(run_helix, "push", tmp_path / "file", "--store", ours)
+    message = read_refusal(run_helix, "push", tmp_path / "file", "--store", ours)
     assert str(tmp_path / "file") in message
 
     def deny(*_: object) -> None:

@@ -25,6 +25,7 @@ from pipelines.embedded.ingest import ingest
 from pipelines.embedded.publisher import Publisher
 from pipelines.ingest.accept import accept_source, prepare_store
 from pipelines.ingest.source import AcceptOptions, Inbox
+from tests.support.processes import wait_until
 
 SOON = 60.0  # seconds: machines that test are busy
 
@@ -42,7 +43,7 @@ def watching(cache: Path, tmp_path: Path) -> Callable[..., object]:
         ):
             try:
                 lines = output.read_text().count("watching ")
-                assert soon(lambda: output.read_text().count("watching ") > lines)  # its signal handlers are set
+                wait_until(SOON, lambda: output.read_text().count("watching ") > lines)  # its signal handlers are set
                 yield output
                 assert process.poll() is None
             finally:
@@ -59,16 +60,7 @@ def write(log: Path, *turns: tuple[str, str]) -> None:
         file.writelines(json.dumps({"session": "s", "id": turn, "text": text}) + "\n" for turn, text in turns)
 
 
-def soon(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + SOON
-    while time.monotonic() < end:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def recalled(store: Path, text: str, project: str = "default") -> bool:
+def is_recalled(store: Path, text: str, project: str = "default") -> bool:
     """Return whether a recall finds the text; the filter keeps the router from skipping the question."""
     try:
         return any(text in item.text for item in helix.open(store).recall(text, k=3, project=project).items)
@@ -80,17 +72,17 @@ def test_a_written_turn_is_recalled_also_after_a_restart(watching, tmp_path: Pat
     logs, store = tmp_path / "logs", tmp_path / "store"
     write(logs / "a.jsonl", ("1", "We keep walnuts in the pantry"))
     with watching(logs, "--only", "--store", store) as output:
-        assert soon(lambda: recalled(store, "We keep walnuts in the pantry"))
+        wait_until(SOON, lambda: is_recalled(store, "We keep walnuts in the pantry"))
         write(logs / "a.jsonl", ("2", "The thyme hangs by the window"))
-        assert soon(lambda: recalled(store, "The thyme hangs by the window"))
+        wait_until(SOON, lambda: is_recalled(store, "The thyme hangs by the window"))
         assert f"watching given: {logs}" in output.read_text()
     write(logs / "a.jsonl", ("3", "Salt is in the blue tin"))
     with watching(logs, "--only", "--store", store, ends=signal.SIGINT):
-        assert soon(lambda: recalled(store, "Salt is in the blue tin"))
+        wait_until(SOON, lambda: is_recalled(store, "Salt is in the blue tin"))
     (logs / "a.jsonl").unlink()
     with watching(logs, "--only", "--store", store):
         time.sleep(1)
-    assert recalled(store, "We keep walnuts in the pantry")
+    assert is_recalled(store, "We keep walnuts in the pantry")
     documents = list_accepted(store)
     assert len(documents) == 3
     assert sum(read_envelope(store, document).text.count("\n") for document in documents) == 3
@@ -109,7 +101,7 @@ def test_agents_logs_are_found(watching, tmp_path: Path) -> None:
     projects.mkdir(parents=True)
     (projects / "s.jsonl").write_text(json.dumps(record) + "\n")
     with watching("--store", tmp_path / "store") as output:
-        assert soon(lambda: recalled(tmp_path / "store", "Oil the loom", "loom"))
+        wait_until(SOON, lambda: is_recalled(tmp_path / "store", "Oil the loom", "loom"))
         assert "watching claude-code" in output.read_text()
 
 
@@ -120,9 +112,9 @@ def test_with_a_broker_the_workers_do_the_work(watching, tmp_path: Path, redis_u
     write(logs / "a.jsonl", ("1", "We keep walnuts in the pantry"))
     client = redis.Redis.from_url(redis_url)
     with watching(logs, "--only", "--store", store, HELIX_REDIS_URL=redis_url):
-        assert soon(lambda: bool(list_pending(store)) if (store / "inbox").is_dir() else False)
+        wait_until(SOON, lambda: bool(list_pending(store)) if (store / "inbox").is_dir() else False)
         (document,) = list_pending(store)
-        assert soon(lambda: any(document in message.decode() for message in client.lrange("enrich", 0, -1)))
+        wait_until(SOON, lambda: any(document in message.decode() for message in client.lrange("enrich", 0, -1)))
     client.flushdb()
     assert load_current(store)[1] is None
 
@@ -184,5 +176,5 @@ def test_segments_are_merged_while_turns_arrive(tmp_path: Path, cache: Path, mon
         most = max(most, len(load_current(inbox.root)[1].segments))  # type: ignore[union-attr]
     publisher.close()
     assert most < 24  # a merge takes as long as some commits
-    assert recalled(inbox.root, "The walnuts of day 0")
+    assert is_recalled(inbox.root, "The walnuts of day 0")
     assert verify_store(inbox.root).problems == ()

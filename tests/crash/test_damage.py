@@ -27,7 +27,7 @@ def flip(path: Path, rng: random.Random) -> None:
     path.write_bytes(data)
 
 
-def stored(root: Path) -> list[Path]:
+def list_stored(root: Path) -> list[Path]:
     """Return every file of the store but the lock."""
     return sorted(p for p in root.rglob("*") if p.is_file() and p.name != "writer.lock" and p.stat().st_size)
 
@@ -41,7 +41,7 @@ def test_a_whole_store_is_accepted(sample_store: Path) -> None:
 
 def test_a_flipped_byte_anywhere_is_found_and_named(own_store: Path) -> None:
     rng = random.Random(1)
-    for path in stored(own_store):
+    for path in list_stored(own_store):
         before = path.read_bytes()
         flip(path, rng)
         report = verify_store(own_store)

@@ -91,12 +91,12 @@ def disk(folder: Path, size: str) -> Iterator[Disk]:
 
 
 @pytest.fixture
-def small(tmp_path: Path, prepared: Path) -> Iterator[Disk]:
+def small(tmp_path: Path, prepared_store: Path) -> Iterator[Disk]:
     """A disk of 64 MB with a store on it."""
     folder = tmp_path / "disk"
     folder.mkdir()
     with disk(folder, "64m") as made:
-        shutil.copytree(prepared, made.folder / "store")
+        shutil.copytree(prepared_store, made.folder / "store")
         yield made
 
 
@@ -106,7 +106,7 @@ def root(small: Disk) -> Path:
 
 
 @pytest.fixture
-def before(root: Path) -> dict[str, str]:
+def content_before(root: Path) -> dict[str, str]:
     """The content of the store at first."""
     return contents(root)
 
@@ -116,7 +116,7 @@ SECRET = ["the zorbified harp", "a zorbified lute"]
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+def prepared_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A store of eight segments: enough for a merge."""
     folder = tmp_path_factory.mktemp("prepared")
     root = folder / "store"
@@ -138,7 +138,7 @@ def contents(root: Path) -> dict[str, str]:
     return found
 
 
-def says(logs: dict[str, list[str]]) -> dict[str, str]:
+def map_turns(logs: dict[str, list[str]]) -> dict[str, str]:
     return {f"{session}:{i}": text for session, texts in logs.items() for i, text in enumerate(texts)}
 
 
@@ -183,7 +183,7 @@ STEPS = [0, *(4096 * 2**i for i in range(9))]
 
 
 def test_an_ingest_on_a_full_disk_loses_nothing(
-    small: Disk, root: Path, before: Contents, helix: Helix, tmp_path: Path
+    small: Disk, root: Path, content_before: Contents, helix: Helix, tmp_path: Path
 ) -> None:
     given: dict[str, list[str]] = {}
     failures = accepted = 0
@@ -203,7 +203,7 @@ def test_an_ingest_on_a_full_disk_loses_nothing(
         assert not list(root.rglob(".tmp-*"))
         assert not list((root / "building").iterdir())
         # The old generation, or all that was accepted where it is the merge after it that does not fit.
-        assert contents(root) in (before, before | says(given))
+        assert contents(root) in (content_before, content_before | map_turns(given))
         found = helix("recall", "walnut loaf", "--store", root, "--json")
         assert (found.status, bool(json.loads(found.out)["items"])) == (0, True)
         assert helix("status", "--store", root).status == 0
@@ -213,14 +213,14 @@ def test_an_ingest_on_a_full_disk_loses_nothing(
     log = write_log(tmp_path / "last.jsonl", "last", ["and that is all"])
     done = helix("ingest", log, "--store", root, "--json")
     assert (done.status, done.err) == (0, "")
-    assert contents(root) == before | says(given) | {"last:0": "and that is all"}
+    assert contents(root) == content_before | map_turns(given) | {"last:0": "and that is all"}
     assert inbox.list_dead(root) == {}
     assert inbox.list_pending(root) == []
 
 
 @pytest.mark.parametrize("command", [["compact"], ["compact", "--full"]])
 def test_a_compaction_on_a_full_disk_loses_nothing(
-    command: list[str], small: Disk, root: Path, before: Contents, helix: Helix
+    command: list[str], small: Disk, root: Path, content_before: Contents, helix: Helix
 ) -> None:
     failures = 0
     for leave in STEPS:
@@ -230,17 +230,17 @@ def test_a_compaction_on_a_full_disk_loses_nothing(
             break
         failures += 1
         assert_one_clear_line(done, "compact", root)
-        assert contents(root) == before
+        assert contents(root) == content_before
         assert len(Snapshot.open(root).manifest.segments) == 8
     assert failures >= 3
     small.empty()
     assert helix(*command, "--store", root).status == 0
     assert len(Snapshot.open(root).manifest.segments) == 1
-    assert contents(root) == before
+    assert contents(root) == content_before
 
 
 def test_a_dense_index_on_a_full_disk_loses_nothing(
-    small: Disk, root: Path, before: Contents, helix: Helix, monkeypatch: pytest.MonkeyPatch
+    small: Disk, root: Path, content_before: Contents, helix: Helix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = compact_jobs._build_dense
 
@@ -251,17 +251,17 @@ def test_a_dense_index_on_a_full_disk_loses_nothing(
     monkeypatch.setattr(dense, "INDEXED_ROWS", 8)
     monkeypatch.setattr(compact_jobs, "_build_dense", full)
     assert_one_clear_line(helix("compact", "--store", root), "compact", root)
-    assert contents(root) == before
+    assert contents(root) == content_before
     small.empty()
     monkeypatch.setattr(compact_jobs, "_build_dense", build)
     assert helix("compact", "--store", root).status == 0
-    assert contents(root) == before
+    assert contents(root) == content_before
 
 
 def test_a_deletion_on_a_full_disk_is_finished_later(
-    small: Disk, root: Path, before: Contents, helix: Helix, tmp_path: Path
+    small: Disk, root: Path, content_before: Contents, helix: Helix, tmp_path: Path
 ) -> None:
-    after = {turn: text for turn, text in before.items() if not turn.startswith("attic")}
+    after = {turn: text for turn, text in content_before.items() if not turn.startswith("attic")}
     failures = 0
     for leave in STEPS:
         small.fill(leave)
@@ -270,7 +270,7 @@ def test_a_deletion_on_a_full_disk_is_finished_later(
             break
         failures += 1
         assert_one_clear_line(done, "forget", root)
-        assert contents(root) in (before, after)
+        assert contents(root) in (content_before, after)
     assert failures >= 3
     small.empty()
     assert helix("ingest", write_log(tmp_path / "last.jsonl", "last", ["so"]), "--store", root).status == 0
@@ -281,14 +281,14 @@ def test_a_deletion_on_a_full_disk_is_finished_later(
 
 
 def test_old_generations_can_be_removed_from_a_full_disk(
-    small: Disk, root: Path, before: Contents, helix: Helix
+    small: Disk, root: Path, content_before: Contents, helix: Helix
 ) -> None:
     assert helix("compact", "--store", root).status == 0
     small.fill(0)
     done = helix("gc", "--keep", "1", "--grace", "0", "--store", root, "--json")
     assert (done.status, done.err) == (0, "")
     assert json.loads(done.out)["bytes"] > 100_000
-    assert contents(root) == before
+    assert contents(root) == content_before
     assert verify_store(root).orphans == ()
 
 
@@ -299,7 +299,7 @@ def test_other_commands_on_a_full_disk_lose_nothing(
     leave: int,
     small: Disk,
     root: Path,
-    before: Contents,
+    content_before: Contents,
     helix: Helix,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -310,7 +310,7 @@ def test_other_commands_on_a_full_disk_lose_nothing(
     done = helix(command, "--store", root)
     if leave == 0 or done.status:
         assert_one_clear_line(done, command, root)
-        assert contents(root) == before
+        assert contents(root) == content_before
         small.empty()
         assert helix(command, "--store", root).status == 0
     assert verify_store(root).problems == ()
@@ -351,10 +351,10 @@ NOBODY = 65_534
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a store away")
 @pytest.mark.parametrize("readable", [True, False])
-def test_a_store_of_another_user_is_refused(readable: bool, prepared: Path, tmp_path: Path) -> None:
+def test_a_store_of_another_user_is_refused(readable: bool, prepared_store: Path, tmp_path: Path) -> None:
     """It is readable where its owner allows that."""
     root = tmp_path / "store"
-    shutil.copytree(prepared, root)
+    shutil.copytree(prepared_store, root)
     log = write_log(tmp_path / "more.jsonl", "more", ["and more"])
     for path in (root, *root.rglob("*")):
         path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044) * readable)

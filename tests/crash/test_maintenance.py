@@ -55,7 +55,7 @@ from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
-from tests.support.processes import wait_until
+from tests.support.processes import list_processes, wait_until
 from tests.support.publishing import make_part, make_serially, publish_log
 from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
@@ -103,19 +103,15 @@ def reindex(root: Path, settings: Settings, encoder: str = "", at_swap: str = ""
     """Reindex in one process; `at_swap` names a failpoint that counts from the swap on."""
     swap = reindex_jobs.swap
 
-    def armed(root: Path, settings: Settings) -> Any:
+    def arm_and_swap(root: Path, settings: Settings) -> Any:
         os.environ["HELIX_FAILPOINT"] = at_swap
         return swap(root, settings)
 
-    reindex_jobs.swap = armed
+    reindex_jobs.swap = arm_and_swap
     try:
         reindex_jobs.reindex(root, settings, encoder, work=make_serially)
     finally:
         reindex_jobs.swap = swap
-
-
-def roll_back(root: Path, settings: Settings, to: int) -> None:
-    rollback(root, settings, to)
 
 
 def pause(began: Path, go: Path, amid: str) -> Callable[[str], None]:
@@ -133,12 +129,12 @@ def compact_slowly(root: Path, settings: Settings, began: Path, go: Path, amid: 
     """Compact with a pause after planning, or at a failpoint."""
     plan, wait = merge_policy.plan_merge, pause(began, go, amid)
 
-    def planned(manifest: Any) -> list[str]:
+    def plan_and_wait(manifest: Any) -> list[str]:
         chosen = plan(manifest)
         wait("plan")
         return chosen
 
-    merge_policy.plan_merge, compact_jobs.failpoint, merges.failpoint = planned, wait, wait
+    merge_policy.plan_merge, compact_jobs.failpoint, merges.failpoint = plan_and_wait, wait, wait
     compact(root, settings)
 
 
@@ -149,7 +145,7 @@ def reindex_slowly(root: Path, settings: Settings, began: Path, go: Path, amid: 
 
 
 @contextlib.contextmanager
-def paused(work: Work, root: Path, settings: Settings, amid: str) -> Iterator[None]:
+def pause_work(work: Work, root: Path, settings: Settings, amid: str) -> Iterator[None]:
     """Run `work` in a process that pauses at `amid` during the block, and ends after it."""
     began, go = root.with_name("began"), root.with_name("go")
     process = start(work, root, settings, began, go, amid)
@@ -174,7 +170,7 @@ LOGS: dict[str, list[str]] = {
 Contents = Counter[tuple[str, str, str]]
 
 
-def says(logs: Mapping[str, list[str]], words: int = 150) -> Contents:
+def count_items(logs: Mapping[str, list[str]], words: int = 150) -> Contents:
     """Return (session, turn, text) of each item of these logs."""
     return Counter(
         (session, f"{session}:{i}", piece)
@@ -184,14 +180,14 @@ def says(logs: Mapping[str, list[str]], words: int = 150) -> Contents:
     )
 
 
-def held(snapshot: Snapshot) -> Contents:
+def read_items(snapshot: Snapshot) -> Contents:
     rows = [row for row in range(snapshot.rows) if snapshot.alive[row]]
     return Counter((entry["session"], entry["turns"][0], entry["text"]) for entry in snapshot.text(rows))
 
 
 def contents(root: Path) -> Contents:
     assert verify_store(root).problems == ()
-    return held(Snapshot.open(root))
+    return read_items(Snapshot.open(root))
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +211,7 @@ SEGMENTS = 9
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory, settings: Settings, encoder: Encoder) -> Path:
+def prepared_store(tmp_path_factory: pytest.TempPathFactory, settings: Settings, encoder: Encoder) -> Path:
     """A store of nine commits, with a replaced row, access counts and events. Its last document has two sessions."""
     folder = tmp_path_factory.mktemp("prepared")
     root = folder / "store"
@@ -234,13 +230,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, settings: Settings, encod
     return root
 
 
-NOW = says(LOGS)
-WITHOUT = says({name: texts for name, texts in LOGS.items() if name != "attic"})
+NOW = count_items(LOGS)
+WITHOUT = count_items({name: texts for name, texts in LOGS.items() if name != "attic"})
 
 
 @pytest.fixture
-def store(prepared: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(prepared, tmp_path / "store"))
+def store(prepared_store: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(prepared_store, tmp_path / "store"))
 
 
 @pytest.fixture(scope="module")
@@ -255,11 +251,11 @@ def pipeline(encoder: Encoder, smaller: Settings) -> str:
 
 
 @pytest.fixture
-def more(tmp_path: Path) -> Path:
+def more_log(tmp_path: Path) -> Path:
     return write_log(tmp_path / "more.jsonl", "more", ["an unrelated note about parsley"])
 
 
-MORE = says({"more": ["an unrelated note about parsley"]})
+MORE = count_items({"more": ["an unrelated note about parsley"]})
 
 
 def assert_tidy(root: Path) -> None:
@@ -289,12 +285,12 @@ def test_a_compaction_survives_a_kill_at_any_step(point: str, store: Path, setti
     assert contents(store) == NOW
     assert len(inbox.load_current(store)[1].documents) == 1
     collect_garbage(store, 1, 0.0, 10.0)
-    assert held(reader.snapshot) == NOW  # from files that only this reader maps
+    assert read_items(reader.snapshot) == NOW  # from files that only this reader maps
     assert reader.recall("walnut loaf").items
     assert len(reader.snapshot.manifest.segments) == SEGMENTS
     assert reader.refresh()
     assert len(reader.snapshot.manifest.segments) == 1
-    assert held(reader.snapshot) == NOW
+    assert read_items(reader.snapshot) == NOW
     del reader
     assert_tidy(store)
 
@@ -327,7 +323,7 @@ def test_of_two_compactions_of_the_same_segments_one_plans_again(
 
 @pytest.mark.parametrize("amid", ["plan", "compact.begin", "compact.half", "compact.merged"])
 def test_a_compaction_whose_segments_are_collected_plans_again(amid: str, store: Path, settings: Settings) -> None:
-    with paused(compact_slowly, store, settings, amid):
+    with pause_work(compact_slowly, store, settings, amid):
         compact(store, settings, full=True)
         collect_garbage(store, 1, 0.0, 10.0)
         assert len(list((store / "segments").iterdir())) == 1
@@ -342,14 +338,14 @@ def test_commits_continue_while_segments_are_merged(
     new = {f"s{i}": [f"talk {i} is about rye bread", *LOGS[f"s{i}"][1:], "and that is all"] for i in range(7)}
     new |= {f"new{i}": [f"a new talk {i}"] for i in range(3)}
     logs = {**LOGS, **new}
-    with paused(compact_slowly, store, settings, "compact.half"):
+    with pause_work(compact_slowly, store, settings, "compact.half"):
         for session, talk in new.items():
             publish_log(store, write_log(tmp_path / f"{session}.jsonl", session, talk), encoder, settings)
         assert len(inbox.load_current(store)[1].segments) == SEGMENTS + 10
-    assert contents(store) == says(logs)
+    assert contents(store) == count_items(logs)
     manifest = inbox.load_current(store)[1]
     assert len(manifest.segments) < 8
-    assert manifest.counts == {"items": says(logs).total(), "sessions": len(logs), "documents": 19}
+    assert manifest.counts == {"items": count_items(logs).total(), "sessions": len(logs), "documents": 19}
     assert_tidy(store)
 
 
@@ -370,7 +366,7 @@ def test_concurrent_ingests_and_compactions_lose_nothing(store: Path, settings: 
     (tmp_path / "stop").touch()
     end(merging)
     compact(store, settings, full=True)
-    assert contents(store) == says(logs)
+    assert contents(store) == count_items(logs)
     assert_tidy(store)
 
 
@@ -420,11 +416,13 @@ def traces(root: Path, words: str = SECRET) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def quoting(prepared: Path, tmp_path_factory: pytest.TempPathFactory, settings: Settings, encoder: Encoder) -> Path:
+def quoting(
+    prepared_store: Path, tmp_path_factory: pytest.TempPathFactory, settings: Settings, encoder: Encoder
+) -> Path:
     """A store with the secret also in parts, in dead documents and in interrupted merges."""
     folder = tmp_path_factory.mktemp("quoting")
     store = folder / "store"
-    shutil.copytree(prepared, store)
+    shutil.copytree(prepared_store, store)
     given_up = write_log(folder / "dead.jsonl", "attic", [*NEW, "one zorbified more"])
     document = accept(store, given_up, settings).documents[0]
     inbox.give_up(store, document, "ValueError: 'one zorbified more'")
@@ -438,7 +436,7 @@ def quoting(prepared: Path, tmp_path_factory: pytest.TempPathFactory, settings: 
 
 
 @pytest.fixture
-def quoted(quoting: Path, tmp_path: Path) -> Path:
+def quoted_store(quoting: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(quoting, tmp_path / "store"))
 
 
@@ -459,8 +457,10 @@ def assert_forgotten(root: Path, settings: Settings, ids: set[str], documents: s
 
 
 @pytest.mark.parametrize("point", [*HIDDEN, *GONE, *PUBLISHING])
-def test_a_deletion_survives_a_kill_at_any_step(point: str, quoted: Path, settings: Settings, more: Path) -> None:
-    root = quoted
+def test_a_deletion_survives_a_kill_at_any_step(
+    point: str, quoted_store: Path, settings: Settings, more_log: Path
+) -> None:
+    root = quoted_store
     reader = Memory(root, settings)
     ids = {row["id"] for row in reader.snapshot.text(range(reader.snapshot.rows)) if row["session"] == "attic"}
     documents = {
@@ -480,7 +480,7 @@ def test_a_deletion_survives_a_kill_at_any_step(point: str, quoted: Path, settin
     way = (*HIDDEN, *GONE, *PUBLISHING).index(point) % 3
     added: Contents = Counter()
     if way == 0:
-        ingest(root, [more], settings)
+        ingest(root, [more_log], settings)
         added = MORE
     elif way == 1:
         resume(root, settings)
@@ -488,12 +488,12 @@ def test_a_deletion_survives_a_kill_at_any_step(point: str, quoted: Path, settin
         assert ids <= set(forget(root, Selection(session="attic"), settings)["items"])
     assert contents(root) == WITHOUT + added
     reader.refresh()
-    assert held(reader.snapshot) == WITHOUT + added
+    assert read_items(reader.snapshot) == WITHOUT + added
     del reader
     assert_forgotten(root, settings, ids, documents)
     assert_tidy(root)
     # A log that has grown does not bring it back.
-    again = write_log(more.parent / "attic3.jsonl", "attic", [*NEW, "one zorbified more", "something else"])
+    again = write_log(more_log.parent / "attic3.jsonl", "attic", [*NEW, "one zorbified more", "something else"])
     ingest(root, [again], settings)
     assert contents(root) == WITHOUT + added + Counter({("attic", "attic:5", "something else"): 1})
 
@@ -519,7 +519,7 @@ def test_an_item_offered_again_after_a_deletion_can_be_forgotten_again(
 @pytest.mark.parametrize("amid", ["plan", "compact.begin", "compact.half", "compact.merged"])
 def test_a_deletion_during_a_merge_leaves_no_trace(amid: str, store: Path, settings: Settings) -> None:
     """A deletion waits for merges that began before; later merges do not hold its items."""
-    with paused(compact_slowly, store, settings, amid):
+    with pause_work(compact_slowly, store, settings, amid):
         deleting = start(forget_session, store, settings, "attic")
         if amid == "plan":
             end(deleting)
@@ -533,33 +533,10 @@ def test_a_deletion_during_a_merge_leaves_no_trace(amid: str, store: Path, setti
     assert_tidy(store)
 
 
-def test_a_reader_keeps_its_generation_during_a_deletion(store: Path, settings: Settings) -> None:
-    reader = Memory(store, settings)
-    forget(store, Selection(session="attic"), settings)
-    collect_garbage(store, 1, 0.0, 10.0)
-    assert held(reader.snapshot) == NOW
-    assert any(SECRET in item.text for item in reader.recall("zorbified harp").items)
-    reader.refresh()
-    assert not any(SECRET in item.text for item in reader.recall("zorbified harp").items)
-
-
-def test_a_killed_forget_is_finished_by_the_same_command(store: Path, run_helix) -> None:
-    killed = run_helix("forget", "--session", "attic", "--store", store, HELIX_FAILPOINT="forget.rewritten")
-    assert killed.returncode == -signal.SIGKILL
-    found = json.loads(run_helix("recall", "zorbified harp", "--store", store, "--json").stdout)
-    assert not any(SECRET in item["text"] for item in found["items"])
-    again = run_helix("forget", "--session", "attic", "--store", store, "--json")
-    assert again.returncode == 0, again.stderr
-    assert len(json.loads(again.stdout)["items"]) == 4
-    once_more = run_helix("forget", "--session", "attic", "--store", store)
-    assert (once_more.returncode, "holds no session attic" in once_more.stderr) == (2, True)
-    assert traces(store) == []
-
-
 # ---------------------------------------------------------------- reindex
 
 WORDS = 20
-CUT = says(LOGS, WORDS)
+CUT = count_items(LOGS, WORDS)
 BUILDING = (
     *("enrich.part", "reindex.parts", "commit.segment", "commit.documents", *PUBLISHING),
     *("reindex.committed", "reindex.compacted"),
@@ -578,22 +555,22 @@ def assert_reindexed(root: Path, expected: Contents, pipeline: str) -> None:
 
 @pytest.mark.parametrize(("point", "at_swap"), [*((p, "") for p in BUILDING), *(("", p) for p in SWAPPING)])
 def test_a_reindex_survives_a_kill_at_any_step(
-    point: str, at_swap: str, store: Path, settings: Settings, smaller: Settings, encoder: Encoder, more: Path
+    point: str, at_swap: str, store: Path, settings: Settings, smaller: Settings, encoder: Encoder, more_log: Path
 ) -> None:
     reader = Memory(store, settings)
     kill(point, reindex, store, smaller, "", at_swap)
     swapped = at_swap in ("commit.current", "reindex.swapped")
     assert contents(store) == (CUT if swapped else NOW)
-    assert held(reader.snapshot) == NOW
+    assert read_items(reader.snapshot) == NOW
     # Documents the old lineage gets meanwhile are in the new one too.
-    publish_log(store, more, encoder, settings)
+    publish_log(store, more_log, encoder, settings)
     assert contents(store) == (CUT if swapped else NOW) + MORE
     collect_garbage(store, 1, 0.0, 10.0)
     reindex(store, smaller)
     assert_reindexed(store, CUT + MORE, pipeline_fingerprint(encoder.spec.fingerprint, smaller))
-    assert held(reader.snapshot) == NOW
+    assert read_items(reader.snapshot) == NOW
     assert reader.refresh()
-    assert held(reader.snapshot) == CUT + MORE
+    assert read_items(reader.snapshot) == CUT + MORE
     del reader
     assert_tidy(store)
     if not swapped:
@@ -626,15 +603,15 @@ def test_a_reindex_to_another_encoder_survives_kills(
     assert [path.name for path in (store / "encoders").iterdir()] == [encoder.spec.fingerprint]
 
 
-def words_of(found: Contents) -> Counter[str]:
-    return Counter(word for (_, _, text), n in found.items() for word in text.split() for _ in range(n))
+def words_of(items: Contents) -> Counter[str]:
+    return Counter(word for (_, _, text), n in items.items() for word in text.split() for _ in range(n))
 
 
 @pytest.mark.parametrize("amid", ["reindex.parts", "commit.documents", "reindex.committed", "reindex.compacted"])
 def test_items_forgotten_during_a_reindex_do_not_come_back(
     amid: str, store: Path, settings: Settings, smaller: Settings, pipeline: str
 ) -> None:
-    with paused(reindex_slowly, store, smaller, amid):
+    with pause_work(reindex_slowly, store, smaller, amid):
         deleting = start(forget_session, store, settings, "attic")
         if amid == "commit.documents":  # the reindex holds the lock of its lineage
             wait_until(30, lambda: "attic" not in {session for session, _, _ in contents(store)})
@@ -651,12 +628,12 @@ def test_items_forgotten_during_a_reindex_do_not_come_back(
 
 
 def test_a_killed_deletion_also_covers_a_lineage_swapped_in_later(
-    store: Path, settings: Settings, smaller: Settings, more: Path
+    store: Path, settings: Settings, smaller: Settings, more_log: Path
 ) -> None:
-    with paused(reindex_slowly, store, smaller, "reindex.compacted"):
+    with pause_work(reindex_slowly, store, smaller, "reindex.compacted"):
         kill("commit.current", forget_session, store, settings, "attic")  # gone from CURRENT, not yet from NEXT
     assert words_of(contents(store)) == words_of(WITHOUT)
-    ingest(store, [more], settings)
+    ingest(store, [more_log], settings)
     assert words_of(contents(store)) == words_of(WITHOUT + MORE)
     assert traces(store) == []
     assert_tidy(store)
@@ -691,17 +668,17 @@ def test_items_forgotten_before_a_reindex_do_not_come_back(
 
 @pytest.mark.parametrize("started", [True, False])
 def test_a_reindex_covers_items_of_the_new_pipeline_in_the_old_lineage(
-    store: Path, smaller: Settings, encoder: Encoder, pipeline: str, more: Path, started: bool
+    store: Path, smaller: Settings, encoder: Encoder, pipeline: str, more_log: Path, started: bool
 ) -> None:
     if started:
         kill("reindex.committed", reindex, store, smaller)
-    publish_log(store, more, encoder, smaller)  # the lineage is otherwise of the old pipeline
+    publish_log(store, more_log, encoder, smaller)  # the lineage is otherwise of the old pipeline
     reindex(store, smaller)
     assert_reindexed(store, CUT + MORE, pipeline)
 
 
 def test_of_two_concurrent_reindexes_one_builds_nothing(store: Path, smaller: Settings, pipeline: str) -> None:
-    with paused(reindex_slowly, store, smaller, "reindex.compacted"):
+    with pause_work(reindex_slowly, store, smaller, "reindex.compacted"):
         reindex(store, smaller)
         before = read_current(store)
     assert read_current(store) == before
@@ -764,24 +741,15 @@ def test_an_interrupted_reindex_ends_with_its_processes(store: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "helix.cli", "reindex"], env=environ, stderr=subprocess.PIPE, start_new_session=True
     )
-    wait_until(60, lambda: len(started_by(mark)) > 2)
+    wait_until(60, lambda: len(list_processes(mark)) > 2)
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[1]
     assert process.returncode == 130, output.decode()
     assert output.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after the number of documents
-    wait_until(10, lambda: not started_by(mark))
+    wait_until(10, lambda: not list_processes(mark))
     assert contents(store) == NOW
     made = [path for path in (store / "parts").glob("*-*") if (path / "part.json").is_file()]
     assert len(made) < inbox.load_current(store)[1].counts["documents"]  # it did not wait for the rest
-
-
-def started_by(mark: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if f"{mark}\0".encode() in path.read_bytes():
-                found.append(path.parent.name)
-    return found
 
 
 # ---------------------------------------------------------------- gc
@@ -789,7 +757,7 @@ def started_by(mark: str) -> list[str]:
 
 def read_and_die(root: Path, settings: Settings) -> None:
     reader = Memory(root, settings)
-    assert held(reader.snapshot) == NOW
+    assert read_items(reader.snapshot) == NOW
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -803,13 +771,13 @@ def test_removing_old_generations_survives_a_kill(store: Path, settings: Setting
     report = verify_store(store)
     assert report.problems == ()
     assert report.generations == 2  # the current one and the reader's
-    assert contents(store) == held(reader.snapshot) == NOW
+    assert contents(store) == read_items(reader.snapshot) == NOW
     assert len(list((store / "pins").iterdir())) == 1  # that of the dead reader is gone
     collect_garbage(store, 1, 0.0, 10.0)
-    assert held(reader.snapshot) == NOW
+    assert read_items(reader.snapshot) == NOW
     assert verify_store(store).orphans == ()
     assert reader.refresh()
-    assert held(reader.snapshot) == NOW
+    assert read_items(reader.snapshot) == NOW
     del reader
     assert_tidy(store)
     assert len(list((store / "segments").iterdir())) == 1
@@ -819,7 +787,7 @@ def test_removing_old_generations_survives_a_kill(store: Path, settings: Setting
 def test_gc_retains_files_a_reindex_is_about_to_publish(
     amid: str, store: Path, smaller: Settings, pipeline: str
 ) -> None:
-    with paused(reindex_slowly, store, smaller, amid):
+    with pause_work(reindex_slowly, store, smaller, amid):
         collecting = start(collect_garbage, store, 1, 0.0, 30.0)
         time.sleep(0.3)
     end(collecting)
@@ -831,25 +799,26 @@ def test_gc_retains_files_a_reindex_is_about_to_publish(
 
 @pytest.mark.parametrize("point", ["rollback.set_aside", *PUBLISHING])
 def test_a_rollback_survives_a_kill_at_any_step(
-    point: str, store: Path, settings: Settings, encoder: Encoder, more: Path, tmp_path: Path
+    point: str, store: Path, settings: Settings, encoder: Encoder, more_log: Path, tmp_path: Path
 ) -> None:
     to = inbox.load_current(store)[1].generation
-    publish_log(store, more, encoder, settings)
+    publish_log(store, more_log, encoder, settings)
     reader = Memory(store, settings)
-    kill(point, roll_back, store, settings, to)
+    kill(point, rollback, store, settings, to)
     back = point == "commit.current"
     assert contents(store) == (NOW if back else NOW + MORE)
+    assert inbox.list_pending(store) == []
     # Other writers continue: no set-aside document is lost or comes back by itself.
     other = write_log(tmp_path / "other.jsonl", "other", ["about saffron"])
     ingest(store, [other], settings)
     saffron = Counter({("other", "other:0", "about saffron"): 1})
     assert contents(store) == (NOW if back else NOW + MORE) + saffron
-    assert held(reader.snapshot) == NOW + MORE
+    assert read_items(reader.snapshot) == NOW + MORE
     rollback(store, settings, to)
     assert contents(store) == NOW
     assert reader.refresh()
-    assert held(reader.snapshot) == NOW
-    ingest(store, [more, other], settings)
+    assert read_items(reader.snapshot) == NOW
+    ingest(store, [more_log, other], settings)
     assert contents(store) == NOW + MORE + saffron
     assert inbox.list_dead(store) == {}
     del reader
@@ -857,23 +826,23 @@ def test_a_rollback_survives_a_kill_at_any_step(
 
 
 def test_a_reindex_after_a_killed_rollback_keeps_published_documents(
-    store: Path, settings: Settings, encoder: Encoder, more: Path
+    store: Path, settings: Settings, encoder: Encoder, more_log: Path
 ) -> None:
     """Documents the rollback set aside, and that are still published, count."""
     to = inbox.load_current(store)[1].generation
-    publish_log(store, more, encoder, settings)
-    kill("rollback.set_aside", roll_back, store, settings, to)
+    publish_log(store, more_log, encoder, settings)
+    kill("rollback.set_aside", rollback, store, settings, to)
     reindex(store, replace(settings, item_words=WORDS))
     assert contents(store) == CUT + MORE
     assert inbox.list_dead(store) == {}
 
 
 def test_a_rollback_makes_a_reindex_start_over(
-    store: Path, settings: Settings, smaller: Settings, encoder: Encoder, pipeline: str, more: Path
+    store: Path, settings: Settings, smaller: Settings, encoder: Encoder, pipeline: str, more_log: Path
 ) -> None:
     to = inbox.load_current(store)[1].generation
-    publish_log(store, more, encoder, settings)
-    with paused(reindex_slowly, store, smaller, "reindex.compacted"):
+    publish_log(store, more_log, encoder, settings)
+    with pause_work(reindex_slowly, store, smaller, "reindex.compacted"):
         rollback(store, settings, to)
     assert_reindexed(store, CUT, pipeline)
 
@@ -882,12 +851,12 @@ def test_a_rollback_makes_a_reindex_start_over(
 
 
 def test_a_reader_keeps_its_generation_through_every_operation(
-    store: Path, settings: Settings, smaller: Settings, more: Path
+    store: Path, settings: Settings, smaller: Settings, more_log: Path
 ) -> None:
     still, following = Memory(store, settings), Memory(store, settings)
     first = [item.id for item in still.recall("zorbified harp", project="default", now="2026-01-01").items]
     steps: list[tuple[Work, tuple[Any, ...], Contents]] = [
-        (ingest, (store, [more], settings), NOW + MORE),
+        (ingest, (store, [more_log], settings), NOW + MORE),
         (compact, (store, settings), NOW + MORE),
         (reindex, (store, smaller), CUT + MORE),
         (rollback, (store, settings), NOW + MORE),
@@ -897,11 +866,11 @@ def test_a_reader_keeps_its_generation_through_every_operation(
     for work, arguments, expected in steps:
         work(*arguments)
         following.refresh()
-        assert held(following.snapshot) == contents(store) == expected, work.__name__
-        assert held(still.snapshot) == NOW
+        assert read_items(following.snapshot) == contents(store) == expected, work.__name__
+        assert read_items(still.snapshot) == NOW
         again = still.recall("zorbified harp", project="default", now="2026-01-01")
         assert [item.id for item in again.items] == first
     still.refresh()
-    assert held(still.snapshot) == WITHOUT + MORE
+    assert read_items(still.snapshot) == WITHOUT + MORE
     del still, following
     assert_tidy(store)

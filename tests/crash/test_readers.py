@@ -344,7 +344,7 @@ def test_a_generation_removed_before_its_pin_is_skipped(root: Path, monkeypatch:
             assert not (root / "manifests" / name).exists()
         return real(where, name)
 
-    monkeypatch.setattr(generation, "pin", pin_late)
+    monkeypatch.setattr(generation, "pin_generation", pin_late)
     snapshot = Snapshot.open(root)
     assert snapshot.name == manifests.read_current(root) == wanted[-1] != wanted[0]
     assert "the parsley is in the blue bowl" in read_texts(snapshot)
@@ -366,7 +366,7 @@ def test_a_reader_keeps_the_files_that_a_gc_is_about_to_remove(root: Path, monke
             opened.append(Snapshot.open(root, old))
         return names
 
-    monkeypatch.setattr(collector, "pinned", open_early)
+    monkeypatch.setattr(collector, "list_pinned", open_early)
     collect_all(root)
     assert not held[0].exists()  # the manifest, which it has in memory
     assert all(path.exists() for path in held[1:])
@@ -391,7 +391,7 @@ def test_without_pins_files_that_vanish_during_an_open_are_no_damage(
             supersede(root)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(generation, "pin", lambda *_: None)
+    monkeypatch.setattr(generation, "pin_generation", lambda *_: None)
     monkeypatch.setattr(generation, "open_segment", open_late)
     snapshot = Snapshot.open(root)
     assert snapshot.name == manifests.read_current(root)
@@ -408,7 +408,7 @@ def test_generations_that_change_faster_than_they_open_end_in_an_error(
         collect_all(root)
         return real(where, name)
 
-    monkeypatch.setattr(generation, "pin", pin_late)
+    monkeypatch.setattr(generation, "pin_generation", pin_late)
     with pytest.raises(StoreError, match="change faster") as error:
         Snapshot.open(root)
     assert error.value.remedy == "try again"

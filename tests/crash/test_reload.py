@@ -57,10 +57,10 @@ KINDS = (
 
 STEPS: tuple[tuple[Any, str], ...] = (
     (Memory, "stale"),
-    *((manifests, name) for name in ("current_name", "load")),
-    *((generation, name) for name in ("pin", "check_files", "open_segment", "load_access", "acl")),
-    *((generation.Generation, name) for name in ("_undeleted", "_begin_dense")),
-    *((row_map, name) for name in ("link", "Columns")),
+    *((manifests, name) for name in ("read_current", "load")),
+    *((generation, name) for name in ("pin_generation", "check_files", "open_segment", "load_access", "list_acl")),
+    *((generation.Generation, name) for name in ("_find_undeleted", "_begin_dense")),
+    *((row_map, name) for name in ("link_sessions", "SnapshotColumns")),
     *((snapshot, name) for name in ("map_rows", "Catalog", "Lexical", "Vectors", "Facts", "GraphView")),
     *((snapshot.Snapshot, name) for name in ("adopt", "warm", "seen_by")),
 )
@@ -135,7 +135,8 @@ def test_any_error_of_a_look_is_reported_counted_and_tried_again(root: Path) -> 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_failed_release_of_an_old_generation_stops_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generation, "release", fail_in_watcher(OSError(5, "Input/output error"), generation.release))
+    real = generation.release_pin
+    monkeypatch.setattr(generation, "release_pin", fail_in_watcher(OSError(5, "Input/output error"), real))
     with serve_quickly(root) as service:
         for number in (2, 3, 4):
             grow(root, [f"remark of generation {number}"], session=str(number))
