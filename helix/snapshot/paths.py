@@ -190,6 +190,17 @@ def move_into_place(folder: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
+@contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Wait for a lock file and hold it; the kernel releases it when the process dies."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def is_held(path: Path) -> bool:
     """Return whether a living process holds this lock file."""
     try:

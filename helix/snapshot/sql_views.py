@@ -45,6 +45,31 @@ SELECT ''::VARCHAR AS id, '' AS content, 0 AS t_ingested, '' AS source, '' AS se
 """
 
 
+# Each item points at the earliest near-duplicate; the first of a chain represents all.
+_CLUSTERS = """
+CREATE VIEW clusters AS
+WITH RECURSIVE chain(id, near, step) AS (
+    SELECT id, near, 0 FROM items WHERE near IS NOT NULL
+    UNION
+    SELECT chain.id, items.near, step + 1 FROM chain JOIN items ON items.id = chain.near
+    WHERE items.near IS NOT NULL AND step < 64
+), first AS (SELECT id, arg_max(near, step) AS representative FROM chain GROUP BY id)
+SELECT representative, count(*) + 1 AS items, list(id ORDER BY id) AS repeated
+FROM first GROUP BY representative
+"""
+
+_SESSIONS = """
+CREATE VIEW sessions AS
+SELECT source, session, substr(sha256(source || chr(0) || session || chr(0)), 1, 16) AS key,
+       arg_max(title, t_ingested) AS title,
+       coalesce(list(DISTINCT project ORDER BY project) FILTER (project IS NOT NULL), []) AS projects,
+       min(time) AS first_time, max(time) AS last_time, count(*) AS items,
+       list_unique(flatten(list(turns)))::BIGINT AS turns,
+       coalesce(list(DISTINCT speaker ORDER BY speaker) FILTER (speaker IS NOT NULL), []) AS speakers
+FROM items GROUP BY source, session
+"""
+
+
 def register_live_items(
     db: duckdb.DuckDBPyConnection, root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]
 ) -> None:
@@ -250,26 +275,6 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool) -> list[str]
                sum(named.items)::BIGINT AS items, kind IN ({evergreen}) AS evergreen
         FROM ({counted}) named GROUP BY kind, key, named.hash
         """,
-        # Each item points at the earliest near-duplicate; the first of a chain represents all.
-        """
-        CREATE VIEW clusters AS
-        WITH RECURSIVE chain(id, near, step) AS (
-            SELECT id, near, 0 FROM items WHERE near IS NOT NULL
-            UNION
-            SELECT chain.id, items.near, step + 1 FROM chain JOIN items ON items.id = chain.near
-            WHERE items.near IS NOT NULL AND step < 64
-        ), first AS (SELECT id, arg_max(near, step) AS representative FROM chain GROUP BY id)
-        SELECT representative, count(*) + 1 AS items, list(id ORDER BY id) AS repeated
-        FROM first GROUP BY representative
-        """,
-        """
-        CREATE VIEW sessions AS
-        SELECT source, session, substr(sha256(source || chr(0) || session || chr(0)), 1, 16) AS key,
-               arg_max(title, t_ingested) AS title,
-               coalesce(list(DISTINCT project ORDER BY project) FILTER (project IS NOT NULL), []) AS projects,
-               min(time) AS first_time, max(time) AS last_time, count(*) AS items,
-               list_unique(flatten(list(turns)))::BIGINT AS turns,
-               coalesce(list(DISTINCT speaker ORDER BY speaker) FILTER (speaker IS NOT NULL), []) AS speakers
-        FROM items GROUP BY source, session
-        """,
+        _CLUSTERS,
+        _SESSIONS,
     ]

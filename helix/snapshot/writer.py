@@ -108,9 +108,6 @@ def _read_published_token(root: Path, pointer: str, mend: bool) -> int:
         return max((manifest.token for _, manifest in manifests.load_readable(root)), default=0)
 
 
-# ---------------------------------------------------------------- other files of a generation
-
-
 def write_deletes(root: Path, segment: str, rows: npt.NDArray[np.uint32]) -> Deletes:
     """Write all deleted rows of one segment as a new file."""
     return Deletes(segment, len(rows), write_array(root, "deletes", np.sort(rows).astype(np.uint32)))

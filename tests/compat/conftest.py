@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def stores() -> None:
-    """The mark of tests that need a store, for all tests of this folder."""
+    """Mark all tests of this folder as tests of stores."""

@@ -13,28 +13,28 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.write import write_segment
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import build_rows
 from tests.support.tiny import record
 
 DIM = 4
 
 
 def current(root: Path, pointer: str = "CURRENT") -> Manifest:
-    """The manifest a pointer names."""
+    """Load the manifest that a pointer names."""
     name = manifests.read_current(root, pointer)
     assert name is not None
     return manifests.load(root, name)
 
 
 def publish(root: Path, **changes: Any) -> str:
-    """The next generation, with some fields changed; its name."""
+    """Publish a generation with some fields changed. Return its name."""
     with writer.acquire_lock(root, 5.0) as held:
         name = manifests.read_current(root)
         return writer.publish_generation(held, writer.build_next(held, name, current(root), **changes))
 
 
 def grow(root: Path, texts: Sequence[str], session: str = "s", start: int = 0) -> str:
-    """The next generation, with one more segment: turn i of the session is `t<start + i>`."""
+    """Publish one more segment, in which turn i of the session is `t<start + i>`."""
     manifest = current(root)
     given = {"session": session}
     rows = build_rows(
@@ -49,7 +49,7 @@ def grow(root: Path, texts: Sequence[str], session: str = "s", start: int = 0) -
 
 
 def delete(root: Path, place: int, rows: Sequence[int]) -> str:
-    """The next generation, in which these and no other rows of the segment at that place are gone."""
+    """Publish a generation in which exactly these rows of the segment at that position are deleted."""
     manifest = current(root)
     segment = manifest.segments[place].id
     others = [entry for entry in manifest.deletes if entry.segment != segment]
@@ -57,7 +57,7 @@ def delete(root: Path, place: int, rows: Sequence[int]) -> str:
 
 
 def begin_next(root: Path, base: str | None = None) -> str:
-    """A generation of the lineage that is built beside the current one: of what `base` holds, or of what it held."""
+    """Publish a generation of NEXT, with the content of `base`."""
     with writer.acquire_lock(root, 5.0, "NEXT") as held:
         name = manifests.read_current(root, "NEXT")
         content = name or base or str(manifests.read_current(root))

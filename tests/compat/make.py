@@ -70,9 +70,7 @@ SECOND: Sequence[Turn] = (
 
 
 def make(root: Path) -> None:
-    """Five generations: a commit, what forgetting leaves of one item, a fold of accesses, questions for one item, a
-    second commit; then gc.
-    """
+    """Make five generations: commit, forgotten item, folded accesses, questions, second commit; then gc."""
     settings, encoder = Settings(), stub_encoder()
     paths.create_folders(root)
     with frozen():
@@ -91,7 +89,7 @@ def make(root: Path) -> None:
 
 
 def stub_encoder() -> Any:
-    """Vectors from a hash of the text; what a commit asks of an encoder and no more."""
+    """Return an encoder whose vectors are hashes, with the methods a commit uses."""
 
     def passages(texts: Sequence[str], batch: int, progress: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
         codes = [np.frombuffer(hashlib.sha256(text.encode()).digest()[:DIM], np.uint8) for text in texts]
@@ -104,7 +102,7 @@ def stub_encoder() -> Any:
 
 @contextmanager
 def frozen() -> Iterator[None]:
-    """Names count up and the clock of manifests stands still; no encoder is copied and no router trained."""
+    """Freeze names and clock; copy no encoder and train no router."""
     count = itertools.count(1)
     clock = SimpleNamespace(now=lambda zone: START + timedelta(days=1))
     with ExitStack() as stack:
@@ -146,14 +144,14 @@ def take_in(root: Path, encoder: Any, turns: Sequence[Turn], day: int) -> None:
 
 
 def id_of(root: Path, word: str) -> str:
-    """The id of the first live item whose text holds the word."""
+    """Return the id of the first live item whose text contains the word."""
     snapshot = Snapshot.open(root)
     entries = snapshot.text(np.flatnonzero(snapshot.alive))
     return str(next(entry["id"] for entry in entries if word in entry["text"]))
 
 
 def forget_row(root: Path, identity: str) -> None:
-    """Publish the generation in which an item of the only segment is gone for good."""
+    """Publish a generation in which an item of the only segment is forgotten."""
     with writer.acquire_lock(root, 1.0) as held:
         snapshot = Snapshot.open(root)
         manifest, row = snapshot.manifest, snapshot.find(identity)
@@ -171,7 +169,7 @@ def forget_row(root: Path, identity: str) -> None:
 
 
 def expand_row(root: Path, identity: str, asked: Sequence[str]) -> None:
-    """Publish the generation in which a model wrote questions for one item of the only segment."""
+    """Publish questions for one item of the only segment."""
     with writer.acquire_lock(root, 1.0) as held:
         snapshot = Snapshot.open(root)
         manifest, row = snapshot.manifest, snapshot.find(identity)
@@ -186,18 +184,15 @@ def expand_row(root: Path, identity: str, asked: Sequence[str]) -> None:
         )
 
 
-# ---------------------------------------------------------------- broken ones
-
-
 def break_all(whole: Path, target: Path) -> None:
-    """Every broken store, as what it changes of the whole one."""
+    """Write every broken store as its difference from the whole one."""
     name = str(manifests.read_current(whole))
     manifest = manifests.load(whole, name)
     segment = f"segments/{manifest.segments[-1].id}"
     deletes = max(entry.file.path for entry in manifest.deletes)  # names count up: it came with this generation
 
     def overlay(variant: str, file: str, data: bytes | None, says: str, **more: bytes) -> None:
-        """`data` replaces the file; without any it is removed."""
+        """Replace a file by `data`; None removes it."""
         changed = {file: data, **more}
         folder = target / variant
         folder.mkdir(parents=True)
@@ -231,14 +226,14 @@ def break_all(whole: Path, target: Path) -> None:
 
 
 def flipped(data: bytes, at: int) -> bytes:
-    """One bit is another."""
+    """Flip one bit."""
     changed = bytearray(data)
     changed[at] ^= 1
     return bytes(changed)
 
 
 def main() -> None:
-    """Write them all; a folder that is there is replaced."""
+    """Write all stores, replacing their folder."""
     target = STORES / f"format-{manifests.FORMAT}"
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "whole"

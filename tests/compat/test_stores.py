@@ -20,7 +20,6 @@ from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
-from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment import open as segment
 from helix.snapshot.sql import run_statement
@@ -29,6 +28,7 @@ from pipelines.ingest.commit import commit
 from pipelines.maintain.compact import compact
 from query.schema.requests import RecallRequest
 from query.service import QueryService
+from tests.compat.history import current
 from tests.compat.make import NOW, QUESTIONS, STORES, make, stub_encoder, take_in
 from tests.support.processes import wait_until
 
@@ -59,7 +59,7 @@ SINCE_3 = ("vouched", "salience_parts")  # of an item; null in a store of format
 
 
 def copy(source: Path, target: Path) -> Path:
-    """A checked-in store as a store: with the folders git does not keep, private, and writable."""
+    """Copy a checked-in store, with the folders git omits, private and writable."""
     shutil.copytree(source, target)
     paths.create_folders(target)
     for path in target.rglob("*"):
@@ -97,7 +97,7 @@ class Broken:
         paths.write_file(self.root / "CURRENT", f"{name}\n".encode())
 
     def apply(self) -> None:
-        """Break it, and publish what is broken."""
+        """Break the store and publish the result."""
         for path in self.overlay["remove"]:
             (self.root / path).unlink()
         self._put(self.folder)
@@ -105,11 +105,10 @@ class Broken:
             self.point(self.newest)
 
     def repair(self) -> None:
-        """As from a backup."""
         self._put(self._before)
 
     def _put(self, source: Path) -> None:
-        """Copy files in, CURRENT last; in one step each, since a reader may have mapped what is there."""
+        """Copy files atomically, CURRENT last: a reader may have mapped them."""
         for path in sorted(source.rglob("*"), key=lambda path: path.name == "CURRENT"):
             if path.is_file() and path.name != "overlay.json":
                 paths.write_file(self.root / path.relative_to(source), path.read_bytes())
@@ -122,7 +121,7 @@ def broken(request: pytest.FixtureRequest, tmp_path: Path) -> Broken:
 
 
 def described(root: Path) -> dict[str, Any]:
-    """What a reader of the store gets to see."""
+    """Describe everything a reader of the store sees."""
     memory = helix.open(root)
     snapshot = memory.snapshot
     rows = np.flatnonzero(snapshot.alive)
@@ -160,7 +159,7 @@ def described(root: Path) -> dict[str, Any]:
 
 
 def recalled(memory: Memory, question: str) -> list[dict[str, Any]]:
-    """What the words found, by their rank: how the ranks are weighed is a profile's business."""
+    """Return the lexical hits by rank; the weights of ranks depend on the profile."""
     found = memory.recall(question, now=NOW)
     hits = [item for item in found.items if item.why["bm25"] is not None]
     return [{"id": item.id, "bm25": item.why["bm25"]} for item in sorted(hits, key=lambda item: item.why["bm25"] or 0)]
@@ -171,15 +170,12 @@ def selected(root: Path, statement: str) -> list[dict[str, Any]]:
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
-# ---------------------------------------------------------------- whole
-
-
-def test_a_whole_store_gives_what_it_was_made_of(whole: Path, format_folder: Path) -> None:
+def test_an_undamaged_store_returns_its_contents(whole: Path, format_folder: Path) -> None:
     assert verify_store(whole).problems == ()
     assert described(whole) == orjson.loads((format_folder / "golden.json").read_bytes())
 
 
-def test_without_an_encoder_the_words_answer_and_the_answer_says_so(whole: Path) -> None:
+def test_without_an_encoder_recall_is_lexical_and_reports_it(whole: Path) -> None:
     found = helix.open(whole).recall(QUESTIONS[0], now=NOW)
     assert "sixty minutes" in found.context
     assert "fifty minutes" not in found.context
@@ -187,7 +183,7 @@ def test_without_an_encoder_the_words_answer_and_the_answer_says_so(whole: Path)
     assert all(item.why["dense"] is None for item in found.items)
 
 
-def test_what_only_one_may_see_and_what_was_forgotten(whole: Path) -> None:
+def test_acls_and_forgotten_items_hold(whole: Path) -> None:
     memory = helix.open(whole)
     texts = [item.text for item in memory.recall("where is the oven key", now=NOW).items]
     assert not any("blue pot" in text for text in texts)
@@ -196,15 +192,13 @@ def test_what_only_one_may_see_and_what_was_forgotten(whole: Path) -> None:
     assert not any("gnome" in item.text for item in memory.recall("gnome", now=NOW).items)
 
 
-def test_it_can_be_read_where_nothing_may_be_written(format_folder: Path) -> None:
-    """As it is checked in: no folder is there that a reader could write to."""
+def test_a_read_only_store_can_be_read(format_folder: Path) -> None:
     before = sorted(path.name for path in (format_folder / "whole").iterdir())
     assert Snapshot.open(format_folder / "whole").live
     assert sorted(path.name for path in (format_folder / "whole").iterdir()) == before
 
 
-def test_it_can_be_written_on(whole: Path) -> None:
-    """Every kind of work that needs no encoder."""
+def test_an_old_store_can_be_written(whole: Path) -> None:
     before = described(whole)
     assert main(["compact", "--full", "--store", str(whole)]) == 0
     after = described(whole)
@@ -218,8 +212,8 @@ def test_it_can_be_written_on(whole: Path) -> None:
     assert (report.problems, report.orphans, report.generations) == ((), (), 1)
 
 
-def test_the_generator_makes_what_is_checked_in(tmp_path: Path) -> None:
-    """As long as the format is the newest; afterwards what is checked in stays what it is."""
+def test_the_generator_reproduces_the_checked_in_store(tmp_path: Path) -> None:
+    """Only for the newest format; older stores are never made again."""
     made = tmp_path / "made"
     make(made)
     assert verify_store(made).problems == ()
@@ -232,8 +226,8 @@ def test_the_generator_makes_what_is_checked_in(tmp_path: Path) -> None:
     assert {Path(name).name for name in new} >= SINCE
 
 
-def test_what_a_later_release_adds_is_not_there_and_not_missed(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An old store has no order of terms, no cues and no titles, and a segment of today's beside its own has."""
+def test_a_store_without_later_arrays_is_read_and_written(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store lacks term order, cues and titles; a new segment has them."""
     snapshot = Snapshot.open(whole)
     rows = np.arange(snapshot.rows)
     assert [len(found) for found in snapshot.lexical.order_of(rows)] == [0, 0]
@@ -266,7 +260,7 @@ def test_what_a_later_release_adds_is_not_there_and_not_missed(whole: Path, monk
     assert verify_store(whole).problems == ()
 
 
-def test_why_an_item_of_an_old_store_is_here(whole: Path) -> None:
+def test_an_item_of_an_old_store_is_explained(whole: Path) -> None:
     bundle = helix.open(whole).recall(QUESTIONS[1], now=NOW, explain=True)
     assert bundle.items[0].text == "The tomatoes are watered at seven in the morning."
     assert bundle.items[0].why["bm25"] in (1, 2)  # one says nearly the same
@@ -275,10 +269,7 @@ def test_why_an_item_of_an_old_store_is_here(whole: Path) -> None:
     assert bundle.trace["candidates"]
 
 
-# ---------------------------------------------------------------- broken
-
-
-def test_a_broken_one_is_refused_by_name_and_with_a_remedy(broken: Broken) -> None:
+def test_a_damaged_store_is_refused_with_name_and_remedy(broken: Broken) -> None:
     broken.apply()
     with pytest.raises(StoreError) as error:
         helix.open(broken.root)
@@ -287,10 +278,10 @@ def test_a_broken_one_is_refused_by_name_and_with_a_remedy(broken: Broken) -> No
     assert ("upgrade Helix" if broken.variant == "newer" else "'helix rollback'") in error.value.remedy
 
 
-def test_a_flipped_bit_that_no_digest_was_asked_about_is_refused_or_harmless(
+def test_a_flipped_bit_without_a_digest_check_is_refused_or_harmless(
     whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Large files are compared by size alone when they are opened: whatever their header says now, it is no crash."""
+    """Only the size of large files is checked on opening."""
     monkeypatch.setattr(segment, "DIGEST_UP_TO", -1)
     target = next((whole / "segments").iterdir()) / "mentioned.key.npy"
     data = target.read_bytes()
@@ -308,15 +299,14 @@ def test_a_flipped_bit_that_no_digest_was_asked_about_is_refused_or_harmless(
 
 
 @pytest.mark.parametrize(("name", "value"), [("sessions.rows.npy", 200), ("vectors.sum.npy", None)])
-def test_values_that_lead_nowhere_are_damage_too(
+def test_values_out_of_range_are_damage(
     whole: Path, name: str, value: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As above. The query process goes on with the generation before, whatever it was that failed."""
+    """The query process stays on the previous generation."""
     memory = helix.open(whole)
     compact(whole, Settings(), full=True)
     monkeypatch.setattr(segment, "DIGEST_UP_TO", -1)
-    manifest = inbox.load_current(whole)[1]
-    assert manifest is not None
+    manifest = current(whole)
     target = whole / "segments" / manifest.segments[0].id / name
     array = np.load(target)
     if value is None:  # as many bytes of another shape
@@ -332,7 +322,7 @@ def test_values_that_lead_nowhere_are_damage_too(
     assert memory.recall(QUESTIONS[0], now=NOW).items
 
 
-def test_verify_names_what_is_broken(broken: Broken, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_names_the_damaged_file(broken: Broken, capsys: pytest.CaptureFixture[str]) -> None:
     broken.apply()
     assert main(["verify", "--store", str(broken.root)]) == 4
     said = capsys.readouterr()

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +24,7 @@ from helix.snapshot.sql import run_statement
 from helix.snapshot.status import count_by_field
 from tests.support.paths import ROOT
 from tests.support.processes import wait_until
+from tests.support.serving import HELIX
 from tests.support.terminals import run_on_terminal
 from tests.support.tiny import BASE, make_store
 
@@ -516,14 +516,7 @@ def test_a_terminal_gets_short_cells_and_no_controls(hostile: Path) -> None:
 
 def test_ctrl_c_ends_a_long_query(tmp_path: Path) -> None:
     make_store(tmp_path / "s", ["a"])
-    command = [
-        str(Path(sys.executable).with_name("helix")),
-        "sql",
-        ENDLESS[0],
-        "--store",
-        str(tmp_path / "s"),
-        "--json",
-    ]
+    command = [HELIX, "sql", ENDLESS[0], "--store", str(tmp_path / "s"), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         wait_until(60, lambda: bool(pins.list_pinned(tmp_path / "s")))
         time.sleep(1)  # DuckDB is at work

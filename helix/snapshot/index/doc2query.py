@@ -60,7 +60,7 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
     """
     import pyarrow.parquet as pq  # here: a recall writes none
 
-    from helix.snapshot.segment.write import save_array, write_ipc
+    from helix.snapshot.segment.write import save_arrays, write_ipc
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     table = pa.table({"id": list(ids), "queries": [list(found) for found in queries]}, schema=SCHEMA)
@@ -79,8 +79,7 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
         "terms.rows": rows.astype(np.uint32)[at],
         "terms.tf": tf[order],
     }
-    for name, array in arrays.items():
-        save_array(folder, name, array)
+    save_arrays(folder, arrays)
 
 
 _QUESTIONS: Final = pa.schema([("queries", pa.list_(pa.string()))])  # queries.arrow

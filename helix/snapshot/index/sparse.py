@@ -77,13 +77,12 @@ def write_sparse(folder: Path, rows: U32, indptr: I64, terms: U32, weights: F32)
 
 
 def _save_index(folder: Path, rows: U32, key: U32, indptr: I64, at: U32, impact: U16) -> None:
-    from helix.snapshot.segment.write import save_array
+    from helix.snapshot.segment.write import save_arrays
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     most = np.maximum.reduceat(impact, indptr[:-1]) if len(key) else impact
     arrays = (rows.astype(np.uint32), key, most, indptr, at, impact)
-    for name, array in zip(_ARRAYS, arrays, strict=True):
-        save_array(folder, name, array)
+    save_arrays(folder, dict(zip(_ARRAYS, arrays, strict=True)))
 
 
 def open_sparse(root: Path, index: Index) -> SparseIndex:

@@ -69,9 +69,6 @@ def make_event(item: str, kind: str, at: float | None = None) -> AccessEvent:
     return AccessEvent(item, kind, time.time() if at is None else at)
 
 
-# ---------------------------------------------------------------- appending
-
-
 class EventAppender:
     """Appends the events of one process to its file, made at the first event. Thread-safe.
 
@@ -194,9 +191,6 @@ def _make_write_error(root: Path, error: OSError) -> StoreError:
         f"cannot append access events to {root / 'events'}: {error.strerror or error}",
         "give this process write access and space there, or send feedback to one that has; recall still works",
     )
-
-
-# ---------------------------------------------------------------- reading
 
 
 @dataclass(frozen=True, slots=True)

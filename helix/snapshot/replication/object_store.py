@@ -66,9 +66,6 @@ class MissingFile(Exception):
     """A file does not exist: it was never written, deleted since it was named, or lost."""
 
 
-# ---------------------------------------------------------------- connecting
-
-
 def connect(url: str) -> Remote:
     """Connect to the place a URL names. Only a bucket on AWS needs a request: for its region.
 
@@ -191,9 +188,6 @@ def fail(remote: Remote, action: str, error: Exception) -> NoReturn:
     remedies = (remedy for sign, remedy in REMEDIES.items() if sign in reason.lower())
     remedy = next(remedies, "check the URL, then run the command again")
     raise StoreError(f"cannot {action} {remote.url}: {reason}", remedy) from None
-
-
-# ---------------------------------------------------------------- files
 
 
 def list_files(remote: Remote, folder: str = "", *, recursive: bool = True) -> dict[str, Any]:

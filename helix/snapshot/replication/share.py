@@ -55,9 +55,6 @@ _applied: Final[dict[tuple[Path, str], int]] = {}
 """Bytes of FORGOTTEN that were applied, by store and remote. It only grows."""
 
 
-# ---------------------------------------------------------------- objects
-
-
 def list_names(remote: Remote, folder: str, form: re.Pattern[str]) -> list[str]:
     """List the objects of that form in a folder, without its name: one request a thousand."""
     return sorted(list_sizes(remote, folder, form))
@@ -96,9 +93,6 @@ def remove_abandoned(remote: Remote) -> None:
                 path.unlink(missing_ok=True)
 
 
-# ---------------------------------------------------------------- envelopes
-
-
 def put_envelope(root: Path, remote: Remote, document: str) -> None:
     """Copy an envelope to the remote, replacing an older one."""
     with suppress(MissingFile):  # removed here meanwhile
@@ -117,9 +111,6 @@ def fetch_envelope(root: Path, remote: Remote, document: str) -> bool:
         return False
     inbox.adopt_envelope(root, document, data, f"{remote.url}: {INBOX}/{document}")
     return True
-
-
-# ---------------------------------------------------------------- parts
 
 
 def put_part(root: Path, remote: Remote, name: str, seal: str) -> bool:
@@ -150,9 +141,6 @@ def fetch_part(root: Path, remote: Remote, name: str) -> bool:
     except MissingFile:
         return False
     return True
-
-
-# ---------------------------------------------------------------- the ledger of the primary
 
 
 def dump_ledger(manifest: Manifest, pipeline: str) -> bytes:
@@ -209,9 +197,6 @@ def adopt_ledger(root: Path, remote: Remote, wait: float) -> bool:
         raise StoreError(f"{missing} is missing", "the next commit on the primary writes it") from None
     collect_garbage(root, 1, paths.STALE, wait)  # a ledger needs no history, and grows with every commit
     return True
-
-
-# ---------------------------------------------------------------- forgotten and dead documents
 
 
 def apply_forgotten(root: Path, remote: Remote) -> list[str]:

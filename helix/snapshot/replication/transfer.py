@@ -67,9 +67,6 @@ def retry_while_moving(current: Callable[[], str], work: Callable[[str], T], whe
     raise StoreError(text, "run the command again")
 
 
-# ---------------------------------------------------------------- manifests
-
-
 def parse_generation(name: str) -> int:
     """Return the generation in a manifest's name."""
     return int(name[:8])
@@ -133,9 +130,6 @@ def read_remote_current(remote: Remote) -> str | None:
             "upgrade Helix; if that does not help, push again with --force",
         )
     return name
-
-
-# ---------------------------------------------------------------- blocks
 
 
 def verify_blocks(blocks: Iterable[bytes], file: File, where: str, remedy: str) -> Iterator[bytes]:

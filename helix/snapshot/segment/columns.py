@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,24 @@ from helix.native.arrays import explain_damage
 from helix.native.zones import Zones, build_zones
 from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import OpenSegment
-from helix.types import F32, I64, U32, U64, Bool
+from helix.types import I64, U32, U64, Bool
 
 I32 = npt.NDArray[np.int32]
+D = TypeVar("D", bound=np.generic)
 
 _FEW = 4  # rows: shorter zones would cost more memory than the reading they save
+
+
+def _join_column(name: str, dtype: type[D]) -> cached_property[npt.NDArray[D]]:
+    """Return a property that joins a column over the segments on first use; that of one segment stays mapped."""
+
+    def join(columns: SnapshotColumns) -> npt.NDArray[D]:
+        arrays = [segment.column(name) for segment in columns.segments]
+        if len(arrays) == 1:
+            return arrays[0].astype(dtype, copy=False)
+        return np.concatenate(arrays, dtype=dtype) if arrays else np.empty(0, dtype)
+
+    return cached_property(join)
 
 
 class SnapshotColumns:
@@ -30,7 +43,7 @@ class SnapshotColumns:
     """
 
     def __init__(self, segments: Sequence[OpenSegment], session: I32, previous: I32, following: I32) -> None:
-        self._segments = segments
+        self.segments = segments
         self.session = session  # dense code of the session
         self.previous = previous  # row of the turn before in the session, −1 at its start
         self.next = following
@@ -43,12 +56,6 @@ class SnapshotColumns:
         other = copy(self)
         other.session, other.previous, other.next = session, previous, following
         return other
-
-    def _join(self, name: str, dtype: Any) -> Any:
-        arrays = [segment.column(name) for segment in self._segments]
-        if len(arrays) == 1:
-            return arrays[0].astype(dtype, copy=False)  # mapped, not copied
-        return np.concatenate(arrays, dtype=dtype) if arrays else np.empty(0, dtype)
 
     def zones(self, name: str) -> Zones:
         """Return the least and the greatest value of a column in runs of rows, computed on first use.
@@ -67,85 +74,26 @@ class SnapshotColumns:
         first = np.flatnonzero(np.diff(self.session, prepend=-1))
         return first[np.flatnonzero(np.diff(first // _FEW, prepend=-1))]
 
-    @cached_property
-    def key(self) -> U64:
-        """Item id as a number: the tie key."""
-        return np.asarray(self._join("key", np.uint64))
-
-    @cached_property
-    def time(self) -> I64:
-        """Seconds since 1970 UTC; NO_TIME if unknown."""
-        return np.asarray(self._join("time", np.int64))
-
-    @cached_property
-    def t_valid(self) -> I64:
-        """Start of validity, in seconds."""
-        return np.asarray(self._join("t_valid", np.int64))
-
-    @cached_property
-    def t_invalid(self) -> I64:
-        """End of validity, in seconds; NO_TIME if it is open."""
-        return np.asarray(self._join("t_invalid", np.int64))
+    key = _join_column("key", np.uint64)  # item id as a number: the tie key
+    time = _join_column("time", np.int64)  # seconds since 1970 UTC; NO_TIME if unknown
+    t_valid = _join_column("t_valid", np.int64)  # start of validity, in seconds
+    t_invalid = _join_column("t_invalid", np.int64)  # end of validity, in seconds; NO_TIME if it is open
+    t_ingested = _join_column("t_ingested", np.int64)  # time of ingestion, in seconds
+    accepted = _join_column("accepted", np.int64)  # time of ingestion, in microseconds
+    salience = _join_column("salience", np.float32)  # in [0, 1]
+    confidence = _join_column("confidence", np.float32)  # in [0, 1]
+    priority = _join_column("priority", np.float32)  # 1 to 2
+    type = _join_column("type", np.uint8)  # position in TYPES
+    role = _join_column("role", np.uint8)  # position in ROLES
+    ord = _join_column("ord", np.uint32)  # position in the reading order of its session
+    tokens = _join_column("tokens", np.uint32)  # word pieces of the text
+    length = _join_column("length", np.float32)  # terms
+    near = _join_column("near", np.uint64)  # key of the earlier item it is a near-duplicate of, 0 for none
 
     @cached_property
     def ends(self) -> I64:
         """Rows with an end of validity, ascending: few, if any."""
         return np.flatnonzero(self.t_invalid != NO_TIME)
-
-    @cached_property
-    def t_ingested(self) -> I64:
-        """Time of ingestion, in seconds."""
-        return np.asarray(self._join("t_ingested", np.int64))
-
-    @cached_property
-    def accepted(self) -> I64:
-        """Time of ingestion, in microseconds."""
-        return np.asarray(self._join("accepted", np.int64))
-
-    @cached_property
-    def salience(self) -> F32:
-        """In [0, 1]."""
-        return np.asarray(self._join("salience", np.float32))
-
-    @cached_property
-    def confidence(self) -> F32:
-        """In [0, 1]."""
-        return np.asarray(self._join("confidence", np.float32))
-
-    @cached_property
-    def priority(self) -> F32:
-        """1 to 2."""
-        return np.asarray(self._join("priority", np.float32))
-
-    @cached_property
-    def type(self) -> npt.NDArray[np.uint8]:
-        """Position in TYPES."""
-        return np.asarray(self._join("type", np.uint8))
-
-    @cached_property
-    def role(self) -> npt.NDArray[np.uint8]:
-        """Position in ROLES."""
-        return np.asarray(self._join("role", np.uint8))
-
-    @cached_property
-    def ord(self) -> U32:
-        """Position in the reading order of its session."""
-        return read_order(self._segments)
-
-    @cached_property
-    def tokens(self) -> U32:
-        """Word pieces of the text."""
-        return np.asarray(self._join("tokens", np.uint32))
-
-    @cached_property
-    def length(self) -> F32:
-        """Terms."""
-        return np.asarray(self._join("length", np.float32))
-
-    @cached_property
-    def near(self) -> U64:
-        """Key of the earlier item it is a near-duplicate of, 0 for none."""
-        return np.asarray(self._join("near", np.uint64))
 
 
 def link_sessions(segments: Sequence[OpenSegment], starts: I64, alive: Bool) -> tuple[I32, I32, I32, U64]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from helix.snapshot.segment.arrays import flatten_rows, hash_bands, parse_hex
+from helix.snapshot.segment.arrays import BANDS, flatten_rows, hash_bands, parse_hex
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS
 from helix.snapshot.segment.open import OpenSegment, read_table
 from helix.snapshot.segment.write import (
@@ -22,7 +22,7 @@ from helix.snapshot.segment.write import (
     build_link_arrays,
     build_lookup_arrays,
     build_title_arrays,
-    save_array,
+    save_arrays,
     sum_vectors,
     write_fact_index,
     write_facts,
@@ -48,24 +48,20 @@ def merge_rows(root: Path, sources: Sequence[Source], folder: Path) -> int:
         _copy_rows([(opened[name], keep) for opened, keep in sources], folder, name)
     codes = np.load(folder / "vectors.i8.npy", mmap_mode="r")
     scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
-    save_array(folder, "vectors.scale", scale)
-    save_array(folder, "vectors.sum", sum_vectors(codes, scale, columns["type"].to_numpy()))
-    order = dict(zip(("order.indptr", "order.term"), _merge_lists(sources, "order.indptr", "order.term"), strict=True))
-    for name, array in {**merge_postings(sources), **order, **_merge_titles(sources)}.items():
-        save_array(folder, name, array)
-    save_array(folder, "cues", np.concatenate([opened["cues"][keep] for opened, keep in sources]))
+    save_arrays(folder, {"vectors.scale": scale, "vectors.sum": sum_vectors(codes, scale, columns["type"].to_numpy())})
+    save_arrays(folder, merge_postings(sources))
+    names = ("order.indptr", "order.term")
+    save_arrays(folder, dict(zip(names, _merge_lists(sources, *names), strict=True)))
+    save_arrays(folder, _merge_titles(sources))
+    save_arrays(folder, {"cues": np.concatenate([opened["cues"][keep] for opened, keep in sources])})
     indptr, entity = _merge_lists(sources, "mentions.indptr", "mentions.entity")
-    save_array(folder, "mentions.indptr", indptr)
-    save_array(folder, "mentions.entity", entity)
+    save_arrays(folder, {"mentions.indptr": indptr, "mentions.entity": entity})
     links = ItemLinks(*_merge_lists(sources, "links.indptr", "links.key", "links.kind"))
-    for name, array in build_link_arrays(links).items():
-        save_array(folder, name, array)
+    save_arrays(folder, build_link_arrays(links))
     minhash = np.load(folder / "minhash.npy", mmap_mode="r")
     bands = [hash_bands(minhash[start : start + BATCH]) for start in range(0, n, BATCH)]
-    for name, array in build_lookup_arrays(
-        columns, np.concatenate(bands, axis=1) if bands else np.empty((16, 0), np.uint32), indptr, entity
-    ).items():
-        save_array(folder, name, array)
+    hashes = np.concatenate([np.empty((BANDS, 0), np.uint32), *bands], axis=1)
+    save_arrays(folder, build_lookup_arrays(columns, hashes, indptr, entity))
     tables = [
         pq.read_table(root / "segments" / opened.id / "entities.parquet", columns=ENTITIES.names)
         for opened, _ in sources

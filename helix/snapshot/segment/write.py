@@ -56,10 +56,9 @@ def write_segment(root: Path, rows: RowBatch, exact: bool = False) -> Segment:
         columns = _build_columns(rows)
         write_ipc(columns, folder / "columns.arrow", max(1, len(rows)))
         failpoint("commit.segment_half")
-        for name, array in _build_arrays(rows, columns).items():
-            save_array(folder, name, array)
+        save_arrays(folder, _build_arrays(rows, columns))
         if exact and rows.exact.shape[1]:
-            save_array(folder, "vectors.f16", rows.exact)
+            save_arrays(folder, {"vectors.f16": rows.exact})
         links = ItemLinks(rows.link_indptr, rows.link_key, rows.link_kind)
         write_graph(folder, columns, rows.mention_indptr, rows.mention_entity, rows.entities, links)
         write_facts(folder, rows.facts, expand_rows(rows.fact_indptr))
@@ -76,9 +75,10 @@ class ItemLinks(NamedTuple):
     kind: npt.NDArray[np.uint8]  # position in LINKS
 
 
-def save_array(folder: Path, name: str, array: npt.NDArray[Any]) -> None:
-    """Write one array of a segment."""
-    np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+def save_arrays(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays of a segment or an index, by name."""
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
 
 
 def write_ipc(table: pa.Table, path: Path, batch: int) -> None:
@@ -168,9 +168,6 @@ def build_link_arrays(links: ItemLinks) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-# ---------------------------------------------------------------- facts
-
-
 def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
     """Write facts.parquet for SQL, and facts.arrow with the same facts as numbers, to be mapped.
 
@@ -201,13 +198,9 @@ def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, npt.NDA
         facts: FACTS.
         arrays: from `build_fact_arrays`.
     """
-    for name, array in arrays.items():
-        save_array(folder, name, array)
+    save_arrays(folder, arrays)
     if arrays:
         write_ipc(facts.select(FACT_TEXT.names), folder / "facts.text.arrow", max(1, len(facts)))
-
-
-# ---------------------------------------------------------------- columns
 
 
 def _encode_names(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
@@ -255,8 +248,6 @@ def _build_columns(rows: RowBatch) -> pa.Table:
         }
     )
 
-
-# ---------------------------------------------------------------- the graph, for SQL
 
 ENTITY_COUNT = ("items", pa.int64())
 

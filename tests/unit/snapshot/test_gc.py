@@ -54,19 +54,16 @@ def names(root: Path) -> set[str]:
 
 
 def entries(root: Path) -> set[str]:
-    """Everything that gc may remove besides manifests, as `<folder>/<entry>`."""
+    """Return everything but manifests that gc may remove, as `<folder>/<entry>`."""
     return {f"{folder}/{path.name}" for folder in OWNED for path in (root / folder).iterdir()}
 
 
 def age(root: Path, seconds: float) -> None:
-    """All that is there was written so long ago."""
+    """Make every file old."""
     then = time.time() - seconds
     for folder in ("manifests", *OWNED):
         for path in (root / folder).iterdir():
             os.utime(path, (then, then))
-
-
-# ---------------------------------------------------------------- the model
 
 
 def raw(root: Path, name: str) -> dict[str, Any]:
@@ -74,7 +71,7 @@ def raw(root: Path, name: str) -> dict[str, Any]:
 
 
 def reachable(value: Any) -> set[str]:
-    """The entries that the paths anywhere in a manifest lie in."""
+    """Return the entries of all paths in a manifest."""
     if isinstance(value, dict):
         own = {"/".join(value["path"].split("/")[:2])} if "path" in value and "sha256" in value else set()
         return own.union(*map(reachable, value.values()))
@@ -82,7 +79,7 @@ def reachable(value: Any) -> set[str]:
 
 
 def expected(root: Path, keep: int, grace: float, open_names: set[str]) -> tuple[set[str], set[str]]:
-    """(manifests, entries) that have to be left."""
+    """Return (manifests, entries) that must stay."""
     young = time.time() - grace
     pointers = [root / pointer for pointer in ("CURRENT", "NEXT")]
     stay = open_names | {path.read_text().strip() for path in pointers if path.exists()}
@@ -108,7 +105,7 @@ def opened(root: Path) -> tuple[Snapshot, list[tuple[str, str]]]:
 
 
 def change(root: Path, rng: random.Random, step: int) -> None:
-    """One thing that writers do."""
+    """Make one change as a writer does."""
     what = rng.choice(("grow", "grow", "delete", "access", "compact", "rollback", "next", "swap", "orphan"))
     manifest = current(root)
     if what == "grow":
@@ -166,9 +163,6 @@ def test_random_histories_leave_exactly_what_the_model_says(root: Path, seed: in
                 assert all((root / file.path).exists() for file in manifest.files()), said
 
 
-# ---------------------------------------------------------------- by hand
-
-
 def test_the_newest_along_the_parents_stay_and_no_stranger(root: Path) -> None:
     for i in range(5):
         grow(root, [f"remark {i}"], f"s{i}")
@@ -185,8 +179,8 @@ def test_the_newest_along_the_parents_stay_and_no_stranger(root: Path) -> None:
     assert len(list_generations(root)) == 3
 
 
-def test_what_was_made_from_the_current_generation_stays_until_that_moves_on(root: Path) -> None:
-    """An older CURRENT was put back, from a backup, say: what came after it is not proved superseded."""
+def test_descendants_of_the_current_generation_stay(root: Path) -> None:
+    """An older CURRENT was restored, so later generations are not superseded."""
     for i in range(5):
         grow(root, [f"remark {i}"], f"s{i}")
     chain = [name for name, _ in list_generations(root)]
@@ -225,7 +219,6 @@ POINTERS: dict[str, Callable[[Path], object]] = {
 def test_a_damaged_pointer_is_no_empty_store(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing reads, writes or deletes by it; `helix rollback` mends it, and nothing is lost."""
     monkeypatch.setattr("helix.snapshot.replication.object_store.shut_down", lambda: None)  # this process goes on
     grow(root, ["the parsley is in the blue bowl"])
     for i, how in enumerate(POINTERS):
@@ -264,8 +257,7 @@ def check_pointer(root: Path, how: str, capsys: pytest.CaptureFixture[str]) -> N
     assert shown(Snapshot.open(root)) == wanted
 
 
-def test_a_crash_before_the_first_pointer_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manifest that was never current is none that was lost."""
+def test_a_crash_before_the_first_pointer_is_not_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "failpoint", stop_at("commit.checked"))
     with pytest.raises(KeyboardInterrupt):
         make_store(tmp_path / "new", ["the parsley is in the blue bowl"], np.ones((1, DIM)) / 2)
@@ -308,8 +300,8 @@ def test_nothing_younger_than_the_grace_period_goes(root: Path) -> None:
     assert len(collect_garbage(root, 1, 60.0, 5.0).removed) == 4
 
 
-def test_the_grace_period_of_a_generation_begins_when_another_takes_its_place(root: Path) -> None:
-    """A process that cannot pin it may have read its name in CURRENT a moment ago."""
+def test_the_grace_period_begins_when_a_generation_is_replaced(root: Path) -> None:
+    """A reader without a pin may just have read its name in CURRENT."""
     age(root, 2 * HOUR)
     before = name_of(root)
     grow(root, ["the parsley is in the blue bowl"])
@@ -320,7 +312,6 @@ def test_the_grace_period_of_a_generation_begins_when_another_takes_its_place(ro
 
 
 def test_a_young_generation_keeps_old_files(root: Path) -> None:
-    """Its own age counts, not that of what it names."""
     grow(root, ["the parsley is in the blue bowl"])
     before = name_of(root)
     compact(root, SETTINGS, full=True)

@@ -26,7 +26,7 @@ NUMBERS = (-1, 1.0, "1", None, True, (1 << 64) - 1, [], {})
 
 @pytest.fixture(scope="module")
 def whole() -> Raw:
-    """A manifest with all there can be in one."""
+    """Return a manifest with every field."""
     raw: Raw = orjson.loads((WHOLE / "manifests" / str(manifests.read_current(WHOLE))).read_bytes())
     assert all(raw[name] for name in ("segments", "deletes", "indexes", "documents", "forgotten", "access", "coverage"))
     return raw
@@ -47,7 +47,7 @@ def change(*path: Any, to: Any) -> Callable[[Raw], None]:
 
 
 def hostile() -> dict[str, Callable[[Raw], None]]:
-    """What a manifest may be made to say, by a word of the error."""
+    """Return forged manifests, by a word of the error."""
     cases: dict[str, Callable[[Raw], None]] = {}
 
     def add(said: str, *path: Any, to: Any) -> None:

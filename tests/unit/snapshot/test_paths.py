@@ -44,8 +44,7 @@ def test_a_folder_being_built_stays_until_its_builder_is_gone(root: Path) -> Non
     assert list((root / "building").iterdir()) == []
 
 
-def test_a_builder_first_removes_what_a_killed_one_has_left(root: Path) -> None:
-    """A merge killed and begun anew needs the disk of one, not of two."""
+def test_a_builder_first_removes_leftovers_of_killed_ones(root: Path) -> None:
     left = root / "building" / "0123"
     left.mkdir()
     (left / "lock").touch()
@@ -55,7 +54,7 @@ def test_a_builder_first_removes_what_a_killed_one_has_left(root: Path) -> None:
         assert other.is_dir()
 
 
-def test_what_another_process_finishes_while_it_is_looked_at_is_left_alone(root: Path, monkeypatch) -> None:
+def test_files_of_other_processes_stay(root: Path, monkeypatch) -> None:
     """Every process that opens a store for writing makes and removes a file in it."""
     glob = Path.glob
 

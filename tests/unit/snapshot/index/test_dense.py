@@ -42,7 +42,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def clustered(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(n vectors around centres, 100 questions there too): clusters that run into each other."""
+    """Return (n vectors around centres, 100 questions): clusters that overlap."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(clusters, dim))
     points, questions = (
@@ -73,12 +73,12 @@ def best(exact: np.ndarray, k: int) -> np.ndarray:
 
 @pytest.fixture(params=[True, False], ids=["in halves", "at once"])
 def in_halves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lists of large indexes are looked into by halves; these are small."""
+    """Search the lists of these small indexes in halves too."""
     monkeypatch.setattr(coded, "_HALVED", 0 if request.param else 1 << 40)
 
 
 @pytest.mark.usefixtures("in_halves")
-def test_hardly_anything_is_missed(world) -> None:
+def test_recall_at_100_is_at_least_95_percent(world) -> None:
     block, questions, exact, params = world
     shares = [
         len(np.intersect1d(index_of(block).search(q, 100, None), best(row, 100))) / 100
@@ -90,16 +90,14 @@ def test_hardly_anything_is_missed(world) -> None:
     assert abs(np.mean(shares) - params["recall"]) < 0.05
 
 
-def test_no_more_rows_are_looked_at_than_the_bound(world, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """However little that finds: what a question costs does not grow with the store."""
+def test_probes_respect_the_bound_on_rows(world, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     block, *_ = world
     monkeypatch.setattr(dense, "_MOST", N // 20)
     params = build_dense(block.codes, block.scale, tmp_path / "ivf.faiss")
     assert params["probes"] == params["lists"] // 20
 
 
-def test_one_list_would_not_do(world) -> None:
-    """What probes are for: the test above is able to fail."""
+def test_one_list_does_not_suffice(world) -> None:
     block, questions, exact, _ = world
     _, found = index_of(block).index.search(questions, 100, params=faiss.SearchParametersIVF(nprobe=1))
     assert (
@@ -125,7 +123,7 @@ def test_only_allowed_rows(world, share: float) -> None:
 @pytest.mark.usefixtures("in_halves")
 @pytest.mark.parametrize("over", [1, 4])
 def test_a_filter_far_from_the_question_still_finds_k(world, over: int) -> None:
-    """All that is allowed is what lies furthest: not in any list that is looked into first."""
+    """Only the furthest rows are allowed."""
     block, questions, exact, _ = world
     narrow = replace(index_of(block), probes=1, over=over)
     for q, row in zip(questions[:10], exact[:10], strict=True):
@@ -138,7 +136,7 @@ def test_a_filter_far_from_the_question_still_finds_k(world, over: int) -> None:
 
 
 @pytest.mark.parametrize("share", [None, 0.3, 0.004])
-def test_half_the_lists_by_another_thread_are_the_same_rows(world, share: float | None, monkeypatch) -> None:
+def test_two_threads_return_the_same_rows_as_one(world, share: float | None, monkeypatch) -> None:
     monkeypatch.setattr(coded, "_HALVED", 0)
     block, questions, _, _ = world
     allowed = None if share is None else np.random.default_rng(3).random(N) < share
@@ -159,7 +157,7 @@ def test_half_the_lists_by_another_thread_are_the_same_rows(world, share: float 
     assert len(threads - {threading.get_ident()}) == 1
 
 
-def test_each_half_looks_into_every_second_list(world, monkeypatch) -> None:
+def test_each_half_searches_every_second_list(world, monkeypatch) -> None:
     monkeypatch.setattr(coded, "_HALVED", 0)
     block, questions, _, _ = world
     lists = index_of(block).coded
@@ -177,8 +175,8 @@ def test_each_half_looks_into_every_second_list(world, monkeypatch) -> None:
     assert [len(one) for one in halves] == [0, 1, 2]
 
 
-def test_what_lies_in_one_half_is_found(world, monkeypatch) -> None:
-    """All that is allowed is in one list: the half without it has nothing, the other gives five eighths at first."""
+def test_rows_in_one_half_of_the_lists_are_found(world, monkeypatch) -> None:
+    """All allowed rows are in one list, so one half has none."""
     monkeypatch.setattr(coded, "_HALVED", 0)
     block, questions, _, _ = world
     lists = index_of(block).coded
@@ -209,7 +207,7 @@ def test_few_allowed_rows_are_scanned(world, monkeypatch) -> None:
     assert exact.shape == (100, N)
 
 
-def test_scores_are_the_exact_ones(world) -> None:
+def test_scores_are_exact(world) -> None:
     block, questions, exact, _ = world
     for q, row in zip(questions, exact, strict=True):
         rows = np.sort(index_of(block).search(q, 100, None))
@@ -218,7 +216,6 @@ def test_scores_are_the_exact_ones(world) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 39, 100, 500])
 def test_small_segments(n: int, tmp_path: Path) -> None:
-    """Nobody asks for an index of these, but a test or another policy may: it holds every row."""
     points, questions = clustered(n, 8, 3)
     codes, scale = quantise_vectors(points)
     found = open_dense(tmp_path / "i.faiss", build_dense(codes, scale, tmp_path / "i.faiss"))
@@ -227,7 +224,7 @@ def test_small_segments(n: int, tmp_path: Path) -> None:
     assert everywhere.search(questions[0], n + 5, np.zeros(n, bool)).tolist() == []
 
 
-def test_zero_vectors_do_no_harm(tmp_path: Path) -> None:
+def test_zero_vectors_can_be_searched(tmp_path: Path) -> None:
     codes, scale = quantise_vectors(np.zeros((200, 8), np.float32))
     params = build_dense(codes, scale, tmp_path / "i.faiss")
     assert len(open_dense(tmp_path / "i.faiss", params).search(np.ones(8, np.float32), 10, None)) == 10
@@ -247,12 +244,8 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
         open_dense(tmp_path / "ivf.faiss", {"probes": 1})
 
 
-# ---------------------------------------------------------------- storage tiers
-
-
 @pytest.fixture(scope="module", params=["binary", "prefix:32"])
 def tiered(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[VectorBlock, dict[str, Any]]:
-    """The same vectors in another tier."""
     block, _, _, _ = world
     path = tmp_path_factory.mktemp("tier") / "ivf.faiss"
     params = build_dense(block.codes, block.scale, path, tier=request.param)
@@ -260,13 +253,13 @@ def tiered(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ve
 
 
 def answered(block: VectorBlock, question: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
-    """The k best of the index's candidates, as the stage scores them."""
+    """Return the k best candidates as the stage scores them."""
     rows = np.sort(index_of(block).search(question, k, allowed))
     assert len(rows) == len(np.unique(rows))
     return rows[np.argsort(-score(question, block, rows), kind="stable")[:k]]
 
 
-def test_a_tier_misses_hardly_anything_once_it_is_rescored(world, tiered) -> None:
+def test_a_storage_level_reaches_96_percent_after_rescoring(world, tiered) -> None:
     _, questions, exact, _ = world
     block, params = tiered
     for k in (10, 100):
@@ -282,7 +275,7 @@ def test_a_tier_misses_hardly_anything_once_it_is_rescored(world, tiered) -> Non
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02, 0.0005])
-def test_a_tier_answers_with_allowed_rows_only(world, tiered, share: float) -> None:
+def test_a_storage_level_returns_allowed_rows_only(world, tiered, share: float) -> None:
     _, questions, exact, _ = world
     block, _ = tiered
     allowed = np.random.default_rng(1).random(N) < share
@@ -296,7 +289,7 @@ def test_a_tier_answers_with_allowed_rows_only(world, tiered, share: float) -> N
     assert index_of(block).search(questions[0], 100, np.zeros(N, bool)).tolist() == []
 
 
-def test_a_tier_is_smaller_and_says_what_it_is(world, tiered, tmp_path: Path) -> None:
+def test_a_storage_level_is_smaller_and_named(world, tiered, tmp_path: Path) -> None:
     block, params = tiered
     whole, small = tmp_path / "int8", tmp_path / "tier"
     build_dense(block.codes, block.scale, whole)
@@ -310,14 +303,14 @@ def test_a_tier_is_smaller_and_says_what_it_is(world, tiered, tmp_path: Path) ->
 
 @pytest.mark.parametrize("tier", ["binary", "prefix:4"])
 @pytest.mark.parametrize("n", [1, 2, 39, 500])
-def test_small_segments_in_a_tier(n: int, tier: str, tmp_path: Path) -> None:
+def test_small_segments_in_a_storage_level(n: int, tier: str, tmp_path: Path) -> None:
     points, questions = clustered(n, 8, 3)
     codes, scale = quantise_vectors(points)
     found = open_dense(tmp_path / "i", build_dense(codes, scale, tmp_path / "i", tier=tier))
     assert sorted(found.search(questions[0], n, np.ones(n, bool)).tolist()) == list(range(n))
 
 
-def test_a_prefix_is_of_the_first_dimensions(tmp_path: Path) -> None:
+def test_a_prefix_holds_the_first_dimensions(tmp_path: Path) -> None:
     points, questions = clustered(3_000, 8, 30)
     points[:, 4:] = 0  # nothing to go by there
     codes, scale = quantise_vectors(unit(points))
@@ -331,7 +324,7 @@ def test_a_prefix_is_of_the_first_dimensions(tmp_path: Path) -> None:
     assert np.mean(shares) >= 0.95
 
 
-def test_an_index_of_before_is_of_int8(world, tmp_path: Path) -> None:
+def test_an_index_without_a_level_is_int8(world, tmp_path: Path) -> None:
     block, _, _, params = world
     build_dense(block.codes, block.scale, tmp_path / "i")
     found = open_dense(tmp_path / "i", {"lists": params["lists"], "probes": params["probes"], "recall": 1.0})
@@ -341,16 +334,16 @@ def test_an_index_of_before_is_of_int8(world, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "tier", ["", "int4", "prefix", "prefix:", "prefix:0", "prefix:-3", "prefix:64", "prefix:999999"]
 )
-def test_no_such_tier(tier: str, tmp_path: Path) -> None:
+def test_an_unknown_storage_level_is_refused(tier: str, tmp_path: Path) -> None:
     codes, scale = quantise_vectors(clustered(100, 64, 3)[0])
-    with pytest.raises(UsageError, match="tier"):
+    with pytest.raises(UsageError, match="storage level"):
         build_dense(codes, scale, tmp_path / "i", tier=tier)
     with pytest.raises(UsageError, match="does not fit vectors of 12 dimensions"):
         build_dense(codes[:, :12], scale, tmp_path / "i", tier="binary")
 
 
-def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
-    """A tie by int8 codes, and not by the vectors: the exact array decides, and only among the best."""
+def test_float16_vectors_decide_ties_of_int8() -> None:
+    """The exact array decides a tie of int8 codes, only among the best."""
     rng = np.random.default_rng(0)
     points = unit(rng.normal(size=(400, 8)))
     question = points[0]
@@ -373,14 +366,11 @@ def test_float16_vectors_settle_what_int8_cannot_tell() -> None:
     assert leg.scores[0] == pytest.approx(exact.max(), abs=1e-6)
 
 
-# ---------------------------------------------------------------- a store
-
-
 ROWS, CUTS = 1_500, [700, 1_300]
 
 
 def indexed_store(root: Path, monkeypatch) -> tuple[Snapshot, np.ndarray]:
-    """Three segments, of which two have an index; 60 rows are deleted; questions."""
+    """Make three segments, two with an index and 60 deleted rows; return questions too."""
     points, questions = clustered(ROWS, 16, 12, seed=3)
     given = [{"project": "pq"[i % 2], "session": f"s{i // 50}", "time": BASE + i} for i in range(ROWS)]
     deleted = {0: list(range(5, 45)), 1: list(range(20))}
@@ -392,7 +382,7 @@ def indexed_store(root: Path, monkeypatch) -> tuple[Snapshot, np.ndarray]:
 
 
 def plain(snapshot: Snapshot) -> Snapshot:
-    """The same generation as if nothing were indexed."""
+    """Return the same generation without indexes."""
     other = Snapshot.open(snapshot.root, snapshot.name)
     other.files.dense = {}
     return other
@@ -451,9 +441,6 @@ def test_an_index_goes_with_its_segment(tmp_path: Path, monkeypatch) -> None:
     assert verify_store(tmp_path / "s").problems == ()
 
 
-# ---------------------------------------------------------------- the library
-
-
 @pytest.mark.parametrize(
     ("flags", "core"),
     [
@@ -462,7 +449,7 @@ def test_an_index_goes_with_its_segment(tmp_path: Path, monkeypatch) -> None:
         ("fpu sse2", None),
     ],
 )
-def test_the_processor_is_known_by_what_it_can_do(
+def test_the_processor_is_detected_by_its_flags(
     flags: str, core: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = tmp_path / "cpuinfo"
@@ -475,8 +462,8 @@ def test_the_processor_is_known_by_what_it_can_do(
 
 @pytest.mark.skipif(dense._detect_core() is None, reason="a processor without AVX2")
 @pytest.mark.parametrize(("chosen", "expected"), [(None, dense._detect_core()), ("Nehalem", "Nehalem")])
-def test_the_library_multiplies_as_fast_as_the_processor_can(chosen: str | None, expected: str) -> None:
-    """Unless the user says how. In a process of its own: it is told while it is loaded."""
+def test_openblas_uses_the_kernels_of_the_processor(chosen: str | None, expected: str) -> None:
+    """Runs in a process of its own, since the environment is read on loading."""
     told = """
 import os, threadpoolctl
 from helix.snapshot.index.dense import load_faiss
@@ -493,8 +480,7 @@ print(*(one["architecture"] for one in of_it if one["internal_api"] == "openblas
 
 
 @pytest.mark.parametrize("n", [2_000, 5_000], ids=["8 bits", "4 bits"])
-def test_a_row_that_is_none_is_damage(n: int, tmp_path: Path) -> None:
-    """Whatever the file says: neither is such a row looked up in a filter, nor is it an answer."""
+def test_an_index_row_that_does_not_exist_is_damage(n: int, tmp_path: Path) -> None:
     points, questions = clustered(n, DIM, CLUSTERS)
     codes, scale = quantise_vectors(points)
     path = tmp_path / "ivf.faiss"

@@ -32,7 +32,7 @@ TEXTS = ["alpha beta", "gamma delta", "epsilon zeta", "eta theta"]
 
 
 def publish(root: Path, segment: int, rows: list[int], asked: list[list[str]]) -> Snapshot:
-    """One more index of some rows of a segment."""
+    """Publish a generation with some fields changed. Return its name."""
     with writer.acquire_lock(root, 1.0) as held:
         name, manifest = inbox.load_current(root)
         assert manifest is not None

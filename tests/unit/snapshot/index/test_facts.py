@@ -12,7 +12,6 @@ import pytest
 
 from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.settings import Settings, load
-from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.fact_arrays import format_fact
 from helix.snapshot.status import read_status
@@ -22,11 +21,12 @@ from helix.text.tokenize import hash_terms, tokenise
 from helix.types import Plan
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest import enrich as enriching
-from pipelines.ingest.coverage import _count_facts
+from pipelines.ingest.commit_base import _count_facts
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
+from tests.compat.history import current
 from tests.support.queries import make_query
 from tests.support.tiny_facts import fact_store, item, state_fact
 
@@ -42,7 +42,6 @@ EVERY = Plan(None, 0)
 
 @pytest.fixture(autouse=True, scope="module")
 def no_fsync() -> Iterator[None]:
-    """Dozens of stores whose durability nobody asks for."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
@@ -84,7 +83,7 @@ def texts(entries: list[dict[str, str]]) -> list[str]:
     return [entry["text"] for entry in entries]
 
 
-def test_what_is_shown_of_a_fact(tmp_path: Path) -> None:
+def test_a_fact_is_shown_as_its_sentence(tmp_path: Path) -> None:
     field = fact_store(tmp_path, ITEMS, cuts=(2,), deleted={0: [0]}).facts.field
     assert texts(field.text(np.array([2, 0, 1]))) == ["eva lives in bergen", "ben likes oslo jazz", "ben works at quux"]
     (entry,) = field.text(np.array([0]))
@@ -123,7 +122,7 @@ def test_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
     assert field.nearest(X.astype(np.float32), 3).rows.tolist() == np.argsort(field.key)[:3].tolist()
 
 
-def test_facts_of_rows_that_are_not_alive_are_nowhere(tmp_path: Path) -> None:
+def test_facts_of_deleted_rows_are_not_found(tmp_path: Path) -> None:
     snapshot = fact_store(tmp_path, ITEMS, cuts=(2,), deleted={1: [0]})  # Ben's
     field = snapshot.facts.field
     assert (field.rows, field.live) == (2, 2) == (len(snapshot.facts.columns.row), 2)
@@ -135,7 +134,7 @@ def test_facts_of_rows_that_are_not_alive_are_nowhere(tmp_path: Path) -> None:
     assert texts(field.text(np.array([0, 1]))) == ["ana lives in oslo", "eva lives in bergen"]
 
 
-def test_a_segment_without_an_index_is_read_and_the_rest_found(tmp_path: Path) -> None:
+def test_facts_of_a_segment_without_an_index_are_read_but_not_found(tmp_path: Path) -> None:
     snapshot = fact_store(tmp_path, ITEMS, cuts=(2,), plain=(0,))
     field = snapshot.facts.field
     assert (field.rows, field.live, field.share) == (4, 3, 0.75)
@@ -143,8 +142,7 @@ def test_a_segment_without_an_index_is_read_and_the_rest_found(tmp_path: Path) -
     assert found(snapshot, "oslo") == [1]
     assert field.mean_length == pytest.approx(10 / 3)  # of what can be found
     assert 0 not in field.nearest(X.astype(np.float32), 9).rows.tolist()
-    manifest = inbox.load_current(tmp_path)[1]
-    assert manifest is not None
+    manifest = current(tmp_path)
     assert _count_facts(tmp_path, manifest) == {"facts": 3, "of": 4}
 
 
@@ -155,9 +153,6 @@ def test_no_facts_no_files(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("segments/*/facts.i8.npy"))
     assert field.nearest(X.astype(np.float32), 3).rows.tolist() == []
     assert field.term(term("oslo")) == []
-
-
-# ---------------------------------------------------------------- merges
 
 
 def same_field(one: Snapshot, other: Snapshot) -> None:
@@ -176,7 +171,7 @@ def same_field(one: Snapshot, other: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("plain", [(), (0,), (1,)])
-def test_a_merge_gathers_what_was_there(tmp_path: Path, plain: tuple[int, ...]) -> None:
+def test_a_merge_copies_the_fact_index(tmp_path: Path, plain: tuple[int, ...]) -> None:
     before = fact_store(tmp_path, ITEMS, cuts=(1, 3), deleted={1: [0]}, plain=plain)
     compact(tmp_path, Settings(), full=True)
     after = Snapshot.open(tmp_path)
@@ -189,8 +184,7 @@ def test_a_merge_gathers_what_was_there(tmp_path: Path, plain: tuple[int, ...]) 
 def test_a_merge_leaves_no_byte_of_a_deleted_fact(tmp_path: Path) -> None:
     fact_store(tmp_path, ITEMS, deleted={0: [2]})
     compact(tmp_path, Settings(), full=True)
-    manifest = inbox.load_current(tmp_path)[1]
-    assert manifest is not None
+    manifest = current(tmp_path)
     files = {path.name: path.read_bytes() for path in (tmp_path / "segments" / manifest.segments[0].id).iterdir()}
     assert "facts.text.arrow" in files
     assert not [name for name, data in files.items() if b"quux" in data or term("quux").tobytes() in data]
@@ -198,16 +192,12 @@ def test_a_merge_leaves_no_byte_of_a_deleted_fact(tmp_path: Path) -> None:
     assert np.load(tmp_path / "segments" / manifest.segments[0].id / "facts.i8.npy").shape == (2, 4)
 
 
-def test_a_merge_of_facts_that_are_all_gone_writes_no_index(tmp_path: Path) -> None:
+def test_a_merge_without_facts_writes_no_index(tmp_path: Path) -> None:
     fact_store(tmp_path, ITEMS, cuts=(2,), deleted={0: [0], 1: [0, 1]})
     compact(tmp_path, Settings(), full=True)
-    manifest = inbox.load_current(tmp_path)[1]
-    assert manifest is not None
+    manifest = current(tmp_path)
     assert not (tmp_path / "segments" / manifest.segments[0].id / "facts.i8.npy").exists()
     assert Snapshot.open(tmp_path).facts.field.rows == 0
-
-
-# ---------------------------------------------------------------- the whole way
 
 
 TALK = """\
@@ -224,7 +214,7 @@ def talk(tmp_path: Path) -> Path:
     return path
 
 
-def test_ingest_indexes_what_it_finds(cache: Path, tmp_path: Path, talk: Path) -> None:
+def test_ingest_indexes_facts(cache: Path, tmp_path: Path, talk: Path) -> None:
     root = tmp_path / "store"
     ingest(root, [talk], load())
     snapshot = Snapshot.open(root)
@@ -240,7 +230,7 @@ def test_ingest_indexes_what_it_finds(cache: Path, tmp_path: Path, talk: Path) -
         assert field.nearest(vector, 1).scores[0] == pytest.approx(1.0, abs=0.01)
 
 
-def test_nothing_of_a_forgotten_fact_remains(cache: Path, tmp_path: Path, talk: Path) -> None:
+def test_a_forgotten_fact_leaves_no_byte(cache: Path, tmp_path: Path, talk: Path) -> None:
     root = tmp_path / "store"
     ingest(root, [talk], load())
     before = Snapshot.open(root)
@@ -259,7 +249,7 @@ def test_nothing_of_a_forgotten_fact_remains(cache: Path, tmp_path: Path, talk: 
     assert verify_store(root).problems == ()
 
 
-def test_a_store_of_before_is_read_and_a_reindex_gives_it_one(cache: Path, tmp_path: Path, talk: Path) -> None:
+def test_a_reindex_adds_the_fact_index_to_an_old_store(cache: Path, tmp_path: Path, talk: Path) -> None:
     root, settings = tmp_path / "store", load()
     with patch("pipelines.ingest.part.VERSION", 2), patch.object(enriching, "_embed_facts", lambda *_: None):
         ingest(root, [talk], settings)

@@ -102,8 +102,8 @@ def test_sql_says_since_when_a_fact_no_longer_holds(tmp_path: Path) -> None:
         assert list(found.rows) == [("fact", 2)]
 
 
-def test_a_fact_leads_only_those_who_may_see_who_said_it(tmp_path: Path) -> None:
-    """The question names Ana; that she is married to Ben, whom another item names, is said where few may look."""
+def test_a_hidden_fact_is_no_edge(tmp_path: Path) -> None:
+    """The question names Ana; an ACL hides the fact that she is married to Ben."""
     people = {name: ("person", name, name) for name in ("ana", "ben")}
     for acl, led in (([], True), (["boss"], False)):
         snapshot = make_store(
@@ -148,8 +148,8 @@ def test_lists_that_lead_nowhere_are_an_error_and_not_read(tmp_path: Path, name:
         _seen(snapshot).edges(nodes)
 
 
-def test_nothing_leads_to_what_is_deleted(tmp_path: Path) -> None:
-    """The last item is said next to the fourth, answers it, names Ana as it does, and is in its session."""
+def test_a_deleted_item_has_no_edges(tmp_path: Path) -> None:
+    """The deleted item is linked to the fourth by every kind of edge."""
     ana = ("person", "ana", "ana")
     given = {"mentions": [[], [], [], [ana], [ana]], "links": [[], [], [], [], [(KEYS[3], 0)]]}
     led = {}

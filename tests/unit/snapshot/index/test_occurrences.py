@@ -60,7 +60,7 @@ def test_pairs_are_counted_where_nothing_stands_between(snap: Snapshot) -> None:
 
 
 def changed(snap: Snapshot, **arrays: np.ndarray) -> None:
-    """The same snapshot, with other arrays in its first segment."""
+    """Return the snapshot with other arrays in its first segment."""
     first: OpenSegment = snap.files.segments[0]
     snap.files.segments[0] = replace(first, arrays={**first.arrays, **arrays})
 
@@ -75,7 +75,7 @@ def test_a_segment_without_lists_is_looked_up_in_its_postings(snap: Snapshot) ->
 
 
 def test_terms_of_one_short_id_are_told_apart(snap: Snapshot) -> None:
-    """Another term of the segment, and one of the question alone, whose upper halves are those of 'bread'."""
+    """Two other terms share the upper half of the hash of 'bread'."""
     bread = hash_terms(["bread"])[0]
     twin, stranger = bread ^ np.uint64(1), bread ^ np.uint64(2)
     keys, indptr = snap.files.segments[0]["terms.key"], snap.files.segments[0]["terms.indptr"]
@@ -100,7 +100,6 @@ def test_terms_of_one_short_id_are_told_apart(snap: Snapshot) -> None:
 
 
 def test_a_view_counts_for_itself(tmp_path: Path) -> None:
-    """How many items hold a term is kept, but never from one asker to the next."""
     snap = make_store(tmp_path / "s", TEXTS, given=[{"acl": ["ana"]} if i == 2 else {} for i in range(6)])
     walnut = hash_terms(["walnut"])[0]
     for _ in range(2):

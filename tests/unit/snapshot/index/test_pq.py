@@ -22,7 +22,7 @@ TABLE = np.zeros((2, 16), np.uint8)
 
 
 def packed(codes: np.ndarray) -> np.ndarray:
-    """uint8[n, m] of 4 bits, m even, as lists.c says: uint8[groups, m, 16]."""
+    """Pack uint8[n, m] of 4 bits, m even, as lists.c reads them: uint8[groups, m, 16]."""
     n, m = codes.shape
     whole = np.zeros((-(-n // GROUP) * GROUP, m), np.uint8)
     whole[:n] = codes
@@ -35,7 +35,7 @@ def packed(codes: np.ndarray) -> np.ndarray:
 
 
 def widths() -> list[int]:
-    """Registers this machine has."""
+    """Return the register widths of this machine, in bytes."""
     none, lists = np.zeros(0, np.int64), build_lists([], [], 2)
     found = []
     for bytes_ in (1, 16, 32, 64):
@@ -51,7 +51,7 @@ def widths() -> list[int]:
 @draw_share(0.6)
 @given(data=st.data())
 def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
-    """Scores are few, so that many are equal: of those the smaller rows are taken."""
+    """Scores are few, so many are equal: ties go to smaller rows."""
     if registers not in (0, *widths()):
         pytest.skip(f"this machine has no registers of {registers} bytes")
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
@@ -78,7 +78,7 @@ def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
     assert sorted(found.tolist()) == sorted(expected.tolist())
 
 
-def test_what_no_list_may_name() -> None:
+def test_lists_reject_rows_and_centres_out_of_range() -> None:
     codes, rows = packed(np.zeros((3, 2), np.uint8)).ravel(), np.array([0, 5, 1])
     lists, first, near, table = build_lists([codes], [rows], 2), np.zeros(1, np.int64), np.zeros(1, np.int32), TABLE
     assert sorted(search_lists(lists, first, near, table, None, 6, 9).tolist()) == [0, 1, 5]
@@ -112,8 +112,8 @@ def test_lists_have_codes_for_all_their_rows() -> None:
         build_lists([codes], [rows, rows], 2)
 
 
-def test_what_codes_add() -> None:
-    """Two pieces of two dimensions; code 3 of the second stands for (1, 2)."""
+def test_code_tables_by_hand() -> None:
+    """Two pieces of two dimensions; code 3 of the second is (1, 2)."""
     book = np.zeros((2, 2, 16), np.float32)
     book[0, 1, 3], book[1, 1, 3], book[0, 0, 7] = 1, 2, -1
     part, most = build_code_table(book, np.array([4, 0, 10, 100], np.float32))
@@ -126,7 +126,7 @@ def test_what_codes_add() -> None:
 
 
 def test_many_pieces_stay_within_sixteen_bits() -> None:
-    """600 pieces that differ by as much each: 255 steps of each would be twice too many."""
+    """255 steps for each of 600 equal pieces would overflow twice."""
     book = np.zeros((1, 600, 16), np.float32)
     book[:, :, 15] = 1
     one = np.ones((1, 600), np.int8), np.ones(1, np.float32), np.arange(1)
@@ -162,8 +162,8 @@ def test_the_lists_are_those_of_the_file(world) -> None:
 
 
 @pytest.mark.parametrize("lists", [1, 7, None])
-def test_as_good_as_the_library(world, lists: int | None) -> None:
-    """What is left out is by FAISS's reckoning not better than what is found, but for rounding."""
+def test_the_search_is_as_good_as_faiss(world, lists: int | None) -> None:
+    """By FAISS's scores, no omitted row is better than a returned one, up to rounding."""
     index, coded, _, questions = world
     probes, strange = lists or index.nlist, 0
     for question in questions:
@@ -183,7 +183,7 @@ def test_as_good_as_the_library(world, lists: int | None) -> None:
 
 
 def test_sums_in_steps_are_inner_products(world) -> None:
-    """As near as half a step for each piece, and for the list's centre."""
+    """Within half a step for each piece and for the centre."""
     index, coded, points, questions = world
     centres = faiss.downcast_index(index.quantizer).reconstruct_n(0, index.nlist)
     assigned = index.quantizer.search(points, 1)[1][:, 0]
@@ -204,7 +204,7 @@ def test_sums_in_steps_are_inner_products(world) -> None:
     assert near.max() <= 1 << 24
 
 
-def test_alike_vectors_do_no_harm(tmp_path: Path) -> None:
+def test_equal_vectors_can_be_searched(tmp_path: Path) -> None:
     codes, scale = quantise_vectors(np.ones((5_000, 8), np.float32))
     path = tmp_path / "ivf.faiss"
     found = open_dense(path, build_dense(codes, scale, path))

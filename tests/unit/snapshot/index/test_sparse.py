@@ -30,6 +30,7 @@ from pipelines.maintain.reindex import reindex
 from pipelines.passes import run as passes
 from pipelines.passes import sparse as module
 from pipelines.passes.sparse import count_waiting, encode, open_document_encoder
+from tests.compat.history import current
 from tests.support.tiny_sparse import term
 
 TURNS = [
@@ -43,7 +44,7 @@ TURNS = [
 
 
 def exported(folder: Path, source: Path) -> Path:
-    """In float32, whatever is faster here: so the weights are known to the last bit but a few."""
+    """Export in float32, so that the weights are known exactly."""
     folder.mkdir()
     export_sparse_encoder(source, folder, source.name, precision="fp32")
     return folder
@@ -73,7 +74,6 @@ def model(settings: Settings) -> DocumentEncoder:
 
 @pytest.fixture
 def other(ready_free: Path, settings: Settings) -> DocumentEncoder:
-    """Another model."""
     found = open_document_encoder(replace(settings, sparse_encoder=str(ready_free)))
     assert not isinstance(found, str)
     return found
@@ -92,13 +92,12 @@ def take_in(root: Path, log: Path, texts: list[str], settings: Settings, **given
 
 
 def coverage(root: Path) -> dict[str, object]:
-    manifest = inbox.load_current(root)[1]
-    assert manifest is not None
+    manifest = current(root)
     return dict(manifest.coverage[KIND])
 
 
 def weights(root: Path) -> dict[str, dict[int, int]]:
-    """Of every live item that has any: the impact of each term."""
+    """Return the weight of each term for every live item, in steps."""
     snap = Snapshot.open(root)
     if snap.lexical.impacts is None:
         return {}
@@ -114,18 +113,17 @@ def weights(root: Path) -> dict[str, dict[int, int]]:
 
 
 def kinds(root: Path) -> list[str]:
-    manifest = inbox.load_current(root)[1]
-    assert manifest is not None
+    manifest = current(root)
     return sorted(index.kind for index in manifest.indexes if index.kind in (KIND, ENCODER))
 
 
 def found_by(root: Path, question: str, **given: Any) -> dict[str, Any]:
-    """The items of a recall that the sparse leg found, with its rank."""
+    """Return the recalled items that the learned-sparse leg found, with its rank."""
     bundle = helix.open(root).recall(question, **given)
     return {item.text: item.why["sparse"] for item in bundle.items if item.why.get("sparse")}
 
 
-def test_without_a_model_it_is_off_and_says_why(tmp_path: Path, cache: Path, capsys: Any) -> None:
+def test_without_a_model_the_pass_is_off_with_a_reason(tmp_path: Path, cache: Path, capsys: Any) -> None:
     root = tmp_path / "s"
     take_in(root, tmp_path / "log.jsonl", TURNS[:2], load())
     assert coverage(root) == {"off": "no sparse encoder is set"}
@@ -140,9 +138,7 @@ def test_without_a_model_it_is_off_and_says_why(tmp_path: Path, cache: Path, cap
     assert str(coverage(root)["off"]).startswith("no sparse encoder 'nothing-like-it'")
 
 
-def test_items_are_recallable_before_their_weights_are_there(
-    root: Path, settings: Settings, model: DocumentEncoder
-) -> None:
+def test_items_are_recallable_before_they_have_weights(root: Path, settings: Settings, model: DocumentEncoder) -> None:
     assert coverage(root) == {"items": 0, "model": model.spec.name}
     assert read_status(root)["backlog"] == {KIND: 6}
     assert helix.open(root).recall("flight").items[0].text == TURNS[0]
@@ -162,10 +158,10 @@ def test_items_are_recallable_before_their_weights_are_there(
 
 
 @pytest.mark.parametrize("kind", ["splade", "inference-free"])
-def test_an_item_is_found_by_a_word_it_does_not_hold(
+def test_an_item_is_found_by_a_word_it_lacks(
     root: Path, settings: Settings, model: DocumentEncoder, other: DocumentEncoder, kind: str
 ) -> None:
-    """Through ingest, expand and recall; with neither a model's folder nor the cache in reach of the question."""
+    """Through ingest, expand and recall, without the model's folder and the cache."""
     question = "automobile"
     assert TURNS[2] not in found_by(root, question)
     encode(root, model if kind == "splade" else other, settings)
@@ -201,9 +197,7 @@ def test_filters_and_acls_hold(tmp_path: Path, settings: Settings, model: Docume
     assert hidden.lexical.impacts is None  # nothing of it is shown
 
 
-def test_a_damaged_query_side_is_told_and_the_rest_answers(
-    root: Path, settings: Settings, model: DocumentEncoder
-) -> None:
+def test_a_damaged_query_encoder_degrades_the_answer(root: Path, settings: Settings, model: DocumentEncoder) -> None:
     encode(root, model, settings)
     (network,) = root.glob(f"indexes/*/{ENCODER}/model.onnx")
     data = bytearray(network.read_bytes())
@@ -220,7 +214,7 @@ def test_a_damaged_query_side_is_told_and_the_rest_answers(
 
 
 @pytest.mark.parametrize("point", ["expand.asked", "expand.published"])
-def test_a_killed_run_is_gone_on_with(root: Path, ready: Path, settings: Settings, point: str, run_helix: Any) -> None:
+def test_a_killed_pass_resumes(root: Path, ready: Path, settings: Settings, point: str, run_helix: Any) -> None:
     named = {"HELIX_SPARSE_ENCODER": str(ready), "HELIX_DOC2QUERY": "off"}
     died = run_helix("expand", "--store", root, **named, HELIX_FAILPOINT=point)
     assert died.returncode < 0
@@ -245,8 +239,7 @@ def in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_small_indexes_become_one(root: Path, settings: Settings, model: DocumentEncoder) -> None:
     assert encode(root, model, settings).items == 6
     assert kinds(root) == [KIND] * 3 + [ENCODER]  # four became one; two came after
-    manifest = inbox.load_current(root)[1]
-    assert manifest is not None
+    manifest = current(root)
     rows = np.concatenate([open_sparse(root, index).rows for index in manifest.indexes if index.kind == KIND])
     assert sorted(rows.tolist()) == [0, 1, 2, 3, 4, 5]
     before = weights(root)
@@ -261,10 +254,10 @@ def test_many_small_indexes_become_one(root: Path, settings: Settings, model: Do
     assert verify_store(root).problems == ()
 
 
-def test_what_is_folded_while_a_merge_goes_on_is_there_once(
+def test_an_index_folded_during_a_merge_occurs_once(
     root: Path, settings: Settings, model: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The merge has read two small indexes; they become one, and a third comes, before it is published."""
+    """Two indexes that the merge has read become one before it is published."""
     take_in(root, root.with_name("more.jsonl"), ["The car again."], settings, session="more")
     encode(root, model, settings, limit=3)
     encode(root, model, settings, limit=2)
@@ -283,14 +276,13 @@ def test_what_is_folded_while_a_merge_goes_on_is_there_once(
 
     monkeypatch.setattr(merging, "_merge_passes", meanwhile)
     compact(root, settings, full=True)
-    manifest = inbox.load_current(root)[1]
-    assert manifest is not None
+    manifest = current(root)
     rows = np.concatenate([open_sparse(root, index).rows for index in manifest.indexes if index.kind == KIND])
     assert sorted(rows.tolist()) == list(range(7))
     assert len(weights(root)) == 7
 
 
-def test_a_changed_item_is_weighed_anew(root: Path, settings: Settings, model: DocumentEncoder) -> None:
+def test_a_changed_item_is_weighed_again(root: Path, settings: Settings, model: DocumentEncoder) -> None:
     encode(root, model, settings)
     before = weights(root)
     take_in(root, root.with_name("log.jsonl"), ["Marco lost the manifest.", *TURNS[1:]], settings)
@@ -302,7 +294,7 @@ def test_a_changed_item_is_weighed_anew(root: Path, settings: Settings, model: D
     assert {text: after[text] for text in TURNS[1:]} == {text: before[text] for text in TURNS[1:]}
 
 
-def test_another_model_takes_the_place_of_the_first(
+def test_another_model_replaces_the_first(
     root: Path, settings: Settings, model: DocumentEncoder, other: DocumentEncoder, ready_free: Path
 ) -> None:
     encode(root, model, settings)
@@ -318,7 +310,7 @@ def test_another_model_takes_the_place_of_the_first(
     assert weights(root) != before
 
 
-def test_a_reindex_takes_the_weights_along(root: Path, settings: Settings, model: DocumentEncoder) -> None:
+def test_a_reindex_copies_the_weights(root: Path, settings: Settings, model: DocumentEncoder) -> None:
     encode(root, model, settings)
     before = weights(root)
     assert reindex(root, replace(settings, item_words=120)).swapped
@@ -329,8 +321,7 @@ def test_a_reindex_takes_the_weights_along(root: Path, settings: Settings, model
     assert found_by(root, "automobile") == {TURNS[2]: 1}
 
 
-def test_a_forgotten_item_leaves_no_weight_behind(root: Path, settings: Settings, model: DocumentEncoder) -> None:
-    """Postings of a word that only one item has are bytes that say what it said."""
+def test_a_forgotten_item_leaves_no_weight(root: Path, settings: Settings, model: DocumentEncoder) -> None:
     encode(root, model, settings)
     held = list(root.glob(f"indexes/*/{KIND}/terms.key.npy"))
     assert any(term("garage") in np.load(path) for path in held)
@@ -393,8 +384,8 @@ def test_the_models_are_listed_and_exported(
     assert rows["opensearch-neural-sparse-encoding-doc-v3-distill"]["folder"] is None
 
 
-def test_who_sees_nothing_of_it_changes_no_score(tmp_path: Path) -> None:
-    """The largest impact of a hidden row is in a bound, never in a sum: the same bits with and without it."""
+def test_a_hidden_row_changes_no_score(tmp_path: Path) -> None:
+    """A hidden row's largest weight changes bounds, never sums."""
     from tests.oracle.test_sparse_naive import index_of
 
     shown = np.array([[0.3, 0.7, 0], [0.1, 0, 0.9]], np.float32)
@@ -412,7 +403,7 @@ def test_who_sees_nothing_of_it_changes_no_score(tmp_path: Path) -> None:
     assert legs[0].scores.tolist() == legs[1].scores.tolist()
 
 
-def test_a_copy_needs_the_store_and_nothing_else(
+def test_a_pulled_copy_needs_only_the_store(
     root: Path, settings: Settings, model: DocumentEncoder, tmp_path: Path, run_helix: Any
 ) -> None:
     encode(root, model, settings)
@@ -426,7 +417,7 @@ def test_a_copy_needs_the_store_and_nothing_else(
     assert not nothing.exists()
 
 
-def test_a_worker_weighs_what_waits(
+def test_a_worker_weighs_waiting_items(
     root: Path, settings: Settings, ready: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     from pipelines.passes.doc2query import has_model, has_waiting

@@ -17,7 +17,6 @@ from helix.snapshot import paths
 from helix.snapshot.index import dense
 from helix.snapshot.index.dense import DenseIndex
 from helix.snapshot.ledger import inbox
-from helix.snapshot.manifest import Manifest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.arrays import quantise_vectors
 from helix.snapshot.segment.batch import RowBatch
@@ -31,6 +30,7 @@ from pipelines.embedded.ingest import ingest
 from pipelines.ingest.commit import commit_rows
 from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.compact import compact
+from tests.compat.history import current
 from tests.support.queries import make_query
 from tests.unit.snapshot.index.test_dense import clustered
 
@@ -53,14 +53,8 @@ def world() -> tuple[list[RowBatch], np.ndarray, np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def no_router(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trained with every lineage, in seconds, and no matter of tiers."""
+    """Train no router, which takes seconds for each lineage."""
     monkeypatch.setattr("pipelines.ingest.commit.load_router", lambda *_: "not here")
-
-
-def current(root: Path) -> Manifest:
-    manifest = inbox.load_current(root)[1]
-    assert manifest is not None
-    return manifest
 
 
 def tiers(root: Path) -> list[str]:
@@ -68,7 +62,7 @@ def tiers(root: Path) -> list[str]:
 
 
 def floats(root: Path) -> list[bool]:
-    """Of each segment, whether its vectors are kept in half precision too."""
+    """Return for each segment whether its vectors are stored in half precision too."""
     found = [(root / "segments" / segment.id / FLOATS).exists() for segment in current(root).segments]
     named = [any(file.path.endswith(FLOATS) for file in segment.files) for segment in current(root).segments]
     assert found == named  # what is there is checked, pushed and collected like the rest
@@ -80,14 +74,14 @@ def told(root: Path) -> tuple[str, list[str], list[bool]]:
 
 
 def nearest(root: Path, questions: np.ndarray) -> list[Leg]:
-    """The ten nearest to each, by the dense leg."""
+    """Return the ten nearest rows of each question by the dense leg."""
     snap = Snapshot.open(root)
     plan = route(make_query("anything", snap, Settings()), None, snap)
     return [search_dense(question, snap, plan, 10) for question in questions]
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_store_is_of_the_tier_it_was_begun_with(
+def test_a_store_stays_at_its_first_storage_level(
     tier: str, world: tuple[list[RowBatch], np.ndarray, np.ndarray], tmp_path: Path, cache: Path, monkeypatch
 ) -> None:
     batches, points, questions = world
@@ -121,29 +115,12 @@ def test_a_store_is_of_the_tier_it_was_begun_with(
     assert verify_store(root).problems == ()
 
 
-# ---------------------------------------------------------------- through ingest
-
-
-WORDS = (
-    "lake",
-    "house",
-    "shed",
-    "boat",
-    "oar",
-    "rope",
-    "sail",
-    "wind",
-    "rain",
-    "snow",
-    "bread",
-    "flour",
-    "salt",
-    "oven",
-)
+WORDS = ("lake", "house", "shed", "boat", "oar", "rope", "sail")
+WORDS += ("wind", "rain", "snow", "bread", "flour", "salt", "oven")
 
 
 def log(path: Path, first: int, n: int) -> Path:
-    """n turns that nobody else has."""
+    """Write n distinct turns."""
     texts = [f"{WORDS[i % 14]} and {WORDS[i // 14 % 14]} were number {i}" for i in range(first, first + n)]
     lines = [{"session": path.stem, "id": f"t{i}", "speaker": "Ana", "text": text} for i, text in enumerate(texts)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -151,7 +128,7 @@ def log(path: Path, first: int, n: int) -> Path:
 
 
 @pytest.mark.parametrize(("first", "then"), [("binary+float", "prefix:64"), ("int8", "int8+float")])
-def test_a_store_keeps_its_tier_until_it_is_reindexed(
+def test_a_reindex_changes_the_storage_level(
     first: str, then: str, tmp_path: Path, cache: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "s"
@@ -185,7 +162,7 @@ def test_a_store_keeps_its_tier_until_it_is_reindexed(
     assert verify_store(root).problems == ()
 
 
-def test_half_precision_is_what_the_encoder_said(tmp_path: Path, cache: Path) -> None:
+def test_half_precision_matches_the_encoder(tmp_path: Path, cache: Path) -> None:
     root, settings = tmp_path / "s", replace(load(), vectors="int8+float")
     ingest(root, [log(tmp_path / "a.jsonl", 0, 20)], settings)
     snap = Snapshot.open(root)
@@ -197,11 +174,8 @@ def test_half_precision_is_what_the_encoder_said(tmp_path: Path, cache: Path) ->
     assert np.abs(block.exact - said).mean() < np.abs(rounded - said).mean()
 
 
-# ---------------------------------------------------------------- no such tier
-
-
 @pytest.mark.parametrize("vectors", ["int4", "", "+float", "int8+double", "prefix", "prefix:0", "float+int8"])
-def test_an_unknown_tier_is_refused_before_anything_is_written(
+def test_an_unknown_level_is_refused_before_any_write(
     vectors: str, tmp_path: Path, cache: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = log(tmp_path / "a.jsonl", 0, 3)
@@ -212,7 +186,7 @@ def test_an_unknown_tier_is_refused_before_anything_is_written(
     assert not (tmp_path / "s").exists()
 
 
-def test_a_reindex_into_no_tier_changes_nothing(own_store: Path, monkeypatch, capsys) -> None:
+def test_a_reindex_to_an_unknown_level_changes_nothing(own_store: Path, monkeypatch, capsys) -> None:
     before = {path: path.read_bytes() for path in own_store.rglob("*") if path.is_file()}
     for vectors, said in (("int4", "int8, binary and prefix:DIMS"), ("prefix:384", "does not fit vectors of 384")):
         monkeypatch.setenv("HELIX_VECTORS", vectors)
@@ -221,7 +195,7 @@ def test_a_reindex_into_no_tier_changes_nothing(own_store: Path, monkeypatch, ca
     assert {path: path.read_bytes() for path in own_store.rglob("*") if path.is_file()} == before
 
 
-def test_a_prefix_longer_than_the_vectors_begins_no_store(tmp_path: Path, cache: Path) -> None:
+def test_a_prefix_longer_than_the_vectors_is_refused(tmp_path: Path, cache: Path) -> None:
     root, path = tmp_path / "s", log(tmp_path / "a.jsonl", 0, 3)
     with pytest.raises(UsageError, match="prefix:384 does not fit vectors of 384 dimensions"):
         ingest(root, [path], replace(load(), vectors="prefix:384"))

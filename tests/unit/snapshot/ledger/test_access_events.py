@@ -47,7 +47,7 @@ def ids(root: Path) -> list[str]:
 
 
 def counts(root: Path) -> dict[str, tuple[int, int]]:
-    """What the published sidecar says: id → (last, count)."""
+    """Read the published accesses: id → (last, count)."""
     _, manifest = inbox.load_current(root)
     assert manifest is not None
     found = access_events.load_access(root, manifest.access)
@@ -70,10 +70,7 @@ def held(path: Path) -> bool:
         return False
 
 
-# ---------------------------------------------------------------- appending
-
-
-def test_a_line_says_which_item_what_and_when_and_nothing_else(tmp_path: Path) -> None:
+def test_a_line_holds_item_kind_and_time_only(tmp_path: Path) -> None:
     appender = EventAppender(tmp_path)
     assert not (tmp_path / "events").exists()  # a process that has nothing to say leaves nothing
     appender.append([make_event("00000000000000ab", "used", AT), make_event("00000000000000cd", "wrong", AT)])
@@ -93,12 +90,12 @@ def test_a_line_says_which_item_what_and_when_and_nothing_else(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("item", "kind"), [("", "used"), ("AB" * 8, "used"), ("0" * 17, "used"), ("0" * 16, "liked")])
-def test_what_is_no_event_is_refused(item: str, kind: str) -> None:
+def test_a_malformed_event_is_refused(item: str, kind: str) -> None:
     with pytest.raises(UsageError):
         make_event(item, kind)
 
 
-def test_the_clock_gives_the_time() -> None:
+def test_the_time_defaults_to_now() -> None:
     assert abs(make_event("0" * 16, "used").at - time.time()) < 5
 
 
@@ -140,7 +137,7 @@ def test_threads_share_an_appender(tmp_path: Path) -> None:
     assert read_events(tmp_path, {}).access.count.tolist() == [50] * 4
 
 
-def test_what_was_appended_is_synced_soon_and_at_the_end(tmp_path: Path, monkeypatch) -> None:
+def test_events_are_synced_soon_and_at_close(tmp_path: Path, monkeypatch) -> None:
     synced: list[int] = []
     fsync = os.fsync
     monkeypatch.setattr(access_events, "SYNC_EVERY", 0.05)
@@ -166,7 +163,7 @@ def test_append_once(tmp_path: Path) -> None:
     assert files(tmp_path) == [path]
 
 
-def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_store_is_reported(tmp_path: Path) -> None:
     (tmp_path / "events").write_text("a file where the folder should be")
     appender = EventAppender(tmp_path)
     with pytest.raises(StoreError, match=r"cannot append access events to .*events.*write access"):
@@ -177,7 +174,7 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     appender.close()
 
 
-def test_a_write_the_disk_cuts_short_is_refused_and_spoils_no_other(tmp_path: Path) -> None:
+def test_a_short_write_is_refused_and_harms_no_other_event(tmp_path: Path) -> None:
     appender = EventAppender(tmp_path)
     appender.append([AccessEvent("00000000000000ab", "used", AT)])
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -196,7 +193,7 @@ def test_a_write_the_disk_cuts_short_is_refused_and_spoils_no_other(tmp_path: Pa
     assert remove_read_files(tmp_path, news.marks) == 2  # a torn line nobody will finish holds no file
 
 
-def test_a_failed_write_leaves_no_empty_files_behind(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_empty_file(tmp_path: Path) -> None:
     appender = EventAppender(tmp_path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
@@ -230,7 +227,7 @@ def test_a_new_day_a_full_file_and_a_removed_one_each_begin_another(tmp_path: Pa
     appender.close()
 
 
-def test_a_forked_child_takes_a_file_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_child_uses_its_own_file(tmp_path: Path) -> None:
     appender = EventAppender(tmp_path)
     appender.append([AccessEvent("00000000000000ab", "used", AT)])
     [path] = files(tmp_path)
@@ -244,9 +241,6 @@ def test_a_forked_child_takes_a_file_of_its_own(tmp_path: Path) -> None:
     appender.append([AccessEvent("00000000000000ab", "used", AT)])
     appender.close()
     assert read_events(tmp_path, {}).access.count.tolist() == [2, 1]
-
-
-# ---------------------------------------------------------------- reading and cleaning
 
 
 def test_a_torn_last_line_waits_until_it_is_whole(tmp_path: Path) -> None:
@@ -285,7 +279,7 @@ def test_a_torn_last_line_waits_until_it_is_whole(tmp_path: Path) -> None:
         b'{"item":"00000000000000ab","kind":"wrong","at":5}',
     ],
 )
-def test_a_line_that_is_no_access_costs_no_other(tmp_path: Path, line: bytes) -> None:
+def test_a_malformed_line_harms_no_other(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "events").mkdir()
     good = b'{"item":"00000000000000cd","kind":"helpful","at":7}\n'
     (tmp_path / "events" / "x.jsonl").write_bytes(good + line + b"\n" + good)
@@ -307,8 +301,8 @@ def test_combine_by_hand() -> None:
     assert combine_access([access_events.NO_ACCESS]) is access_events.NO_ACCESS
 
 
-def test_a_file_that_vanishes_between_its_making_and_its_lock_loses_nothing(tmp_path: Path, monkeypatch) -> None:
-    """The fold comes between the two: it takes the lock of the new, empty file first, and removes it."""
+def test_a_file_removed_before_its_lock_loses_no_event(tmp_path: Path, monkeypatch) -> None:
+    """`touch` locks the new, empty file first and removes it."""
     flock, removed = fcntl.flock, []
 
     def late(file, how):
@@ -325,7 +319,7 @@ def test_a_file_that_vanishes_between_its_making_and_its_lock_loses_nothing(tmp_
     appender.close()
 
 
-def test_only_what_is_read_and_let_go_of_is_removed(tmp_path: Path) -> None:
+def test_only_files_read_and_released_are_removed(tmp_path: Path) -> None:
     living, gone = EventAppender(tmp_path), EventAppender(tmp_path)
     for appender in (living, gone):
         appender.append([AccessEvent("0" * 16, "used", AT)])
@@ -339,9 +333,6 @@ def test_only_what_is_read_and_let_go_of_is_removed(tmp_path: Path) -> None:
     living.close()
     assert remove_read_files(tmp_path, news.marks) == 1
     assert files(tmp_path) == []
-
-
-# ---------------------------------------------------------------- folding
 
 
 def test_folding(store: Path) -> None:
@@ -416,7 +407,6 @@ def test_items_that_are_gone_leave_the_sidecar(store: Path) -> None:
 
 
 def test_an_item_that_was_replaced_keeps_its_accesses(tmp_path: Path) -> None:
-    """A changed turn has the same id in a newer segment; its old row is deleted."""
     root, same = tmp_path / "s", "00000000000000ab"
     make_store(root, ["old", "other", "new"], given=[{"id": same}, {}, {"id": same}], cuts=[2], deleted={0: [0]})
     append_events(root, [AccessEvent(same, "used", AT)])

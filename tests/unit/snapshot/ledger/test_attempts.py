@@ -36,7 +36,7 @@ def record(root: Path) -> AttemptRecord | None:
 
 
 def holder(root: Path) -> subprocess.Popen[bytes]:
-    """A process that has begun with the document, and goes on until it is killed."""
+    """Start a process that claims the document until it is killed."""
     code = (
         "import sys, time; from pathlib import Path; from helix.snapshot.ledger import attempts\n"
         f"with attempts.claim_document(Path({str(root)!r}), {DOCUMENT!r}):\n"
@@ -48,7 +48,7 @@ def holder(root: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_what_is_done_leaves_nothing(root: Path) -> None:
+def test_a_finished_document_leaves_no_record(root: Path) -> None:
     with attempts.claim_document(root, DOCUMENT) as claimed:
         assert claimed is not None
         assert record(root) == AttemptRecord(running=claimed.record.running)
@@ -122,8 +122,7 @@ def test_a_record_that_a_power_cut_tore_is_taken_for_a_new_one(root: Path) -> No
         assert claimed.record.failed == 0
 
 
-def test_what_is_no_name_names_no_file(tmp_path: Path) -> None:
-    """Neither a path that is absolute, nor one upwards, nor what comes close to a name."""
+def test_a_malformed_name_becomes_no_path(tmp_path: Path) -> None:
     root, victim = tmp_path / "store", tmp_path / ("ab" * 32)
     paths.create_folders(root)
     victim.write_text("precious")
@@ -162,7 +161,7 @@ def test_what_is_no_name_names_no_file(tmp_path: Path) -> None:
     assert not [path for path in root.rglob("*") if path.is_file()]
 
 
-def test_a_stray_file_is_no_document(root: Path) -> None:
+def test_a_stray_file_is_not_a_document(root: Path) -> None:
     paths.create_folders(root)
     (root / "inbox" / ".DS_Store").write_text("")
     (root / "tries" / "abc").write_text("{}")

@@ -66,7 +66,6 @@ def test_what_is_not_whole_is_refused(how: str, tmp_path: Path) -> None:
 
 
 def forged(header: object, body: bytes = b"") -> bytes:
-    """A part whose digests are right."""
     line = orjson.dumps(header) + b"\n"
     return f"{hashlib.sha256(line).hexdigest()} {len(line):010d}\n".encode() + line + body
 

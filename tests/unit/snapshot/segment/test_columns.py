@@ -9,7 +9,7 @@ from helix.snapshot.segment.columns import SnapshotColumns
 
 
 def columns(sessions: list[int]) -> SnapshotColumns:
-    """Rows of so many sessions, each with so many rows; a row's time is its session's day."""
+    """Return rows of sessions with the given numbers of rows; a row's time is its session's day."""
     session = np.repeat(np.arange(len(sessions), dtype=np.int32), sessions)
     nothing = np.full(len(session), -1, np.int32)
     found = SnapshotColumns([], session, nothing, nothing)
