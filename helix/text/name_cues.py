@@ -8,7 +8,7 @@ from typing import Final
 
 from helix.text.gazetteer import KIN
 from helix.text.name_parts import KNOWN, SURE
-from helix.util.wordlists import read_groups
+from helix.util.wordlists import fill_pattern, read_groups, read_toml
 
 _WORDS: Final = read_groups("helix.text", "name_cues")
 _MEETING: Final = _WORDS["meeting"] | frozenset(KIN)
@@ -18,39 +18,11 @@ _DEALING: Final = _WORDS["dealing"]
 _BUSINESS: Final = _WORKING | _DEALING
 _IN: Final = frozenset(("in", "near", "around", "across", "throughout", "outside"))
 AUXILIARIES: Final = _WORDS["auxiliary after"]
+_AFTER: Final = {
+    kind: re.compile(fill_pattern(text, {})) for kind, text in read_toml("helix.text", "mentions")["after"].items()
+}
+"""Patterns of the text after a name, by kind."""
 
-_AFTER_PERSON: Final = re.compile(
-    "(?:,? (?:said|says|told|tells|asked|asks|thinks|thought|wants|wanted|loves|loved|likes|liked|hates|knows|knew|"
-    "suspects|suspected|invited|texted|emailed|called|calls|wrote|promised|agreed|agrees|mentioned|suggested|"
-    "suggests|laughed|smiled|cried|replied|answered|joined|joins|retires|retired|leads|led|owns|texts|came|went|goes|"
-    "brings|brought|took|met|bought|gave|sent|moved|lives|lived|works|worked|married|complained|complains|noticed|"
-    "noticing|feels|felt|helped|helps|proposed|proposes|reviewed|volunteers|volunteered|offered|offers|hopes|hoped|"
-    "plans|planned|remembers|visited|visits|cooked|cooks|drove|slept|ate|turned|passed|recommended|recommends|showed|"
-    "started|broke|got|needs|wore|keeps|prefers|believes|insists|insisted|admitted|explained|taught|teaches|studies|"
-    r"studied|plays|played|sings|sang|drew|baked|forgot|looked)\b| (?:has|is|was|will|would|had) (?:the pager|a |an |"
-    r"my |our |his |her |\w{2,15}ing\b|also |already |looked|been|not coming|coming|so |really |very |on call|on "
-    "leave|sick|ill|busy|late|happy|sad|great|sweet|kind|pregnant|engaged|married)|(?:'s|’s) (?:place|birthday|"
-    "wedding|party|house|flat|apartment|turn|mum|mom|dad|mother|father|sister|brother|wife|husband|son|daughter|boss|"
-    "kids|dog|cat|idea|opinion|comment|review|desk|car|laptop|advice|family|parents|friend|room|team|suggestion|"
-    r"partner|boyfriend|girlfriend|email|message|face|voice|job)\b| and (?:I|me)\b|,? (?:can|could|will|would) you\b|"
-    r", (?:his|her|my|our|their) (?:wife|husband|son|daughter|partner|brother|sister|friend|boss|mother|father)\b| "
-    r"(?:is|isn't|isn’t) (?:\w{2,10}ing|from|here|there|away|back)\b)"
-)
-_AFTER_PROJECT: Final = re.compile(
-    "(?: (?:repo|repository|library|framework|package|plugin|SDK|CLI|extension|compiler|crashes|crashed|compiles|"
-    r"throws)s?\b| v?\d{1,4}\.\d)"
-)
-_AFTER_LISTED_PROJECT: Final = re.compile(
-    " (?:app|server|client|container|image|cluster|database|db|API|module|instance|query|queries|config|version|"
-    "upgrade|migration|docs|dashboard|job|pipeline|worker|backend|frontend|service|code|script|component|supports|"
-    r"hangs|fails|\d)s?\b"
-)
-_AFTER_ORGANISATION: Final = re.compile(
-    r" (?:announced|acquired|launched|employees?|CEO|shares|stock|offices?|headquarters|hired|hires|fired)\b"
-)
-_AFTER_PLACE: Final = re.compile(
-    r"(?:, (?:[A-Z]{2}\b|[A-Z][a-z]+ia\b)| (?:airport|station|trip|beach|downtown|suburbs?|weather|harbou?r|region)\b)"
-)
 _SENTENCE_START: Final = re.compile(
     r"(?:\A|[.!?:;…。\u2190-\u2bff\U0001f000-\U0001faff]|[\n\t•|>*#/=\"“(\[-])[\s\"'“”(*_#>\[-]*\Z"
 )
@@ -83,15 +55,15 @@ def weigh_cues(text: str, start: int, end: int, dropped: str, *, opens: bool) ->
     one = one or dropped
     weights: dict[str, int] = defaultdict(int)
     _weigh_before(weights, (four, three, two, one), dropped)
-    if _AFTER_PERSON.match(text, end):
+    if _AFTER["person"].match(text, end):
         weights["person"] += SURE
-    elif _AFTER_PROJECT.match(text, end):
+    elif _AFTER["project"].match(text, end):
         weights["project"] += 2 if one else 1
-    elif _AFTER_LISTED_PROJECT.match(text, end):
+    elif _AFTER["listed project"].match(text, end):
         weights["project"] += 1
-    elif _AFTER_PLACE.match(text, end):
+    elif _AFTER["place"].match(text, end):
         weights["place"] += SURE
-    elif _AFTER_ORGANISATION.match(text, end):
+    elif _AFTER["organisation"].match(text, end):
         weights["organisation"] += 2
     if text[start - 2 : start] == ", " and text[end : end + 1] in ("!", "?") and three != "":
         weights["person"] += 1
