@@ -1,12 +1,10 @@
-import time
 from datetime import UTC, datetime
-
-import pytest
 
 from helix.sources import aider
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
+from tests.support.turns import cases, check_cpu_time, list_texts
 
 LOGS = DATA / "logs"
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,19 +38,23 @@ def turns(text, **options):
     return session.turns
 
 
-def said(text, **options):
+def list_turns(text, **options):
     return [(turn.role, turn.text) for turn in turns(text, **options)]
 
 
 def test_two_prompts_with_a_blank_line_between_them_are_two_turns():
-    assert said(chat(user("one"), user("two"), "Yes.")) == [("user", "one"), ("user", "two"), ("assistant", "Yes.")]
+    assert list_turns(chat(user("one"), user("two"), "Yes.")) == [
+        ("user", "one"),
+        ("user", "two"),
+        ("assistant", "Yes."),
+    ]
 
 
 def test_headings_and_quotes_of_the_model_are_its_own():
     text = chat(
         user("why?"), "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone.\n", tool("Applied edit to a.py")
     )
-    assert said(text) == [
+    assert list_turns(text) == [
         ("user", "why?"),
         ("assistant", "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone."),
         ("tool", "Applied edit to a.py"),
@@ -61,7 +63,7 @@ def test_headings_and_quotes_of_the_model_are_its_own():
 
 def test_a_trimmed_session_has_no_breaks_and_is_read_all_the_same():
     text = START + "> Aider v0.86.1\n\n#### why?\n\nBecause.\n\n> Applied edit to a.py\n\n#### thanks\n"
-    assert said(text) == [
+    assert list_turns(text) == [
         ("user", "why?"),
         ("assistant", "Because."),
         ("tool", "Applied edit to a.py"),
@@ -73,7 +75,7 @@ def test_an_output_of_several_lines_ends_at_its_break():
     text = chat(
         user("/run make") + "> cc tides.c\n\nld: symbol not found\nmake: *** [all] Error 1  \n\nThe linker fails."
     )
-    assert said(text) == [
+    assert list_turns(text) == [
         ("user", "/run make"),
         ("tool", "cc tides.c\nld: symbol not found\nmake: *** [all] Error 1"),
         ("assistant", "The linker fails."),
@@ -82,12 +84,12 @@ def test_an_output_of_several_lines_ends_at_its_break():
 
 def test_a_break_in_the_middle_of_an_output_does_not_end_it():
     text = chat(user("/run make") + "> cc tides.c\nwarning: unused  \nmake: done  \n\nIt builds.")
-    assert said(text)[1:] == [("tool", "cc tides.c\nwarning: unused\nmake: done"), ("assistant", "It builds.")]
+    assert list_turns(text)[1:] == [("tool", "cc tides.c\nwarning: unused\nmake: done"), ("assistant", "It builds.")]
 
 
 def test_an_output_that_never_ends_does_not_swallow_the_next_prompt():
     text = chat(user("/run make") + "> cc tides.c\nstill running\n", user("stop it"), "Stopped.")
-    assert said(text) == [
+    assert list_turns(text) == [
         ("user", "/run make"),
         ("tool", "cc tides.c\nstill running"),
         ("user", "stop it"),
@@ -97,75 +99,71 @@ def test_an_output_that_never_ends_does_not_swallow_the_next_prompt():
 
 def test_the_costs_after_an_answer_are_the_tools_even_without_a_break():
     text = chat(user("hi"), "Hello.\n\n> Tokens: 6.7k sent, 1.1k received.\nCost: $0.04 message, $0.04 session.  \n")
-    assert said(text) == [("user", "hi"), ("assistant", "Hello.")]
+    assert list_turns(text) == [("user", "hi"), ("assistant", "Hello.")]
 
 
 def test_tool_lines_around_a_blank_line_are_one_turn():
     text = chat(user("hi"), tool("Applied edit to a.py"), tool("Commit 4be91c2 fix: x"))
-    assert said(text)[1:] == [("tool", "Applied edit to a.py\nCommit 4be91c2 fix: x")]
+    assert list_turns(text)[1:] == [("tool", "Applied edit to a.py\nCommit 4be91c2 fix: x")]
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        "/opt/venv/bin/aider --model sonnet src/a.py",
-        "$ aider app.py",
-        "aider",
-        "Aider v0.47.2-dev",
-        "Model: gpt-4o-mini with whole edit format",
-        "Models: claude-3-5-sonnet with diff edit format, weak model claude-3-haiku",
-        "Weak model: gpt-4o-mini",
-        "Git repo: .git with 300 files",
-        "Using git repo: .git",
-        "Repo-map: using 1024 tokens",
-        "Added src/a.py to the chat.",
-        "Added facts.json to the chat (read-only).",
-        "Added /home/ines/a.py to read-only files.",
-        "Creating empty file app.py",
-        'Use /help <question> for help, run "aider --help" to see cmd line args',
-        "You can use /undo to revert and discard commit fd43cd4.",
-        "Tokens: 1,726 sent, 40 received. Cost: $0.0058 request, $0.0058 session.",
-        "^C again to exit",
-        "^C KeyboardInterrupt",
-        "Retrying in 0.5 seconds...",
-        "https://aider.chat/docs/troubleshooting/edit-errors.html",
-        "Committing a.py before applying edits.",
-        "Attempt to fix lint errors? [Y/n] y",
-        "Add these files to the chat? y",
-        "Add file to the chat? (Y)es/(N)o/(A)ll/(S)kip all/(D)on't ask again [Yes]: y",
-        "Commit before the chat proceeds [y/n/commit message]? y",
-        "src/database/seeds/users.ts",
-        "requirements.txt",
-        "",
-    ],
+    "/opt/venv/bin/aider --model sonnet src/a.py",
+    "$ aider app.py",
+    "aider",
+    "Aider v0.47.2-dev",
+    "Model: gpt-4o-mini with whole edit format",
+    "Models: claude-3-5-sonnet with diff edit format, weak model claude-3-haiku",
+    "Weak model: gpt-4o-mini",
+    "Git repo: .git with 300 files",
+    "Using git repo: .git",
+    "Repo-map: using 1024 tokens",
+    "Added src/a.py to the chat.",
+    "Added facts.json to the chat (read-only).",
+    "Added /home/ines/a.py to read-only files.",
+    "Creating empty file app.py",
+    'Use /help <question> for help, run "aider --help" to see cmd line args',
+    "You can use /undo to revert and discard commit fd43cd4.",
+    "Tokens: 1,726 sent, 40 received. Cost: $0.0058 request, $0.0058 session.",
+    "^C again to exit",
+    "^C KeyboardInterrupt",
+    "Retrying in 0.5 seconds...",
+    "https://aider.chat/docs/troubleshooting/edit-errors.html",
+    "Committing a.py before applying edits.",
+    "Attempt to fix lint errors? [Y/n] y",
+    "Add these files to the chat? y",
+    "Add file to the chat? (Y)es/(N)o/(A)ll/(S)kip all/(D)on't ask again [Yes]: y",
+    "Commit before the chat proceeds [y/n/commit message]? y",
+    "src/database/seeds/users.ts",
+    "requirements.txt",
+    "",
 )
 def test_chatter_makes_no_turn_and_is_counted(line):
     parsed = parse(chat(user("hi"), tool(line)))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["hi"]
+    assert list_texts(parsed) == ["hi"]
     assert parsed.junk.get("tool-output", 0) == len(line)
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        "Commit d0ffbf1 fix: Reorder imports",
-        "Applied edit to aider/utils.py",
-        "Did not apply edit to HISTORY.md (--dry-run)",
-        "litellm.APIConnectionError: peer closed connection",
-        "# 1 SEARCH/REPLACE block failed to match!",
-        "Removed: 83396f1 feat: responsive charts",
-        "FAILED tests/test_main.py::test_x - TypeError: '>' not supported",
-        "src/a.py:22:1: E402 module level import not at top of file",
-        "error: cannot format a.py: unindent does not match (line 52)",
-    ],
+    "Commit d0ffbf1 fix: Reorder imports",
+    "Applied edit to aider/utils.py",
+    "Did not apply edit to HISTORY.md (--dry-run)",
+    "litellm.APIConnectionError: peer closed connection",
+    "# 1 SEARCH/REPLACE block failed to match!",
+    "Removed: 83396f1 feat: responsive charts",
+    "FAILED tests/test_main.py::test_x - TypeError: '>' not supported",
+    "src/a.py:22:1: E402 module level import not at top of file",
+    "error: cannot format a.py: unindent does not match (line 52)",
 )
 def test_prompts_like_a_programs_stay_if_a_person_may_ask_them(line):
-    assert said(chat(user("hi"), tool(line))) == [("user", "hi"), ("tool", line)]
+    assert list_turns(chat(user("hi"), tool(line))) == [("user", "hi"), ("tool", line)]
 
 
 def test_repeated_lines_of_the_tool_stay_once():
     text = chat(user("hi"), tool("Applied edit to a.py", "Applied edit to a.py", "  Applied edit to b.py"))
-    assert said(text)[1] == ("tool", "Applied edit to a.py\n  Applied edit to b.py")
+    assert list_turns(text)[1] == ("tool", "Applied edit to a.py\n  Applied edit to b.py")
 
 
 def test_of_a_long_output_both_ends_stay():
@@ -174,56 +172,50 @@ def test_of_a_long_output_both_ends_stay():
     assert parsed.junk["tool-output"] == 1001 - 103
 
 
-@pytest.mark.parametrize(
+@cases(
     "prompt",
-    [
-        "/ex",
-        "/exit",
-        "/add src/a.py src/b.py src/c.py",
-        "/drop",
-        "/clear",
-        "/undo",
-        "/model sonnet",
-        "/diff",
-        "<blank>",
-    ],
+    "/ex",
+    "/exit",
+    "/add src/a.py src/b.py src/c.py",
+    "/drop",
+    "/clear",
+    "/undo",
+    "/model sonnet",
+    "/diff",
+    "<blank>",
 )
 def test_commands_that_say_nothing_of_the_work_are_left_out(prompt):
     parsed = parse(chat(user(prompt), user("hi")))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["hi"]
+    assert list_texts(parsed) == ["hi"]
     assert parsed.junk["host"] == len(prompt)
 
 
-@pytest.mark.parametrize(
+@cases(
     "prompt",
-    [
-        "/run pytest",
-        "/test",
-        "/ask why?",
-        "/help hi",
-        "/architect split the parser",
-        "/commit say that tides are UTC",
-        "/git log",
-        "/tmp is full, what now?",
-        "/home/ines/a.log has the error",
-    ],
+    "/run pytest",
+    "/test",
+    "/ask why?",
+    "/help hi",
+    "/architect split the parser",
+    "/commit say that tides are UTC",
+    "/git log",
+    "/tmp is full, what now?",
+    "/home/ines/a.log has the error",
 )
 def test_other_commands_are_prompts(prompt):
-    assert said(chat(user(prompt), "Well.")) == [("user", prompt), ("assistant", "Well.")]
+    assert list_turns(chat(user(prompt), "Well.")) == [("user", prompt), ("assistant", "Well.")]
 
 
 def test_a_question_is_repeated_without_its_command_and_counts_once():
-    assert said(chat(user("/ask why?"), user(" why?"), "So.")) == [("user", "/ask why?"), ("assistant", "So.")]
+    assert list_turns(chat(user("/ask why?"), user(" why?"), "So.")) == [("user", "/ask why?"), ("assistant", "So.")]
     asked_again = chat(user("/ask why?"), "So.\n", user("why?"), "As I said.")
-    assert [text for _, text in said(asked_again)] == ["/ask why?", "So.", "why?", "As I said."]
+    assert [text for _, text in list_turns(asked_again)] == ["/ask why?", "So.", "why?", "As I said."]
 
 
-@pytest.mark.parametrize(
+@cases(
     "lines",
-    [
-        ("# Fix any errors below, if possible.", "", "src/a.py:1:1: F401 unused"),
-        ("I ran this command:", "", "pytest", "", "And got this output:", "", "1 failed"),
-    ],
+    ("# Fix any errors below, if possible.", "", "src/a.py:1:1: F401 unused"),
+    ("I ran this command:", "", "pytest", "", "And got this output:", "", "1 failed"),
 )
 def test_prompts_that_the_tool_writes_are_the_tools(lines):
     (turn,) = turns(chat(user(*lines)))
@@ -233,7 +225,7 @@ def test_prompts_that_the_tool_writes_are_the_tools(lines):
 
 def test_a_command_line_with_a_message_goes_with_all_its_lines():
     call = "> /bin/aider --message Fix it.\n\nQuickly. a.py  \n> Commit 4be91c2 fix: x  \n\n"
-    assert said(START + call + user("Fix it.", "", "Quickly.")) == [
+    assert list_turns(START + call + user("Fix it.", "", "Quickly.")) == [
         ("tool", "Commit 4be91c2 fix: x"),
         ("user", "Fix it.\n\nQuickly."),
     ]
@@ -242,41 +234,39 @@ def test_a_command_line_with_a_message_goes_with_all_its_lines():
 def test_reasoning_is_left_out_and_counted():
     thought = "--------------\n► **THINKING**\n\nhm\n\n------------\n► **ANSWER**\n"
     parsed = parse(chat(user("hi"), thought + "Hello."))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["hi", "Hello."]
+    assert list_texts(parsed) == ["hi", "Hello."]
     assert parsed.junk["reasoning"] > len("hm")
-    assert said(chat(user("hi"), "<think>\nhm\n</think>\nHello."))[1] == ("assistant", "Hello.")
-    assert said(chat(user("hi"), "<think>\nhm, never done"))[1] == ("assistant", "<think>\nhm, never done")
+    assert list_turns(chat(user("hi"), "<think>\nhm\n</think>\nHello."))[1] == ("assistant", "Hello.")
+    assert list_turns(chat(user("hi"), "<think>\nhm, never done"))[1] == ("assistant", "<think>\nhm, never done")
 
 
 def test_our_own_memory_is_not_read_again():
     parsed = parse(chat(user("mine", "<memory>", "old", "</memory>"), "Fine.\n<memory>\nold\n</memory>"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["mine", "Fine."]
+    assert list_texts(parsed) == ["mine", "Fine."]
     assert parsed.junk["memory"] > 2 * len("<memory>old</memory>")
 
 
 SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
 
 
-@pytest.mark.parametrize(
-    ("written", "kept"),
-    [
-        (f"a/b.py\n```python\n{SEARCH}\n```", "[edit] a/b.py\n```python\nnew\n```"),
-        (f"```python\na/b.py\n{SEARCH}\n```", "[edit] a/b.py\n```python\nnew\n```"),
-        (f"a/b.py\n<source>python\n{SEARCH}\n</source>", "[edit] a/b.py\n```python\nnew\n```"),
-        (f"a/b.py\n````\n{SEARCH}\n````", "[edit] a/b.py\n```\nnew\n```"),
-        (f"a.py:\n{SEARCH}", "[edit] a.py\n```\nnew\n```"),
-        (f"a.py\n```\n{SEARCH}\n{SEARCH}\n```\nDone.", "[edit] a.py\n```\nnew\n```\n[edit] a.py\n```\nnew\n```\nDone."),
-        ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\n>>>>>>> REPLACE\n```", "[edit] a.py"),
-        ("a.py\n```\n<<<<<<< HEAD\nold\n=======\nnew\n>>>>>>> UPDATED\n```", "[edit] a.py\n```\nnew\n```"),
-        ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\nne", "[edit] a.py\n```\nne\n```"),
-        ("a.py\n```\n<<<<<<< SEARCH\nol\n```", "[edit] a.py\n```\nol\n```"),
-        ("notes.txt\n```\nall of it\n```\nDone.", "[edit] notes.txt\n```\nall of it\n```\nDone."),
-        ("So:\n```sh\nmake\n```", "So:\n```sh\nmake\n```"),
-        ("a = b\n=======\nc", "a = b\n=======\nc"),
-    ],
+@cases(
+    "written, kept",
+    (f"a/b.py\n```python\n{SEARCH}\n```", "[edit] a/b.py\n```python\nnew\n```"),
+    (f"```python\na/b.py\n{SEARCH}\n```", "[edit] a/b.py\n```python\nnew\n```"),
+    (f"a/b.py\n<source>python\n{SEARCH}\n</source>", "[edit] a/b.py\n```python\nnew\n```"),
+    (f"a/b.py\n````\n{SEARCH}\n````", "[edit] a/b.py\n```\nnew\n```"),
+    (f"a.py:\n{SEARCH}", "[edit] a.py\n```\nnew\n```"),
+    (f"a.py\n```\n{SEARCH}\n{SEARCH}\n```\nDone.", "[edit] a.py\n```\nnew\n```\n[edit] a.py\n```\nnew\n```\nDone."),
+    ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\n>>>>>>> REPLACE\n```", "[edit] a.py"),
+    ("a.py\n```\n<<<<<<< HEAD\nold\n=======\nnew\n>>>>>>> UPDATED\n```", "[edit] a.py\n```\nnew\n```"),
+    ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\nne", "[edit] a.py\n```\nne\n```"),
+    ("a.py\n```\n<<<<<<< SEARCH\nol\n```", "[edit] a.py\n```\nol\n```"),
+    ("notes.txt\n```\nall of it\n```\nDone.", "[edit] notes.txt\n```\nall of it\n```\nDone."),
+    ("So:\n```sh\nmake\n```", "So:\n```sh\nmake\n```"),
+    ("a = b\n=======\nc", "a = b\n=======\nc"),
 )
 def test_of_an_edit_the_file_and_the_new_code_stay(written, kept):
-    assert said(chat(user("go"), written))[1] == ("assistant", kept)
+    assert list_turns(chat(user("go"), written))[1] == ("assistant", kept)
 
 
 def test_of_long_new_code_both_ends_stay_and_the_rest_is_counted():
@@ -307,16 +297,14 @@ def test_turns_without_any_date_have_no_time():
     assert (session.turns[0].time, session.turns[0].time_quality) == (datetime(2026, 4, 1, tzinfo=UTC), "derived")
 
 
-@pytest.mark.parametrize(
-    ("path", "project"),
-    [
-        ("/home/ines/tidemark/.aider.chat.history.md", "tidemark"),
-        ("C:\\work\\tidemark\\.aider.chat.history.md", "tidemark"),
-        (".aider.chat.history.md", None),
-        ("./.aider.chat.history.md", None),
-        ("/.aider.chat.history.md", None),
-        ("/home/ines/tidemark/chat.md", None),
-    ],
+@cases(
+    "path, project",
+    ("/home/ines/tidemark/.aider.chat.history.md", "tidemark"),
+    ("C:\\work\\tidemark\\.aider.chat.history.md", "tidemark"),
+    (".aider.chat.history.md", None),
+    ("./.aider.chat.history.md", None),
+    ("/.aider.chat.history.md", None),
+    ("/home/ines/tidemark/chat.md", None),
 )
 def test_the_project_is_the_folder_of_the_history(path, project):
     assert parse(chat(user("hi")), path=path).sessions[0].project == project
@@ -332,9 +320,13 @@ def test_a_file_of_empty_chats_has_no_session():
     assert parse("").sessions == ()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_hostile_text_needs_linear_time():
+    def read(text):
+        aider.detect(take_sample(text, "x"))
+        parse(text)
+
+    check_cpu_time(
+        read,
         START + "> x\n" * 50_000,
         START + "####   \n" * 50_000,
         chat(user("x"), "<<<<<<< SEARCH\n" * 50_000),
@@ -346,11 +338,4 @@ def test_a_file_of_empty_chats_has_no_session():
         "#### a\n" + "```\n" * 100_001,
         "---\n" * 100_000,
         "# aider chat started at 2026-03-02 09:14:05\n" * 10_000,
-    ],
-    ids=range(11),
-)
-def test_hostile_text_needs_linear_time(text):
-    begun = time.process_time()
-    aider.detect(take_sample(text, "x"))
-    parse(text)
-    assert time.process_time() - begun < 5
+    )

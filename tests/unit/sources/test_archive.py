@@ -9,6 +9,7 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources.common import archive
+from tests.support.turns import cases
 
 WHEN = (2026, 5, 4, 10, 0, 0)
 MEGA = 1 << 20
@@ -29,21 +30,21 @@ def pack(path, members):
     return path
 
 
-def unpacked(tmp_path, members, limit=MEGA, total=10 * MEGA):
+def unpack(tmp_path, members, limit=MEGA, total=10 * MEGA):
     """Return the extracted files of an archive with these members."""
     path, folder = pack(tmp_path / "export.zip", members), tmp_path / "out"
     archive.unpack(path, folder, limit, total)
     return {found.relative_to(folder).as_posix(): found.read_bytes() for found in folder.rglob("*") if found.is_file()}
 
 
-def refused(tmp_path, members, why, **limits):
+def check_refusal(tmp_path, members, why, **limits):
     with pytest.raises(InputRefused, match=why) as error:
-        unpacked(tmp_path, members, **limits)
+        unpack(tmp_path, members, **limits)
     assert "export.zip" in error.value.what
     assert error.value.remedy
 
 
-def outside(tmp_path):
+def list_names(tmp_path):
     return sorted(path.name for path in tmp_path.iterdir())
 
 
@@ -74,7 +75,7 @@ def test_text_files_are_extracted_under_their_own_names(tmp_path):
         "folder.json/": b"",
         "nested.zip": b"PK",
     }
-    found = unpacked(tmp_path, {**taken, **left})
+    found = unpack(tmp_path, {**taken, **left})
     assert found == {name.replace("\\", "/").removeprefix("./"): data for name, data in taken.items()}
 
 
@@ -89,72 +90,72 @@ def test_a_member_keeps_its_time_and_one_without_has_that_of_the_archive(tmp_pat
     assert times == {"a.txt": datetime(*WHEN, tzinfo=UTC).timestamp(), "b.txt": 1e9, "c.txt": 1e9}
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@cases("method", zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 def test_every_compression(tmp_path, method):
     found = member("a.txt")
     found.compress_type = method
-    assert unpacked(tmp_path, {found: b"x" * 5_000}) == {"a.txt": b"x" * 5_000}
+    assert unpack(tmp_path, {found: b"x" * 5_000}) == {"a.txt": b"x" * 5_000}
 
 
 def test_links_are_neither_made_nor_followed(tmp_path):
     (tmp_path / "secret.txt").write_text("secret")
     link = member("link.txt", mode=stat.S_IFLNK | 0o777)
     folder = member("linked.txt", mode=stat.S_IFLNK | 0o777)
-    found = unpacked(tmp_path, {link: b"../secret.txt", folder: b"..", "linked/a.txt": b"a"})
+    found = unpack(tmp_path, {link: b"../secret.txt", folder: b"..", "linked/a.txt": b"a"})
     assert found == {"linked/a.txt": b"a"}
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
 
 
 def test_a_file_is_no_program(tmp_path):
-    unpacked(tmp_path, {member("a.txt", mode=0o4777): b"a"})
+    unpack(tmp_path, {member("a.txt", mode=0o4777): b"a"})
     assert not (tmp_path / "out" / "a.txt").stat().st_mode & 0o7111
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
-    [
-        "../out.json",
-        "a/../../out.json",
-        "a/..",
-        "..\\out.json",
-        "a\\..\\..\\out.json",
-        "/tmp/out.json",
-        "\\out.json",
-        "C:\\out.json",
-        "c:/out.json",
-        "../picture.png",
-    ],
+    "../out.json",
+    "a/../../out.json",
+    "a/..",
+    "..\\out.json",
+    "a\\..\\..\\out.json",
+    "/tmp/out.json",
+    "\\out.json",
+    "C:\\out.json",
+    "c:/out.json",
+    "../picture.png",
 )
 def test_names_that_lead_outside_refuse_the_archive(tmp_path, name):
-    refused(tmp_path, {"a.txt": b"a", name: b"x"}, "outside of its folder")
-    assert outside(tmp_path) == ["export.zip", "out"]
+    check_refusal(tmp_path, {"a.txt": b"a", name: b"x"}, "outside of its folder")
+    assert list_names(tmp_path) == ["export.zip", "out"]
     assert not list((tmp_path / "out").rglob("out.json"))
 
 
 def test_dots_in_a_name_are_a_name(tmp_path):
-    assert unpacked(tmp_path, {"a..b/...c/x": b"", "a..b/x...json": b"x"}) == {"a..b/x...json": b"x"}
+    assert unpack(tmp_path, {"a..b/...c/x": b"", "a..b/x...json": b"x"}) == {"a..b/x...json": b"x"}
 
 
 def test_a_member_over_the_limit_is_refused_and_one_at_it_is_not(tmp_path):
-    assert unpacked(tmp_path, {"a.txt": b"x" * 100}, limit=100) == {"a.txt": b"x" * 100}
+    assert unpack(tmp_path, {"a.txt": b"x" * 100}, limit=100) == {"a.txt": b"x" * 100}
 
 
 def test_the_limit_counts_inflated_bytes(tmp_path):
-    refused(tmp_path, {"a.txt": b"a", "big.txt": b"0" * (3 * MEGA)}, r"'big\.txt' has more than 1048576 bytes")
+    check_refusal(tmp_path, {"a.txt": b"a", "big.txt": b"0" * (3 * MEGA)}, r"'big\.txt' has more than 1048576 bytes")
     assert (tmp_path / "out" / "big.txt").stat().st_size <= MEGA
 
 
 def test_the_total_limits_all_members_together(tmp_path):
     members = {f"{n}.txt": b"x" * 400 for n in range(3)}
-    assert len(unpacked(tmp_path, members, total=1_200)) == 3
+    assert len(unpack(tmp_path, members, total=1_200)) == 3
 
 
 def test_a_total_that_is_used_up_refuses_the_next(tmp_path):
-    refused(tmp_path, {f"{n}.txt": b"x" * 400 for n in range(3)}, r"'2\.txt' has more than 399 bytes", total=1_199)
+    check_refusal(
+        tmp_path, {f"{n}.txt": b"x" * 400 for n in range(3)}, r"'2\.txt' has more than 399 bytes", total=1_199
+    )
 
 
 def test_skipped_members_count_towards_no_limit(tmp_path):
-    assert unpacked(tmp_path, {"big.png": b"0" * 5_000, "a.txt": b"a"}, limit=10, total=10) == {"a.txt": b"a"}
+    assert unpack(tmp_path, {"big.png": b"0" * 5_000, "a.txt": b"a"}, limit=10, total=10) == {"a.txt": b"a"}
 
 
 def test_a_size_in_the_header_is_not_believed(tmp_path):
@@ -209,11 +210,11 @@ def test_two_members_of_one_name_are_refused(tmp_path):
 
 
 def test_a_name_that_is_a_file_and_a_folder_is_refused(tmp_path):
-    refused(tmp_path, {"a.txt": b"1", "a.txt/b.txt": b"2"}, r"'a\.txt/b\.txt' cannot be read")
+    check_refusal(tmp_path, {"a.txt": b"1", "a.txt/b.txt": b"2"}, r"'a\.txt/b\.txt' cannot be read")
 
 
 def test_a_name_too_long_for_the_disk_is_refused(tmp_path):
-    refused(tmp_path, {"x" * 300 + ".txt": b"1"}, "cannot be read")
+    check_refusal(tmp_path, {"x" * 300 + ".txt": b"1"}, "cannot be read")
 
 
 def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
@@ -222,23 +223,23 @@ def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "utime", full)
     with pytest.raises(OSError, match="No space left"):
-        unpacked(tmp_path, {"a.txt": b"a"})
+        unpack(tmp_path, {"a.txt": b"a"})
 
 
 def test_too_many_members_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "MAX_MEMBERS", 3)
-    assert len(unpacked(tmp_path, {f"{n}.txt": b"" for n in range(3)})) == 3
-    refused(tmp_path, {f"{n}.txt": b"" for n in range(4)}, "4 members; at most 3")
+    assert len(unpack(tmp_path, {f"{n}.txt": b"" for n in range(3)})) == 3
+    check_refusal(tmp_path, {f"{n}.txt": b"" for n in range(4)}, "4 members; at most 3")
 
 
 def test_a_list_of_members_too_long_to_be_read_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "_LIST_BYTES", 4_000)
-    refused(tmp_path, {f"{n}.txt": b"" for n in range(100)}, "too many members")
+    check_refusal(tmp_path, {f"{n}.txt": b"" for n in range(100)}, "too many members")
 
 
-@pytest.mark.parametrize("members", [{}, {"chat.html": b"x", ".a.json": b"x", "folder/": b""}])
+@cases("members", {}, {"chat.html": b"x", ".a.json": b"x", "folder/": b""})
 def test_an_archive_without_text_is_refused(tmp_path, members):
-    refused(tmp_path, members, r"nothing in it is text.*\.json, \.jsonl")
+    check_refusal(tmp_path, members, r"nothing in it is text.*\.json, \.jsonl")
 
 
 def test_other_files_are_refused(tmp_path):

@@ -4,12 +4,11 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 import helix
 from helix.sources import registry as sources
 from helix.sources.common.decode import decode
 from helix.types import Document
+from tests.support.turns import cases
 
 FOLDER = Path(helix.__file__).parent / "sample"
 
@@ -23,14 +22,12 @@ def parse(name):
     return parsed.sessions
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "sessions", "turns"),
-    [
-        ("claude-code-session.jsonl", "claude-code", 2, 45),
-        ("standup.vtt", "captions", 1, 33),
-        ("chat.jsonl", "jsonl", 4, 41),
-        ("notes.md", "markdown", 1, 10),
-    ],
+@cases(
+    "name, source, sessions, turns",
+    ("claude-code-session.jsonl", "claude-code", 2, 45),
+    ("standup.vtt", "captions", 1, 33),
+    ("chat.jsonl", "jsonl", 4, 41),
+    ("notes.md", "markdown", 1, 10),
 )
 def test_every_sample_file_is_read_whole(name, source, sessions, turns):
     found = parse(name)

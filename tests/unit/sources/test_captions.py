@@ -5,6 +5,7 @@ import pytest
 from helix.errors import InputRefused
 from helix.sources import captions
 from helix.types import Document
+from tests.support.turns import cases, list_texts
 
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -27,14 +28,14 @@ def parse(text, path="meetings/sync.vtt", mtime=MTIME):
     return captions.parse(Document(path, text, mtime))
 
 
-def said(text, **more):
+def list_turns(text, **more):
     (session,) = parse(text, **more).sessions
     return [(turn.speaker, turn.text) for turn in session.turns]
 
 
 def test_voices_become_speakers():
     text = vtt(cue(0, 2, "<v Ana>Hello <b>all</b></v>"), cue(2, 4, "<v.loud Priya Rao>Hi &amp; welcome"))
-    assert said(text) == [("Ana", "Hello all"), ("Priya Rao", "Hi & welcome")]
+    assert list_turns(text) == [("Ana", "Hello all"), ("Priya Rao", "Hi & welcome")]
 
 
 def test_two_voices_in_one_cue():
@@ -58,12 +59,12 @@ def test_cues_of_one_speaker_become_one_turn_named_by_the_first():
 
 def test_a_pause_over_eight_seconds_ends_a_turn():
     text = vtt(cue(0, 1, "<v Ana>one"), cue(9, 10, "<v Ana>two"), cue(18.1, 19, "<v Ana>three"))
-    assert said(text) == [("Ana", "one two"), ("Ana", "three")]
+    assert list_turns(text) == [("Ana", "one two"), ("Ana", "three")]
 
 
 def test_a_turn_has_sixty_words_at_most():
     text = vtt(*(cue(n, n + 1, "<v Ana>" + f"w{n} " * 20) for n in range(4)))
-    assert [len(words.split()) for _, words in said(text)] == [60, 20]
+    assert [len(words.split()) for _, words in list_turns(text)] == [60, 20]
 
 
 def test_rolling_captions_are_read_once():
@@ -74,22 +75,22 @@ def test_rolling_captions_are_read_once():
         cue(4, 4.01, "we talk\n "),
         cue(4.01, 6, "we talk\nabout <c.colorE5E5E5>queues</c>"),
     )
-    assert said(text) == [(None, "so today we talk about queues")]
+    assert list_turns(text) == [(None, "so today we talk about queues")]
 
 
 def test_captions_that_grow_on_one_line_are_read_once():
     text = vtt(cue(0, 1, "hello"), cue(1, 2, "hello there"), cue(2, 3, "hello there friend"))
-    assert said(text) == [(None, "hello there friend")]
+    assert list_turns(text) == [(None, "hello there friend")]
 
 
 def test_repetitions_by_another_speaker_or_later_stay():
     text = vtt(cue(0, 1, "<v Ana>Yes."), cue(1, 2, "<v Marco>Yes."), cue(10, 11, "<v Marco>Yes."))
-    assert [words for _, words in said(text)] == ["Yes.", "Yes. Yes."]
+    assert [words for _, words in list_turns(text)] == ["Yes.", "Yes. Yes."]
 
 
 def test_one_shared_word_is_no_repetition():
     text = vtt(cue(0, 1, "I think that"), cue(1, 2, "that is right"))
-    assert said(text) == [(None, "I think that that is right")]
+    assert list_turns(text) == [(None, "I think that that is right")]
 
 
 def test_srt():
@@ -105,35 +106,28 @@ def test_name_prefixes_are_speakers_and_go_on_until_the_next():
     text = vtt(
         cue(0, 1, "Priya Rao: We"), cue(1, 2, "should wait"), cue(2, 3, "Marco: Why?"), cue(3, 4, "Priya Rao: Tests")
     )
-    assert said(text) == [("Priya Rao", "We should wait"), ("Marco", "Why?"), ("Priya Rao", "Tests")]
+    assert list_turns(text) == [("Priya Rao", "We should wait"), ("Marco", "Why?"), ("Priya Rao", "Tests")]
 
 
 def test_a_colon_in_a_sentence_is_no_speaker():
     words = ["We saw", "Remember: no deploys", "on a Friday", "at 10:30", "or ever"]
     text = vtt(*(cue(n, n + 1, word) for n, word in enumerate(words)))
-    assert said(text) == [(None, "We saw Remember: no deploys on a Friday at 10:30 or ever")]
+    assert list_turns(text) == [(None, "We saw Remember: no deploys on a Friday at 10:30 or ever")]
 
 
 def test_with_voice_tags_prefixes_are_text():
-    assert said(vtt(cue(0, 1, "<v Ana>Note: late"), cue(1, 2, "<v Marco>Note: ok")))[0] == ("Ana", "Note: late")
+    assert list_turns(vtt(cue(0, 1, "<v Ana>Note: late"), cue(1, 2, "<v Marco>Note: ok")))[0] == ("Ana", "Note: late")
 
 
-@pytest.mark.parametrize(
-    ("header", "path", "time", "quality"),
-    [
-        ("WEBVTT\n\nNOTE date: 2026-03-04T10:00:00Z", "a.vtt", datetime(2026, 3, 4, 10, 0, 5, tzinfo=UTC), "derived"),
-        (
-            "WEBVTT\n\nNOTE\ndate: 2026-03-04T10:00:00+02:00",
-            "a.vtt",
-            datetime(2026, 3, 4, 8, 0, 5, tzinfo=UTC),
-            "derived",
-        ),
-        ("WEBVTT\n\nNOTE 2026-03-04", "2020-01-01.vtt", datetime(2026, 3, 4, 0, 0, 5, tzinfo=UTC), "derived"),
-        ("WEBVTT", "x/2026-03-04 sync.vtt", datetime(2026, 3, 4, 0, 0, 5, tzinfo=UTC), "derived"),
-        ("WEBVTT", "2026-03-04_09-30-00Z-sync.vtt", datetime(2026, 3, 4, 9, 30, 5, tzinfo=UTC), "derived"),
-        ("WEBVTT", "2026-13-99.vtt", datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC), "file"),
-        ("WEBVTT", "2026-03-04/sync.vtt", datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC), "file"),
-    ],
+@cases(
+    "header, path, time, quality",
+    ("WEBVTT\n\nNOTE date: 2026-03-04T10:00:00Z", "a.vtt", datetime(2026, 3, 4, 10, 0, 5, tzinfo=UTC), "derived"),
+    ("WEBVTT\n\nNOTE\ndate: 2026-03-04T10:00:00+02:00", "a.vtt", datetime(2026, 3, 4, 8, 0, 5, tzinfo=UTC), "derived"),
+    ("WEBVTT\n\nNOTE 2026-03-04", "2020-01-01.vtt", datetime(2026, 3, 4, 0, 0, 5, tzinfo=UTC), "derived"),
+    ("WEBVTT", "x/2026-03-04 sync.vtt", datetime(2026, 3, 4, 0, 0, 5, tzinfo=UTC), "derived"),
+    ("WEBVTT", "2026-03-04_09-30-00Z-sync.vtt", datetime(2026, 3, 4, 9, 30, 5, tzinfo=UTC), "derived"),
+    ("WEBVTT", "2026-13-99.vtt", datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC), "file"),
+    ("WEBVTT", "2026-03-04/sync.vtt", datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC), "file"),
 )
 def test_the_meeting_date(header, path, time, quality):
     (session,) = parse(vtt(cue(5, 6, "hi"), header=header), path=path).sessions
@@ -145,10 +139,7 @@ def test_turns_without_any_date_have_no_time():
     assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
 
 
-@pytest.mark.parametrize(
-    ("header", "title"),
-    [("WEBVTT", "sync"), ("WEBVTT Weekly", "Weekly"), ("WEBVTT - Weekly\nKind: captions", "Weekly")],
-)
+@cases("header, title", ("WEBVTT", "sync"), ("WEBVTT Weekly", "Weekly"), ("WEBVTT - Weekly\nKind: captions", "Weekly"))
 def test_titles(header, title):
     (session,) = parse(vtt(cue(0, 1, "hi"), header=header)).sessions
     assert session.title == title
@@ -159,28 +150,28 @@ def test_one_bad_cue_costs_one_cue_and_is_named_by_its_line():
         cue(0, 1, "one"), "00:00:99.000 --> 00:01:00.000\nbad\n", cue(2, 3, "two"), "stray text\n", cue(4, 5, "three")
     )
     parsed = parse(text)
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["one two three"]
+    assert list_texts(parsed) == ["one two three"]
     assert [problem.line for problem in parsed.problems] == [6, 12]
 
 
 def test_notes_styles_and_regions_are_no_text():
     text = vtt("STYLE\n::cue { color: red }\n", cue(0, 1, "one"), "NOTE to self\n", cue(1, 2, "two"))
-    assert said(text) == [(None, "one two")]
+    assert list_turns(text) == [(None, "one two")]
     assert not parse(text).problems
 
 
 def test_cues_without_blank_lines_between_them():
     text = "WEBVTT\n\n00:00.000 --> 00:01.000\none\n00:01.000 --> 00:02.000\ntwo\n"
-    assert said(text) == [(None, "one two")]
+    assert list_turns(text) == [(None, "one two")]
 
 
 def test_srt_without_blank_lines_keeps_numbers_out_of_the_text():
     text = "1\n00:00:00,000 --> 00:00:01,000\none\n2\n00:00:01,000 --> 00:00:02,000\ntwo\n"
-    assert said(text, path="a.srt") == [(None, "one two")]
+    assert list_turns(text, path="a.srt") == [(None, "one two")]
 
 
 def test_our_own_memory_is_not_heard():
-    assert said(vtt(cue(0, 1, "<memory>old</memory>"), cue(20, 21, "new"))) == [(None, "new")]
+    assert list_turns(vtt(cue(0, 1, "<memory>old</memory>"), cue(20, 21, "new"))) == [(None, "new")]
 
 
 def test_no_cue_is_refused():

@@ -9,7 +9,7 @@ from helix.sources import chatgpt
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.wrong_types import replace_values
+from tests.support.turns import cases, check_any_types, list_texts
 
 LOG = DATA / "logs" / "chatgpt.json"
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
@@ -41,7 +41,7 @@ def parse(*conversations, path="export/conversations.json", **options):
     return chatgpt.parse(Document(path, json.dumps(list(conversations))), **options)
 
 
-def said(nodes, current=None):
+def read_sessions(nodes, current=None):
     return {
         session.id: [turn.text for turn in session.turns] for session in parse(conversation(nodes, current)).sessions
     }
@@ -72,15 +72,13 @@ def text_of(role, content, **more):
     return session.turns[0].text
 
 
-@pytest.mark.parametrize(
-    ("title", "found"),
-    [
-        ("Named", "Named"),
-        ("New chat", "Fix the webhook"),
-        ("", "Fix the webhook"),
-        (None, "Fix the webhook"),
-        (7, "Fix the webhook"),
-    ],
+@cases(
+    "title, found",
+    ("Named", "Named"),
+    ("New chat", "Fix the webhook"),
+    ("", "Fix the webhook"),
+    (None, "Fix the webhook"),
+    (7, "Fix the webhook"),
 )
 def test_titles(title, found):
     nodes = {"a": node(None, "assistant", "Hello!"), "u": node("a", "user", "Fix the\nwebhook")}
@@ -107,33 +105,29 @@ AUDIO = {"content_type": "audio_transcription", "text": "spoken", "direction": "
 IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://x"}
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ({"content_type": "text", "parts": ["one", "", None, "two"]}, "one\ntwo"),
-        ({"content_type": "multimodal_text", "parts": [IMAGE, "seen", AUDIO]}, "seen\nspoken"),
-        ({"content_type": "code", "language": "python", "text": "print(1)"}, "print(1)"),
-        ({"parts": ["no type"]}, "no type"),
-    ],
+@cases(
+    "content, text",
+    ({"content_type": "text", "parts": ["one", "", None, "two"]}, "one\ntwo"),
+    ({"content_type": "multimodal_text", "parts": [IMAGE, "seen", AUDIO]}, "seen\nspoken"),
+    ({"content_type": "code", "language": "python", "text": "print(1)"}, "print(1)"),
+    ({"parts": ["no type"]}, "no type"),
 )
-@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+@cases("role", "user", "assistant", "tool")
 def test_every_content_type_is_read(role, content, text):
     assert text_of(role, content) == text
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ({"content_type": "execution_output", "text": "42"}, "42"),
-        ({"content_type": "tether_browsing_display", "result": "L0: page", "summary": None}, "L0: page"),
-        (
-            {"content_type": "tether_quote", "title": "T", "url": "https://x.org", "text": "quoted"},
-            "T\nhttps://x.org\nquoted",
-        ),
-        ({"content_type": "sonic_webpage", "title": "T", "url": "u", "text": "page", "snippet": "p"}, "T\nu\npage"),
-        ({"content_type": "system_error", "name": "Timeout", "text": "took too long"}, "error: Timeout\ntook too long"),
-        ({"content_type": "text", "parts": ["<memory>\nold\n</memory>\nnew"]}, "new"),
-    ],
+@cases(
+    "content, text",
+    ({"content_type": "execution_output", "text": "42"}, "42"),
+    ({"content_type": "tether_browsing_display", "result": "L0: page", "summary": None}, "L0: page"),
+    (
+        {"content_type": "tether_quote", "title": "T", "url": "https://x.org", "text": "quoted"},
+        "T\nhttps://x.org\nquoted",
+    ),
+    ({"content_type": "sonic_webpage", "title": "T", "url": "u", "text": "page", "snippet": "p"}, "T\nu\npage"),
+    ({"content_type": "system_error", "name": "Timeout", "text": "took too long"}, "error: Timeout\ntook too long"),
+    ({"content_type": "text", "parts": ["<memory>\nold\n</memory>\nnew"]}, "new"),
 )
 def test_content_types_of_tools(content, text):
     parsed = one("tool", content, name="python")
@@ -159,39 +153,35 @@ def test_a_failed_run_is_marked_as_an_error():
     assert text_of("tool", content, aggregate_result={"status": "success"}) == "Traceback"
 
 
-@pytest.mark.parametrize(
-    ("recipient", "content", "line"),
-    [
-        ("browser", 'search("tide tables")', '[browser] search("tide tables")'),
-        ("web.run", '{"search_query":[{"q":"tide"}],"response_length":"short"}', "[web.run] tide"),
-        ("dalle.text2im", '{"prompt":"a ferry","size":"1024x1024"}', "[dalle.text2im] a ferry"),
-        ("python", "a = 1\nprint(a)", "[python] a = 1 print(a)"),
-        ("python", "[1, 2]", "[python] [1, 2]"),
-        ("python", "", "[python]"),
-        ("python", "x" * 900, "[python] " + "x" * 190 + "…"),
-    ],
+@cases(
+    "recipient, content, line",
+    ("browser", 'search("tide tables")', '[browser] search("tide tables")'),
+    ("web.run", '{"search_query":[{"q":"tide"}],"response_length":"short"}', "[web.run] tide"),
+    ("dalle.text2im", '{"prompt":"a ferry","size":"1024x1024"}', "[dalle.text2im] a ferry"),
+    ("python", "a = 1\nprint(a)", "[python] a = 1 print(a)"),
+    ("python", "[1, 2]", "[python] [1, 2]"),
+    ("python", "", "[python]"),
+    ("python", "x" * 900, "[python] " + "x" * 190 + "…"),
 )
 def test_a_message_to_a_tool_is_one_telling_line(recipient, content, line):
     assert text_of("assistant", content, recipient=recipient) == line
 
 
-@pytest.mark.parametrize(
-    ("marked", "text"),
-    [
-        ("Prices fell. \ue200cite\ue202turn0search1\ue202turn0news2\ue201", "Prices fell."),
-        ("Prices\ue200filecite\ue202turn0file0\ue201 fell.", "Prices fell."),
-        ('In \ue200entity\ue202["city","Marle","ferry town"]\ue201 now', "In Marle now"),
-        ("In \ue200entity\ue202Marle\ue201 now", "In Marle now"),
-        ('In \ue200entity\ue202["city"]\ue201 now', "In now"),
-        ('In \ue200entity\ue202{"a": 1}\ue201 now', "In now"),
-        ("See \ue200url\ue202the page\ue202https://x.org\ue201.", "See the page."),
-        ("Cut off \ue200cite\ue202turn0sea", "Cut off"),
-        ("A \ue200\ue201B \ue203marked\ue204 word", "A B marked word"),
-        ("Old【57†L18-L22】 and older【4:0†source】.", "Old and older."),
-        ("† footnote 【kept】 \ue0a0", "† footnote 【kept】 \ue0a0"),
-    ],
+@cases(
+    "marked, text",
+    ("Prices fell. \ue200cite\ue202turn0search1\ue202turn0news2\ue201", "Prices fell."),
+    ("Prices\ue200filecite\ue202turn0file0\ue201 fell.", "Prices fell."),
+    ('In \ue200entity\ue202["city","Marle","ferry town"]\ue201 now', "In Marle now"),
+    ("In \ue200entity\ue202Marle\ue201 now", "In Marle now"),
+    ('In \ue200entity\ue202["city"]\ue201 now', "In now"),
+    ('In \ue200entity\ue202{"a": 1}\ue201 now', "In now"),
+    ("See \ue200url\ue202the page\ue202https://x.org\ue201.", "See the page."),
+    ("Cut off \ue200cite\ue202turn0sea", "Cut off"),
+    ("A \ue200\ue201B \ue203marked\ue204 word", "A B marked word"),
+    ("Old【57†L18-L22】 and older【4:0†source】.", "Old and older."),
+    ("† footnote 【kept】 \ue0a0", "† footnote 【kept】 \ue0a0"),
 )
-@pytest.mark.parametrize("role", ["assistant", "tool"])
+@cases("role", "assistant", "tool")
 def test_marks_are_replaced_by_their_visible_text(role, marked, text):
     parsed = one(role, marked)
     assert parsed.sessions[0].turns[0].text == text
@@ -215,32 +205,20 @@ def test_speakers_of_a_group_are_named():
     assert session.turns[0].speaker == "Ilse"
 
 
-@pytest.mark.parametrize(
-    ("role", "content", "more", "rule"),
-    [
-        (
-            "assistant",
-            {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "1234567"}]},
-            {},
-            "reasoning",
-        ),
-        ("assistant", {"content_type": "thoughts", "parts": ["1234567"]}, {}, "reasoning"),
-        ("assistant", {"content_type": "reasoning_recap", "content": "1234567"}, {}, "reasoning"),
-        (
-            "user",
-            {"content_type": "user_editable_context", "user_profile": "123", "user_instructions": "567"},
-            {},
-            "host",
-        ),
-        ("assistant", {"content_type": "model_editable_context", "model_set_context": "1234567"}, {}, "host"),
-        ("system", "1234567", {}, "host"),
-        ("user", "1234567", {"is_user_system_message": True}, "host"),
-        ("user", "1234567", {"is_visually_hidden_from_conversation": True}, "host"),
-        ("tool", "1234567", {"is_visually_hidden_from_conversation": True}, "host"),
-        ("user", "<system-reminder>\n1\n</system-reminder>", {}, "host"),
-        ("user", "<memory>\n1\n</memory>", {}, "memory"),
-        ("assistant", "<memory>\n1\n</memory>", {}, "memory"),
-    ],
+@cases(
+    "role, content, more, rule",
+    ("assistant", {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "1234567"}]}, {}, "reasoning"),
+    ("assistant", {"content_type": "thoughts", "parts": ["1234567"]}, {}, "reasoning"),
+    ("assistant", {"content_type": "reasoning_recap", "content": "1234567"}, {}, "reasoning"),
+    ("user", {"content_type": "user_editable_context", "user_profile": "123", "user_instructions": "567"}, {}, "host"),
+    ("assistant", {"content_type": "model_editable_context", "model_set_context": "1234567"}, {}, "host"),
+    ("system", "1234567", {}, "host"),
+    ("user", "1234567", {"is_user_system_message": True}, "host"),
+    ("user", "1234567", {"is_visually_hidden_from_conversation": True}, "host"),
+    ("tool", "1234567", {"is_visually_hidden_from_conversation": True}, "host"),
+    ("user", "<system-reminder>\n1\n</system-reminder>", {}, "host"),
+    ("user", "<memory>\n1\n</memory>", {}, "memory"),
+    ("assistant", "<memory>\n1\n</memory>", {}, "memory"),
 )
 def test_messages_that_are_no_turns_are_counted(role, content, more, rule):
     parsed = one(role, content, **more)
@@ -254,13 +232,11 @@ def test_the_analysis_channel_is_reasoning_except_its_tool_calls():
     for value in said["mapping"].values():
         value["message"]["channel"] = "analysis"
     parsed = parse(said)
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["[web] look"]
+    assert list_texts(parsed) == ["[web] look"]
     assert parsed.junk == Counter({"reasoning": 7})
 
 
-@pytest.mark.parametrize(
-    "content", [{"content_type": "multimodal_text", "parts": [IMAGE]}, {"content_type": "computer_output"}, ""]
-)
+@cases("content", {"content_type": "multimodal_text", "parts": [IMAGE]}, {"content_type": "computer_output"}, "")
 def test_empty_messages_are_no_turns_and_not_unknown(content):
     parsed = one("tool", content)
     assert (parsed.sessions, +parsed.unknown, +parsed.junk) == ((), Counter(), Counter())
@@ -274,7 +250,7 @@ def test_unknown_types_are_counted():
         "d": {"parent": "c", "message": {"content": {"parts": ["d"]}}},
     }
     parsed = parse(conversation(nodes), {"no": "mapping"}, 7)
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["b"]
+    assert list_texts(parsed) == ["b"]
     assert parsed.unknown == Counter(
         {"(no conversation)": 2, "telepathy": 1, "smell": 1, "(role critic)": 1, "(no role)": 1}
     )
@@ -295,17 +271,7 @@ def test_any_value_may_be_of_any_type():
         ),
         "b": node("t", "assistant", 'In \ue200entity\ue202["city","Marle"]\ue201', None),
     }
-    parsed = 0
-    for value in replace_values([conversation(nodes, "b", create_time=1)]):
-        document = Document("x.json", json.dumps(value))
-        chatgpt.detect(take_sample(document.text, document.path))
-        found = chatgpt.parse(document)
-        parsed += bool(found.sessions)
-        for session in found.sessions:
-            assert len({turn.id for turn in session.turns}) == len(session.turns) > 0
-            assert all(turn.text.strip() == turn.text != "" for turn in session.turns)
-            assert all((turn.time is None) == (turn.time_quality == "none") for turn in session.turns)
-    assert parsed > 500
+    check_any_types(chatgpt, [conversation(nodes, "b", create_time=1)])
 
 
 def test_a_conversation_alone_and_one_a_line():

@@ -1,35 +1,34 @@
 from collections import Counter
 from datetime import timedelta
 
-import pytest
-
-from tests.unit.sources.test_chatgpt import EDITED, START, T0, conversation, node, parse, said
+from tests.support.turns import cases
+from tests.unit.sources.test_chatgpt import EDITED, START, T0, conversation, node, parse, read_sessions
 
 
 def test_the_path_to_the_current_node_is_the_conversation():
-    assert said(EDITED, "y2") == {
+    assert read_sessions(EDITED, "y2") == {
         "c1": ["Start", "Ready", "Second try", "Second answer"],
         "c1~x1": ["First try", "First answer"],
     }
-    assert said(EDITED, "y1") == {
+    assert read_sessions(EDITED, "y1") == {
         "c1": ["Start", "Ready", "First try", "First answer"],
         "c1~x2": ["Second try", "Second answer"],
     }
 
 
-@pytest.mark.parametrize("current", [None, "gone", ""])
+@cases("current", None, "gone", "")
 def test_without_a_current_node_the_newest_leaf_ends_the_conversation(current):
-    assert list(said(EDITED, current)) == ["c1", "c1~x2"]
+    assert list(read_sessions(EDITED, current)) == ["c1", "c1~x2"]
 
 
 def test_a_leaf_without_time_is_as_old_as_its_parent():
     nodes = {**EDITED, "y1": node("x1", "assistant", "First answer"), "y2": node("x2", "assistant", "Second answer")}
-    assert list(said(nodes)) == ["c1", "c1~x1"]
+    assert list(read_sessions(nodes)) == ["c1", "c1~x1"]
 
 
 def test_of_leaves_of_one_age_the_last_ends_the_conversation():
     nodes = {"u": node(None, "user", "Q"), "a": node("u", "assistant", "one"), "b": node("u", "assistant", "two")}
-    assert said(nodes) == {"c1": ["Q", "two"]}
+    assert read_sessions(nodes) == {"c1": ["Q", "two"]}
 
 
 def test_a_regenerated_answer_is_a_branch_only_with_a_later_prompt():
@@ -59,7 +58,7 @@ def test_of_abandoned_paths_the_one_a_person_went_on_with_keeps_the_answer():
         "a2": node("a1", "assistant", "the other half", 9),
         "z": node("u1", "assistant", "kept", 5),
     }
-    assert said(nodes, "z") == {"c1": ["Q", "kept"], "c1~a1": ["half", "go on", "and on"]}
+    assert read_sessions(nodes, "z") == {"c1": ["Q", "kept"], "c1~a1": ["half", "go on", "and on"]}
 
 
 def test_the_order_of_nodes_in_the_mapping_is_not_that_of_the_conversation():
@@ -78,7 +77,7 @@ def test_the_order_of_nodes_in_the_mapping_is_not_that_of_the_conversation():
 
 def test_edits_within_a_branch_are_branches():
     nodes = {**EDITED, "z1": node("y1", "user", "deeper", 10), "z2": node("y1", "user", "deeper again", 11)}
-    found = said(nodes, "y2")
+    found = read_sessions(nodes, "y2")
     assert found == {
         "c1": ["Start", "Ready", "Second try", "Second answer"],
         "c1~x1": ["First try", "First answer", "deeper again"],
@@ -88,7 +87,7 @@ def test_edits_within_a_branch_are_branches():
 
 def test_an_edited_first_prompt_is_a_branch():
     nodes = {"r": node(None), "x": node("r", "user", "one", 1), "y": node("r", "user", "two", 2)}
-    assert said(nodes, "y") == {"c1": ["two"], "c1~x": ["one"]}
+    assert read_sessions(nodes, "y") == {"c1": ["two"], "c1~x": ["one"]}
 
 
 def test_branches_with_similar_node_ids_stay_separate():
@@ -96,7 +95,7 @@ def test_branches_with_similar_node_ids_stay_separate():
         "u": node(None, "user", "Q", 0),
         **{f"same-prefix-{n}": node("u", "user", f"try {n}", n) for n in range(1, 4)},
     }
-    found = said(nodes, "same-prefix-3")
+    found = read_sessions(nodes, "same-prefix-3")
     assert found == {"c1": ["Q", "try 3"], "c1~same-pre": ["try 1"], "c1~same-prefix-2": ["try 2"]}
 
 
@@ -109,9 +108,9 @@ def test_cycles_and_missing_parents_lose_nothing_and_end():
         "d": node("gone", "user", "D", 5),
     }
     for current in (*nodes, None):
-        found = said(nodes, current)
+        found = read_sessions(nodes, current)
         assert sorted(text for texts in found.values() for text in texts) == ["A", "B", "C", "D", "itself"]
-    assert said(nodes, "c")["c1"] == ["A", "B", "C"]
+    assert read_sessions(nodes, "c")["c1"] == ["A", "B", "C"]
 
 
 def test_parents_are_turns_seen_through_noise():
@@ -140,7 +139,7 @@ def test_a_message_without_time_has_that_of_the_one_before_on_its_own_path():
     ]
 
 
-@pytest.mark.parametrize("time", [None, 0, -5, True, 1e300, 10**30, "soon", []])
+@cases("time", None, 0, -5, True, 1e300, 10**30, "soon", [])
 def test_turns_without_any_time_have_none(time):
     (session,) = parse(conversation({"u": node(None, "user", "Q", time)}, create_time=time)).sessions
     assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")

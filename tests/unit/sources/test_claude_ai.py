@@ -9,7 +9,7 @@ from helix.sources import claude_ai
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.wrong_types import replace_values
+from tests.support.turns import cases, check_any_types, list_texts
 
 LOGS = DATA / "logs"
 ROOT = "00000000-0000-4000-8000-000000000000"
@@ -52,7 +52,7 @@ def parse(*values, path="export/conversations.json", **options):
     return claude_ai.parse(Document(path, json.dumps(list(values))), **options)
 
 
-def said(*messages, **more):
+def read_sessions(*messages, **more):
     return {s.id: [turn.text for turn in s.turns] for s in parse(conversation(*messages, **more)).sessions}
 
 
@@ -72,38 +72,38 @@ EDITED = (
 
 
 def test_the_newest_leaf_ends_the_conversation_by_default():
-    assert said(*EDITED) == {
+    assert read_sessions(*EDITED) == {
         "c1": ["Start", "Ready", "First try", "First answer"],
         "c1~x2": ["Second try", "Second answer"],
     }
-    assert said(*EDITED, current_leaf_message_uuid="y2") == {
+    assert read_sessions(*EDITED, current_leaf_message_uuid="y2") == {
         "c1": ["Start", "Ready", "Second try", "Second answer"],
         "c1~x1": ["First try", "First answer"],
     }
-    assert list(said(*EDITED, current_leaf_message_uuid="gone")) == ["c1", "c1~x2"]
+    assert list(read_sessions(*EDITED, current_leaf_message_uuid="gone")) == ["c1", "c1~x2"]
 
 
 def test_without_times_the_last_leaf_ends_the_conversation():
-    assert list(said(*({**message, "created_at": None} for message in EDITED))) == ["c1", "c1~x1"]
+    assert list(read_sessions(*({**message, "created_at": None} for message in EDITED))) == ["c1", "c1~x1"]
 
 
 def test_a_regenerated_answer_is_left_out_and_counted():
     parsed = parse(conversation(human("u", ROOT, "Q"), answer("a", "u", "bad"), answer("b", "u", "good")))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Q", "good"]
+    assert list_texts(parsed) == ["Q", "good"]
     assert len(parsed.sessions) == 1
     assert parsed.junk == Counter({"abandoned": 3})
 
 
 def test_a_document_alone_counts_as_a_prompt():
     pasted = human("x", "a", attachments=[{"file_name": "p", "extracted_content": "pasted"}])
-    found = said(
+    found = read_sessions(
         human("u", ROOT, "Q"), answer("a", "u", "A"), pasted, answer("y", "x", "seen"), human("z", "a", "Else")
     )
     assert found == {"c1": ["Q", "A", "Else"], "c1~x": ["pasted", "seen"]}
 
 
 def test_an_edited_first_prompt_is_a_branch():
-    assert said(human("x", ROOT, "one"), answer("y", "x", "1"), human("z", ROOT, "two")) == {
+    assert read_sessions(human("x", ROOT, "one"), answer("y", "x", "1"), human("z", ROOT, "two")) == {
         "c1": ["two"],
         "c1~x": ["one", "1"],
     }
@@ -120,7 +120,7 @@ def test_a_deleted_or_circular_parent_becomes_the_message_before():
 
 
 def test_cycles_end():
-    found = said(human("a", "c", "A"), answer("b", "a", "B"), human("c", "b", "C"))
+    found = read_sessions(human("a", "c", "A"), answer("b", "a", "B"), human("c", "b", "C"))
     assert sorted(text for texts in found.values() for text in texts) == ["A", "B", "C"]
 
 
@@ -130,8 +130,8 @@ def test_blocks_go_before_the_text_that_repeats_them():
     assert turn.text == "One.\n[repl] 1 + 1\nTwo."
 
 
-@pytest.mark.parametrize("content", [None, [], "x", [{"type": "text", "text": ""}], [{"type": "image"}]])
-@pytest.mark.parametrize("sender", ["human", "assistant"])
+@cases("content", None, [], "x", [{"type": "text", "text": ""}], [{"type": "image"}])
+@cases("sender", "human", "assistant")
 def test_without_text_in_blocks_the_text_counts(sender, content):
     (turn,) = turns(message("a", ROOT, sender, "Said", content=content))
     assert turn.text == "Said"
@@ -142,47 +142,38 @@ def test_messages_of_blocks_only():
     assert [turn.text for turn in found] == ["a\nb", "[x] y"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        "This block is not supported on your current device yet.",
-        "Viewing artifacts created via the Analysis Tool web feature preview isn’t yet supported on mobile.",
-    ],
+    "This block is not supported on your current device yet.",
+    "Viewing artifacts created via the Analysis Tool web feature preview isn’t yet supported on mobile.",
 )
 def test_placeholders_of_other_blocks_are_no_answer(line):
     parsed = parse(
         conversation(answer("a", ROOT, f"Hello\n```\n{line}\n```\n\nWorld"), answer("b", "a", content=[block(line)]))
     )
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hello\n\nWorld"]
+    assert list_texts(parsed) == ["Hello\n\nWorld"]
     assert parsed.junk == Counter({"host": len(line) * 2 + len("```\n\n\n```")})
 
 
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        (call("web_search", query="tides"), "[web_search] tides"),
-        (call("artifacts", command="update", id="a-1", old_str="x", new_str="y"), "[artifacts] update a-1"),
-        (
-            call("artifacts", command="create", id="a-1", title="Tide app", content="<html>"),
-            "[artifacts] create Tide app",
-        ),
-        ({"type": "server_tool_use", "name": "bash", "input": {"command": "ls"}}, "[bash] ls"),
-        ({"type": "tool_use", "name": 7, "input": 7}, "[tool]"),
-    ],
+@cases(
+    "given, line",
+    (call("web_search", query="tides"), "[web_search] tides"),
+    (call("artifacts", command="update", id="a-1", old_str="x", new_str="y"), "[artifacts] update a-1"),
+    (call("artifacts", command="create", id="a-1", title="Tide app", content="<html>"), "[artifacts] create Tide app"),
+    ({"type": "server_tool_use", "name": "bash", "input": {"command": "ls"}}, "[bash] ls"),
+    ({"type": "tool_use", "name": 7, "input": 7}, "[tool]"),
 )
 def test_a_tool_call_is_one_telling_line(given, line):
     (turn,) = turns(answer("a", ROOT, content=[given]))
     assert turn.text == line
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("plain", "plain"),
-        ([block("one"), {"type": "image"}, block("two")], "one\ntwo"),
-        ([{"type": "knowledge", "title": "T", "url": "https://x.org"}], "T\nhttps://x.org"),
-        ([block("<system-reminder>\nx\n</system-reminder>seen")], "seen"),
-    ],
+@cases(
+    "content, text",
+    ("plain", "plain"),
+    ([block("one"), {"type": "image"}, block("two")], "one\ntwo"),
+    ([{"type": "knowledge", "title": "T", "url": "https://x.org"}], "T\nhttps://x.org"),
+    ([block("<system-reminder>\nx\n</system-reminder>seen")], "seen"),
 )
 def test_a_tool_result_is_a_turn_that_answers_the_message(content, text):
     found = turns(answer("a", ROOT, content=[block("A"), result(content), result(content, is_error=True), result([])]))
@@ -247,7 +238,7 @@ def test_thoughts_are_counted_and_known_noise_is_not():
         block("A"),
     ]
     parsed = parse(conversation(answer("a", ROOT, content=blocks)))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["A"]
+    assert list_texts(parsed) == ["A"]
     assert (parsed.junk, +parsed.unknown) == (Counter({"reasoning": 5}), Counter())
 
 
@@ -258,7 +249,7 @@ def test_unknown_types_are_counted():
         {"nothing": 1},
         7,
     )
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["A"]
+    assert list_texts(parsed) == ["A"]
     assert parsed.unknown == Counter(
         {"telepathy": 1, "(no type)": 2, "(sender robot)": 1, "(no sender)": 1, "(no conversation)": 2}
     )
@@ -336,17 +327,7 @@ def test_any_value_may_be_of_any_type():
         "prompt_template": "t",
         "docs": [{"filename": "f", "content": "D"}],
     }
-    parsed = 0
-    for value in replace_values([chat, project, {"conversations_memory": "m", "project_memories": {"p": "m"}}]):
-        document = Document("x.json", json.dumps(value))
-        claude_ai.detect(take_sample(document.text, document.path))
-        found = claude_ai.parse(document)
-        parsed += bool(found.sessions)
-        for session in found.sessions:
-            assert len({turn.id for turn in session.turns}) == len(session.turns) > 0
-            assert all(turn.text.strip() == turn.text != "" for turn in session.turns)
-            assert all((turn.time is None) == (turn.time_quality == "none") for turn in session.turns)
-    assert parsed > 500
+    check_any_types(claude_ai, [chat, project, {"conversations_memory": "m", "project_memories": {"p": "m"}}])
 
 
 def test_a_conversation_alone():

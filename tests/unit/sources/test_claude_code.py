@@ -1,10 +1,9 @@
 import json
 from datetime import UTC, datetime
 
-import pytest
-
 from helix.sources import claude_code
 from helix.types import Document
+from tests.support.turns import cases, list_texts
 
 
 def record(kind, uuid, parent, content=None, *, session="s1", **more):
@@ -46,7 +45,7 @@ def turns(*records, **options):
     return sessions[0].turns
 
 
-def said(*records, **options):
+def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
@@ -82,48 +81,44 @@ def test_parallel_tool_calls_of_one_answer_merge_across_their_results():
 
 def test_a_block_written_twice_counts_once():
     records = [answer("a1", None, [text("Same")], mid="m1"), answer("a2", "a1", [text("Same")], mid="m1")]
-    assert said(*records) == ["Same"]
+    assert read_texts(*records) == ["Same"]
 
 
-@pytest.mark.parametrize(
-    ("block", "line"),
-    [
-        (call("Bash", command="chmod +x hello.sh", description="Make it run"), "[Bash] chmod +x hello.sh"),
-        (call("Write", content="print()", file_path="/p/a.py"), "[Write] /p/a.py"),
-        (call("Grep", path="src", pattern="timeout", output_mode="content"), "[Grep] timeout"),
-        (call("WebFetch", prompt="what", url="https://x.org/"), "[WebFetch] https://x.org/"),
-        (call("mcp__x__y", number=3, other="this one"), "[mcp__x__y] this one"),
-        (
-            call(
-                "TodoWrite", todos=[{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}]
-            ),
-            "[TodoWrite] b",
-        ),
-        (call("Odd"), "[Odd]"),
-    ],
+@cases(
+    "block, line",
+    (call("Bash", command="chmod +x hello.sh", description="Make it run"), "[Bash] chmod +x hello.sh"),
+    (call("Write", content="print()", file_path="/p/a.py"), "[Write] /p/a.py"),
+    (call("Grep", path="src", pattern="timeout", output_mode="content"), "[Grep] timeout"),
+    (call("WebFetch", prompt="what", url="https://x.org/"), "[WebFetch] https://x.org/"),
+    (call("mcp__x__y", number=3, other="this one"), "[mcp__x__y] this one"),
+    (
+        call("TodoWrite", todos=[{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}]),
+        "[TodoWrite] b",
+    ),
+    (call("Odd"), "[Odd]"),
 )
 def test_a_tool_call_is_one_telling_line(block, line):
-    assert said(answer("a1", None, [block])) == [line]
+    assert read_texts(answer("a1", None, [block])) == [line]
 
 
 def test_a_tool_line_has_200_characters_at_most():
-    (line,) = said(answer("a1", None, [call("Bash", command="x" * 900)]))
+    (line,) = read_texts(answer("a1", None, [call("Bash", command="x" * 900)]))
     assert len(line) == 200
     assert line.startswith("[Bash] xxx")
     assert line.endswith("…")
 
 
 def test_a_long_tool_result_keeps_both_ends():
-    (found,) = said(result("r1", None, "A" * 500 + "B" * 500), tool_chars=103)
+    (found,) = read_texts(result("r1", None, "A" * 500 + "B" * 500), tool_chars=103)
     assert found == "A" * 50 + " … " + "B" * 50
 
 
 def test_a_tool_result_of_exactly_the_limit_stays_whole():
-    assert said(result("r1", None, "A" * 100), tool_chars=100) == ["A" * 100]
+    assert read_texts(result("r1", None, "A" * 100), tool_chars=100) == ["A" * 100]
 
 
 def test_tool_results_as_blocks_and_as_errors():
-    found = said(
+    found = read_texts(
         result("r1", None, [text("one"), {"type": "image", "source": {}}, text("two")]),
         result("r2", "r1", "<tool_use_error>File not read yet</tool_use_error>", is_error=True),
     )
@@ -155,45 +150,42 @@ def test_times_are_utc_and_bad_ones_are_none():
     assert [turn.time_quality for turn in found] == ["exact", "exact", "none", "none"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "noise",
-    [
-        user("n1", "u1", "generated", isMeta=True),
-        user("n1", "u1", "Stop hook feedback:\n[stop.sh]: commit first"),
-        user("n1", "u1", "PostToolUse:Edit hook additional context: lint passed"),
-        user("n1", "u1", "[Request interrupted by user]"),
-        user("n1", "u1", [text("[Request interrupted by user for tool use]")]),
-        user("n1", "u1", "<command-name>/clear</command-name>\n  <command-message>clear</command-message>"),
-        user("n1", "u1", "<local-command-stdout>Bye</local-command-stdout>"),
-        user("n1", "u1", "<memory>\nold\n</memory>"),
-        user("n1", "u1", "UserPromptSubmit hook additional context: <memory>\nold\n</memory>"),
-        user("n1", "u1", [{"type": "image", "source": {}}]),
-        answer("n1", "u1", [{"type": "thinking", "thinking": "hm"}]),
-        answer("n1", "u1", "API Error: 529", isApiErrorMessage=True),
-        result("n1", "u1", "<system-reminder>\nbe careful\n</system-reminder>"),
-        record("progress", "n1", "u1", data={}),
-        record("system", "n1", "u1", content="x"),
-        record("attachment", "n1", "u1", attachment={"type": "todo"}),
-        {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
-        {"type": "queue-operation", "operation": "dequeue", "sessionId": "s1"},
-        {"type": "mode", "mode": "plan", "sessionId": "s1"},
-    ],
-    ids=lambda noise: noise["type"],
+    user("n1", "u1", "generated", isMeta=True),
+    user("n1", "u1", "Stop hook feedback:\n[stop.sh]: commit first"),
+    user("n1", "u1", "PostToolUse:Edit hook additional context: lint passed"),
+    user("n1", "u1", "[Request interrupted by user]"),
+    user("n1", "u1", [text("[Request interrupted by user for tool use]")]),
+    user("n1", "u1", "<command-name>/clear</command-name>\n  <command-message>clear</command-message>"),
+    user("n1", "u1", "<local-command-stdout>Bye</local-command-stdout>"),
+    user("n1", "u1", "<memory>\nold\n</memory>"),
+    user("n1", "u1", "UserPromptSubmit hook additional context: <memory>\nold\n</memory>"),
+    user("n1", "u1", [{"type": "image", "source": {}}]),
+    answer("n1", "u1", [{"type": "thinking", "thinking": "hm"}]),
+    answer("n1", "u1", "API Error: 529", isApiErrorMessage=True),
+    result("n1", "u1", "<system-reminder>\nbe careful\n</system-reminder>"),
+    record("progress", "n1", "u1", data={}),
+    record("system", "n1", "u1", content="x"),
+    record("attachment", "n1", "u1", attachment={"type": "todo"}),
+    {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
+    {"type": "queue-operation", "operation": "dequeue", "sessionId": "s1"},
+    {"type": "mode", "mode": "plan", "sessionId": "s1"},
 )
 def test_noise_is_neither_a_turn_nor_a_problem(noise):
     parsed = parse(user("u1", None, "Hi"), noise, answer("a1", noise.get("uuid", "u1"), "Hello"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert list_texts(parsed) == ["Hi", "Hello"]
     assert parsed.sessions[0].turns[1].parent == "u1"
     assert not parsed.problems
     assert not parsed.unknown
 
 
 def test_a_reminder_inside_a_prompt_is_cut_out_of_it():
-    assert said(user("u1", None, "Fix it.\n<system-reminder>\nplan mode\n</system-reminder>")) == ["Fix it."]
+    assert read_texts(user("u1", None, "Fix it.\n<system-reminder>\nplan mode\n</system-reminder>")) == ["Fix it."]
 
 
 def test_tags_in_an_answer_are_the_models_own_words():
-    assert said(answer("a1", None, "It looks so:\n<command-name>/x</command-name>")) == [
+    assert read_texts(answer("a1", None, "It looks so:\n<command-name>/x</command-name>")) == [
         "It looks so:\n<command-name>/x</command-name>"
     ]
 
@@ -219,19 +211,19 @@ def test_unknown_record_types_are_counted_and_never_fatal():
 
 def test_half_a_line_is_reported_and_the_rest_goes_in():
     parsed = parse(user("u1", None, "Hi"), '{"type":"user","uuid":"u2","mess', "[1]", answer("a1", "u1", "Hello"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert list_texts(parsed) == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [2, 3]
     assert parsed.problems[0].reason.startswith("not valid JSON (")
 
 
 def test_half_an_emoji_does_not_cost_the_line():
     line = '{"type":"user","uuid":"u1","sessionId":"s1","message":{"content":"cut \\ud83d here"}}'
-    assert said(line) == ["cut ? here"]
+    assert read_texts(line) == ["cut ? here"]
 
 
 def test_a_line_separator_inside_a_string_does_not_end_the_line():
     line = json.dumps(user("u1", None, "one\u2028two\u0085three"), ensure_ascii=False)
-    assert said(line) == ["one\u2028two\u0085three"]
+    assert read_texts(line) == ["one\u2028two\u0085three"]
 
 
 def test_subagents_are_marked():
@@ -243,25 +235,16 @@ def test_subagents_are_marked():
     assert [turn.origin for turn in turns(*records)] == ["human", "subagent", "subagent"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "odd",
-    [
-        {"type": "user", "message": 3, "uuid": "u", "sessionId": "s"},
-        {"type": "user", "message": {"content": 7}, "uuid": "u", "sessionId": "s"},
-        {"type": "user", "message": {"content": [None, 4, {"type": "text", "text": 5}]}, "uuid": 8, "sessionId": ["s"]},
-        {"type": "assistant", "message": {"id": 1, "content": [{"type": "tool_use", "input": "x", "name": None}]}},
-        {"type": ["user"], "uuid": "u"},
-        {
-            "type": "user",
-            "uuid": "u",
-            "parentUuid": {"a": 1},
-            "timestamp": 12,
-            "cwd": None,
-            "message": {"content": "x"},
-        },
-        {"type": "attachment", "attachment": "x", "uuid": "u"},
-        {"type": "ai-title", "aiTitle": 5},
-    ],
+    {"type": "user", "message": 3, "uuid": "u", "sessionId": "s"},
+    {"type": "user", "message": {"content": 7}, "uuid": "u", "sessionId": "s"},
+    {"type": "user", "message": {"content": [None, 4, {"type": "text", "text": 5}]}, "uuid": 8, "sessionId": ["s"]},
+    {"type": "assistant", "message": {"id": 1, "content": [{"type": "tool_use", "input": "x", "name": None}]}},
+    {"type": ["user"], "uuid": "u"},
+    {"type": "user", "uuid": "u", "parentUuid": {"a": 1}, "timestamp": 12, "cwd": None, "message": {"content": "x"}},
+    {"type": "attachment", "attachment": "x", "uuid": "u"},
+    {"type": "ai-title", "aiTitle": 5},
 )
 def test_values_of_wrong_types_cost_no_other_turn(odd):
     parsed = parse(user("u1", None, "Hi"), odd)
@@ -293,13 +276,11 @@ def test_a_subagents_own_file_keeps_its_name():
     assert session.id == "agent-a97d"
 
 
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("mcp__helix__recall", {"query": "the timeout"}),
-        ("Bash", {"command": "helix recall 'the timeout' --k 3"}),
-        ("Bash", {"command": "cd /srv && HELIX_STORE=m helix sql 'SELECT 1'"}),
-    ],
+@cases(
+    "name, given",
+    ("mcp__helix__recall", {"query": "the timeout"}),
+    ("Bash", {"command": "helix recall 'the timeout' --k 3"}),
+    ("Bash", {"command": "cd /srv && HELIX_STORE=m helix sql 'SELECT 1'"}),
 )
 def test_results_of_helix_are_no_turns(name, given):
     asked = {"type": "tool_use", "id": "t9", "name": name, "input": given}
@@ -310,13 +291,13 @@ def test_results_of_helix_are_no_turns(name, given):
         user("r1", "a1", [told]),
         answer("a2", "r1", "30 s.", mid="m2"),
     )
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["What was the timeout?", "30 s."]
+    assert list_texts(parsed) == ["What was the timeout?", "30 s."]
     assert parsed.junk == {"memory": len("The timeout is 30 s.")}
 
 
-@pytest.mark.parametrize("given", [{"command": "git log helix recall"}, {"command": "pip install helix-recall"}])
+@cases("given", {"command": "git log helix recall"}, {"command": "pip install helix-recall"})
 def test_talking_about_helix_is_news(given):
-    assert len(said(answer("a1", None, [call("Bash", **given)]))) == 1
+    assert len(read_texts(answer("a1", None, [call("Bash", **given)]))) == 1
 
 
 def test_left_out_texts_are_counted():

@@ -1,9 +1,9 @@
-from tests.unit.sources.test_claude_code import answer, call, parse, record, result, said, turns, user
+from tests.unit.sources.test_claude_code import answer, call, parse, read_texts, record, result, turns, user
 
 
 def test_parents_precede_children_in_any_file_order():
     records = [answer("a1", "u1", "two"), user("u2", "a1", "three"), user("u1", None, "one")]
-    assert said(*records) == ["one", "two", "three"]
+    assert read_texts(*records) == ["one", "two", "three"]
 
 
 def test_the_graph_and_not_the_time_gives_the_order():
@@ -11,15 +11,15 @@ def test_the_graph_and_not_the_time_gives_the_order():
         user("u1", None, "one", timestamp="2026-05-04T10:00:09Z"),
         answer("a1", "u1", "two", timestamp="2026-05-04T10:00:01Z"),
     ]
-    assert said(*records) == ["one", "two"]
+    assert read_texts(*records) == ["one", "two"]
 
 
 def test_a_duplicate_uuid_keeps_the_first():
-    assert said(user("u1", None, "first"), user("u1", None, "second")) == ["first"]
+    assert read_texts(user("u1", None, "first"), user("u1", None, "second")) == ["first"]
 
 
 def test_dangling_parents_lose_nothing():
-    assert said(user("u1", "gone", "one"), answer("a1", "u1", "two"), user("u2", "lost", "three")) == [
+    assert read_texts(user("u1", "gone", "one"), answer("a1", "u1", "two"), user("u2", "lost", "three")) == [
         "one",
         "two",
         "three",
@@ -33,7 +33,7 @@ def test_cycles_lose_nothing_and_end():
         answer("a2", "a1", "three"),
         user("u2", "u2", "four"),
     ]
-    assert said(*records) == ["one", "two", "three", "four"]
+    assert read_texts(*records) == ["one", "two", "three", "four"]
 
 
 def test_records_without_uuid_are_turns_but_not_unique():
@@ -118,7 +118,7 @@ def test_parallel_tools_hooks_and_subagents_make_no_branch():
 
 
 def test_prompts_without_any_parent_are_no_rewind():
-    assert said(user("u1", None, "one"), user("u2", None, "two")) == ["one", "two"]
+    assert read_texts(user("u1", None, "one"), user("u2", None, "two")) == ["one", "two"]
 
 
 def test_a_compaction_continues_the_conversation():

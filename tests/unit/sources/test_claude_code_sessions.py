@@ -1,6 +1,5 @@
-import pytest
-
-from tests.unit.sources.test_claude_code import answer, parse, said, user
+from tests.support.turns import cases
+from tests.unit.sources.test_claude_code import answer, parse, read_texts, user
 from tests.unit.sources.test_claude_code_graph import REWOUND
 
 
@@ -48,24 +47,22 @@ def test_a_warmup_subagent_goes_without_its_session():
         user("g1", None, "Warmup", isSidechain=True),
         answer("g2", "g1", "Ready", isSidechain=True),
     ]
-    assert said(*records) == ["Hi"]
+    assert read_texts(*records) == ["Hi"]
 
 
 def test_warming_up_as_a_topic_stays():
-    assert said(user("u1", None, "Warmup of the cache fails")) == ["Warmup of the cache fails"]
+    assert read_texts(user("u1", None, "Warmup of the cache fails")) == ["Warmup of the cache fails"]
 
 
-@pytest.mark.parametrize(
-    ("cwd", "project"),
-    [
-        ("/home/ana/ledgerline", "ledgerline"),
-        ("/home/ana/ledgerline/", "ledgerline"),
-        ("C:\\Users\\ana\\ledgerline", "ledgerline"),
-        ("/", None),
-        ("C:\\", None),
-        ("", None),
-        (7, None),
-    ],
+@cases(
+    "cwd, project",
+    ("/home/ana/ledgerline", "ledgerline"),
+    ("/home/ana/ledgerline/", "ledgerline"),
+    ("C:\\Users\\ana\\ledgerline", "ledgerline"),
+    ("/", None),
+    ("C:\\", None),
+    ("", None),
+    (7, None),
 )
 def test_the_project_is_the_last_folder(cwd, project):
     (session,) = parse(user("u1", None, "Hi", cwd=cwd)).sessions
@@ -84,16 +81,14 @@ FOREIGN = {"type": "summary", "summary": "Of another session", "leafUuid": "else
 AGENT = {"type": "agent-name", "agentName": "Fixer", "sessionId": "s1"}
 
 
-@pytest.mark.parametrize(
-    ("records", "title"),
-    [
-        ((CUSTOM, AI, SUMMARY, AGENT), "Mine"),
-        ((AGENT, AI), "Guessed"),
-        ((SUMMARY, AGENT), "Summed up"),
-        ((FOREIGN, AGENT), "Fixer"),
-        ((FOREIGN,), "Fix the webhook"),
-        ((AI, {**AI, "aiTitle": "Better"}), "Better"),
-    ],
+@cases(
+    "records, title",
+    ((CUSTOM, AI, SUMMARY, AGENT), "Mine"),
+    ((AGENT, AI), "Guessed"),
+    ((SUMMARY, AGENT), "Summed up"),
+    ((FOREIGN, AGENT), "Fixer"),
+    ((FOREIGN,), "Fix the webhook"),
+    ((AI, {**AI, "aiTitle": "Better"}), "Better"),
 )
 def test_titles_by_rank(records, title):
     (session,) = parse(*records, user("u1", None, "Fix the\nwebhook")).sessions

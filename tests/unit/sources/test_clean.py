@@ -6,13 +6,13 @@ import base64
 import random
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.sources.common.noise import ENCODED, REPEATED, remove_noise
 from helix.sources.common.tools import keep_ends
 from helix.types import Parsed, Session, Turn
+from tests.support.turns import cases
 
 PASTE = "Always answer in short sentences. " * 8
 
@@ -30,12 +30,12 @@ def texts(*turns: tuple[str, str], source: str = "codex") -> tuple[list[str], Co
     return [turn.text for each in done.sessions for turn in each.turns], Counter(done.junk)
 
 
-def encoded(size: int, seed: int = 0) -> str:
+def encode(size: int, seed: int = 0) -> str:
     return base64.b64encode(random.Random(seed).randbytes(size)).decode()
 
 
 def test_a_picture_becomes_a_note_of_its_length() -> None:
-    data = encoded(3_000)
+    data = encode(3_000)
     (text,), junk = texts(("user", f"Look: data:image/png;base64,{data} - what is wrong?"))
     length = len(f"data:image/png;base64,{data}")
     assert text == f"Look: [{length} characters of encoded data] - what is wrong?"
@@ -43,7 +43,7 @@ def test_a_picture_becomes_a_note_of_its_length() -> None:
 
 
 def test_data_over_many_lines() -> None:
-    data = encoded(1_000)
+    data = encode(1_000)
     wrapped = "\n".join(data[i : i + 76] for i in range(0, len(data), 76))
     (text,), junk = texts(("tool", f"$ cat key.b64\n{wrapped}\nand a word"))
     assert text.startswith("$ cat key.b64\n[")
@@ -51,18 +51,16 @@ def test_data_over_many_lines() -> None:
     assert junk["encoded"] == len(wrapped)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "-" * 300,
-        "=" * 300,
-        "a" * 500,
-        "_".join(["snake"] * 60),
-        "/usr/lib/python3/" + "site/packages/" * 30,
-        encoded(100),  # below the limit
-        "x" * (ENCODED - 1),
-        "ein" + "Donaudampfschifffahrtsgesellschaft" * 7,
-    ],
+    "-" * 300,
+    "=" * 300,
+    "a" * 500,
+    "_".join(["snake"] * 60),
+    "/usr/lib/python3/" + "site/packages/" * 30,
+    encode(100),  # below the limit
+    "x" * (ENCODED - 1),
+    "ein" + "Donaudampfschifffahrtsgesellschaft" * 7,
 )
 def test_runs_that_are_no_data_stay(text: str) -> None:
     assert texts(("user", text)) == ([text], Counter())
@@ -94,17 +92,15 @@ def test_answers_short_texts_other_sessions_and_chats_repeat_themselves() -> Non
     assert [len(each.turns) for each in both.sessions] == [1, 1]
 
 
-@pytest.mark.parametrize(
+@cases(
     "prompt",
-    [
-        "Please write a 5-10 word title for the following conversation:\n\nHuman: hello",
-        "Generate a concise title for this coding session. Reply with the title only.",
-        "Summarize this coding conversation in under 50 characters.",
-        "Analyze if this message indicates a new conversation topic.",
-        "You are a memory agent. Watch the primary session.",
-        "Your task is to create a detailed summary of the conversation so far, paying close attention",
-        "Warmup",
-    ],
+    "Please write a 5-10 word title for the following conversation:\n\nHuman: hello",
+    "Generate a concise title for this coding session. Reply with the title only.",
+    "Summarize this coding conversation in under 50 characters.",
+    "Analyze if this message indicates a new conversation topic.",
+    "You are a memory agent. Watch the primary session.",
+    "Your task is to create a detailed summary of the conversation so far, paying close attention",
+    "Warmup",
 )
 def test_a_session_of_a_summariser_is_left_out(prompt: str) -> None:
     found, junk = texts(("user", prompt), ("assistant", "Timeouts and retries"))
@@ -112,14 +108,12 @@ def test_a_session_of_a_summariser_is_left_out(prompt: str) -> None:
     assert junk == {"summariser": len(prompt) + len("Timeouts and retries")}
 
 
-@pytest.mark.parametrize(
+@cases(
     "prompt",
-    [
-        "Summarise what we decided about the queue",
-        "Write a function that generates a title for a conversation",
-        "Warmup the cache before the tests, please",
-        "Our product has a memory agent; rename it",
-    ],
+    "Summarise what we decided about the queue",
+    "Write a function that generates a title for a conversation",
+    "Warmup the cache before the tests, please",
+    "Our product has a memory agent; rename it",
 )
 def test_people_ask_for_summaries_too(prompt: str) -> None:
     assert len(texts(("user", prompt), ("assistant", "Yes"))[0]) == 2
@@ -131,7 +125,7 @@ def test_one_prompt_of_a_person_keeps_the_session() -> None:
     assert len(texts(("user", prompt), source="jsonl")[0]) == 1
 
 
-@given(st.lists(st.sampled_from([PASTE, encoded(300), "a short one", f"{PASTE}\n\nmore", "Warmup"]), max_size=8))
+@given(st.lists(st.sampled_from([PASTE, encode(300), "a short one", f"{PASTE}\n\nmore", "Warmup"]), max_size=8))
 def test_a_prefix_reads_the_same(said: list[str]) -> None:
     turns = [("user", "Fix the queue"), *(("user" if i % 2 else "tool", text) for i, text in enumerate(said))]
     whole, _ = texts(*turns)
@@ -150,8 +144,6 @@ def test_overwritten_terminal_lines_keep_their_last_state() -> None:
     assert keep_ends("10%\r20%\r100% done\nnext\r\n", 100) == "100% done\nnext\n"
 
 
-@pytest.mark.parametrize(
-    "text", ["1 2 3\n4 5 6\n7 8 9\n1 1 1\n2 2 2", "alpha\nbeta\ngamma\ndelta", "test 1 ok\ntest 2 ok\ntest 3 ok", ""]
-)
+@cases("text", "1 2 3\n4 5 6\n7 8 9\n1 1 1\n2 2 2", "alpha\nbeta\ngamma\ndelta", "test 1 ok\ntest 2 ok\ntest 3 ok", "")
 def test_other_rows_stay(text: str) -> None:
     assert keep_ends(text, 1_000) == text

@@ -1,11 +1,11 @@
 import json
 from datetime import UTC, datetime
-from time import perf_counter
 
 import pytest
 
 from helix.sources import codex
 from helix.types import Document
+from tests.support.turns import cases, check_cpu_time, list_texts
 
 START = "2026-02-11T09:00:00.000Z"
 
@@ -36,7 +36,7 @@ def user(*texts, **more):
     return message("user", *texts, **more)
 
 
-def says(*texts, **more):
+def answer(*texts, **more):
     return message("assistant", *texts, **more)
 
 
@@ -44,7 +44,7 @@ def call(call_id="c1", name="shell", arguments='{"command":["bash","-lc","ls"]}'
     return item("function_call", call_id=call_id, name=name, arguments=arguments, **more)
 
 
-def gives(value, call_id="c1", **more):
+def result(value, call_id="c1", **more):
     return item("function_call_output", call_id=call_id, output=value, **more)
 
 
@@ -58,23 +58,23 @@ def turns(*records, **options):
     return session.turns
 
 
-def said(*records, **options):
+def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
 def test_calls_join_the_message_before_them_until_something_else_speaks():
     found = turns(
         user("Hi"),
-        says("Looking."),
+        answer("Looking."),
         call("c1"),
         item("reasoning", summary=[], encrypted_content="x"),
         event("token_count", info=None),
         call("c2"),
-        gives("a", "c1"),
-        gives("b", "c2"),
+        result("a", "c1"),
+        result("b", "c2"),
         call("c3"),
-        gives("c", "c3"),
-        says("Done."),
+        result("c", "c3"),
+        answer("Done."),
         event("task_complete"),
         call("c4"),
     )
@@ -92,34 +92,32 @@ def test_calls_join_the_message_before_them_until_something_else_speaks():
 
 
 def test_two_messages_in_a_row_are_two_turns():
-    assert said(says("First."), says("Second."), call()) == ["First.", "Second.\n[shell] ls"]
+    assert read_texts(answer("First."), answer("Second."), call()) == ["First.", "Second.\n[shell] ls"]
 
 
 def test_native_ids_name_turns_and_a_second_use_steps_aside():
-    found = turns(user("a", id="msg_1"), says("b", id="msg_1"), says("c", id=7))
+    found = turns(user("a", id="msg_1"), answer("b", id="msg_1"), answer("c", id=7))
     assert [(turn.id, turn.text) for turn in found] == [("msg_1", "a"), ("msg_1-2", "b"), ("4", "c")]
     assert not any(turn.unique for turn in found)
 
 
-@pytest.mark.parametrize(
+@cases(
     "noise",
-    [
-        record("world_state", {"full": True, "state": {}}),
-        record("inter_agent_communication_metadata", {"trigger_turn": True}),
-        item("ghost_snapshot", ghost_commit={}),
-        item("compaction", encrypted_content="x"),
-        event("token_count", info=None),
-        event("agent_reasoning", text="hm"),
-        event("exec_command_end", call_id="c", stdout="x"),
-        event("mcp_tool_call_end", call_id="c"),
-        event("item_completed", item={"type": "Plan", "text": "x"}),
-        event("exited_review_mode", review_output=None),
-        {"record_type": "state"},
-    ],
+    record("world_state", {"full": True, "state": {}}),
+    record("inter_agent_communication_metadata", {"trigger_turn": True}),
+    item("ghost_snapshot", ghost_commit={}),
+    item("compaction", encrypted_content="x"),
+    event("token_count", info=None),
+    event("agent_reasoning", text="hm"),
+    event("exec_command_end", call_id="c", stdout="x"),
+    event("mcp_tool_call_end", call_id="c"),
+    event("item_completed", item={"type": "Plan", "text": "x"}),
+    event("exited_review_mode", review_output=None),
+    {"record_type": "state"},
 )
 def test_noise_is_neither_a_turn_nor_a_problem(noise):
-    parsed = parse(meta(), user("Hi"), noise, says("Hello"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    parsed = parse(meta(), user("Hi"), noise, answer("Hello"))
+    assert list_texts(parsed) == ["Hi", "Hello"]
     assert not parsed.unknown
     assert not parsed.problems
 
@@ -146,22 +144,22 @@ def test_unknown_types_are_counted_and_never_fatal():
         "message of moderator": 1,
         "(no type)": 1,
     }
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+    assert list_texts(parsed) == ["Hi"]
 
 
 def test_half_a_line_is_reported_and_the_rest_goes_in():
-    parsed = parse(meta(), user("Hi"), '{"timestamp":"2026-02-11T09:00', "[1]", says("Hello"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    parsed = parse(meta(), user("Hi"), '{"timestamp":"2026-02-11T09:00', "[1]", answer("Hello"))
+    assert list_texts(parsed) == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [3, 4]
 
 
 def test_events_are_ignored_in_a_log_with_items():
-    assert said(
+    assert read_texts(
         event("user_message", message="Hi"),
         user("Hi"),
         call(),
         event("agent_message", message="Hello"),
-        says("Hello"),
+        answer("Hello"),
         event("user_message", message="Bye"),
         user("Bye"),
     ) == ["Hi", "[shell] ls", "Hello", "Bye"]
@@ -172,7 +170,7 @@ def test_without_message_items_events_are_the_turns():
         event("user_message", message="<environment_context>x</environment_context>"),
         event("user_message", message="Hi"),
         call("c1"),
-        gives("a", "c1"),
+        result("a", "c1"),
         event("agent_message", message="Hello"),
         call("c2"),
     )
@@ -184,59 +182,59 @@ def test_without_message_items_events_are_the_turns():
     ]
 
 
-@pytest.mark.parametrize(
-    ("follows", "texts"),
-    [
-        (event("task_complete"), []),
-        (event("turn_complete"), []),
-        (event("turn_aborted"), []),
-        (call(), ["[shell] ls"]),
-        (gives("a"), ["a"]),
-        (record("compacted", {"message": "We said hi."}), ["We said hi."]),
-    ],
+@cases(
+    "follows, texts",
+    (event("task_complete"), []),
+    (event("turn_complete"), []),
+    (event("turn_aborted"), []),
+    (call(), ["[shell] ls"]),
+    (result("a"), ["a"]),
+    (record("compacted", {"message": "We said hi."}), ["We said hi."]),
 )
 def test_a_single_event_is_held_until_the_next_record(follows, texts):
     assert parse(meta(), event("user_message", message="Hi")).sessions == ()
-    assert said(event("user_message", message="Hi"), follows) == ["Hi", *texts]
+    assert read_texts(event("user_message", message="Hi"), follows) == ["Hi", *texts]
 
 
 def test_a_rollback_drops_the_last_prompts_and_all_after_them():
-    records = [user("One"), says("1"), user("Two"), call(), gives("2"), user("Three"), says("3")]
+    records = [user("One"), answer("1"), user("Two"), call(), result("2"), user("Three"), answer("3")]
     for number, left in ((1, ["One", "1", "Two", "[shell] ls", "2"]), (2, ["One", "1"]), (9, [])):
-        assert said(*records, event("thread_rolled_back", num_turns=number), user("Next")) == [*left, "Next"]
+        assert read_texts(*records, event("thread_rolled_back", num_turns=number), user("Next")) == [*left, "Next"]
 
 
-@pytest.mark.parametrize("number", [0, -1, True, "1", None, 1.0])
+@cases("number", 0, -1, True, "1", None, 1.0)
 def test_a_rollback_of_nothing_drops_nothing(number):
-    assert said(user("One"), event("thread_rolled_back", num_turns=number)) == ["One"]
+    assert read_texts(user("One"), event("thread_rolled_back", num_turns=number)) == ["One"]
 
 
 def test_rollbacks_add_up():
     back = event("thread_rolled_back", num_turns=1)
-    assert said(user("One"), says("1"), user("Two"), says("2"), user("Three"), back, back) == ["One", "1"]
+    assert read_texts(user("One"), answer("1"), user("Two"), answer("2"), user("Three"), back, back) == ["One", "1"]
 
 
 def test_a_result_of_a_rolled_back_call_has_no_parent():
-    (turn,) = turns(user("One"), call(), event("thread_rolled_back", num_turns=1), gives("late"))
+    (turn,) = turns(user("One"), call(), event("thread_rolled_back", num_turns=1), result("late"))
     assert (turn.text, turn.parent) == ("late", None)
 
 
 def test_a_rollback_shifts_no_id():
-    found = turns(user("One", id="m"), event("thread_rolled_back", num_turns=1), user("Two", id="m"), says("2"))
+    found = turns(user("One", id="m"), event("thread_rolled_back", num_turns=1), user("Two", id="m"), answer("2"))
     assert [turn.id for turn in found] == ["m-2", "5"]
 
 
 def test_a_rollback_counts_pictures_as_prompts_but_not_shell_commands():
     picture = {"type": "input_image", "image_url": "data:"}
     shell = user("<user_shell_command>\n<command>ls</command>\n</user_shell_command>")
-    assert said(user("One"), user(picture), says("A cat."), shell, event("thread_rolled_back", num_turns=1)) == ["One"]
+    assert read_texts(
+        user("One"), user(picture), answer("A cat."), shell, event("thread_rolled_back", num_turns=1)
+    ) == ["One"]
 
 
 def test_a_compaction_gives_its_summary_and_not_the_history_again():
-    history = [user("One")["payload"], says("1")["payload"]]
+    history = [user("One")["payload"], answer("1")["payload"]]
     found = turns(
         user("One"),
-        says("1"),
+        answer("1"),
         record("compacted", {"message": "We said one.", "replacement_history": history}),
         record("compacted", {"message": "", "replacement_history": history}),
         user("Two"),
@@ -251,7 +249,7 @@ def test_a_compaction_gives_its_summary_and_not_the_history_again():
 
 def test_the_instructions_before_a_summary_are_cut():
     opens = "Another language model started to solve this problem and produced a summary."
-    assert said(record("compacted", {"message": f"{opens}\nOne is done."}), user(f"{opens}\nTwo is done.")) == [
+    assert read_texts(record("compacted", {"message": f"{opens}\nOne is done."}), user(f"{opens}\nTwo is done.")) == [
         "One is done.",
         "Two is done.",
     ]
@@ -264,8 +262,8 @@ def test_messages_of_other_agents_are_marked():
         item("agent_message", author="/root/scout", content=[{"type": "input_text", "text": "One hit."}]),
         item("agent_message", author="/root/scout", content=[{"type": "encrypted_content", "encrypted_content": "x"}]),
         record("inter_agent_communication", envelope),
-        says(json.dumps({**envelope, "content": "Three hits."})),
-        says('{"author": broken "recipient"'),
+        answer(json.dumps({**envelope, "content": "Three hits."})),
+        answer('{"author": broken "recipient"'),
     )
     assert [(turn.text, turn.role, turn.origin) for turn in found[1:]] == [
         ("One hit.", "assistant", "subagent"),
@@ -275,16 +273,14 @@ def test_messages_of_other_agents_are_marked():
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "more",
-    [
-        {"source": {"subagent": {"thread_spawn": {"depth": 1}}}},
-        {"source": {"subagent": "review"}},
-        {"thread_source": "subagent"},
-    ],
+    {"source": {"subagent": {"thread_spawn": {"depth": 1}}}},
+    {"source": {"subagent": "review"}},
+    {"thread_source": "subagent"},
 )
 def test_the_log_of_a_subagent_is_marked(more):
-    (session,) = parse(meta(session_id="root", **more), user("Find it"), call(), gives("x")).sessions
+    (session,) = parse(meta(session_id="root", **more), user("Find it"), call(), result("x")).sessions
     assert session.id == "s1"
     assert [(turn.role, turn.origin) for turn in session.turns] == [
         ("user", "subagent"),
@@ -293,51 +289,44 @@ def test_the_log_of_a_subagent_is_marked(more):
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "more",
-    [
-        {"source": {"subagent": {"other": "guardian"}}},
-        {"source": {"subagent": "memory_consolidation"}},
-        {"source": {"internal": "memory_consolidation"}},
-        {"thread_source": "memory_consolidation"},
-    ],
+    {"source": {"subagent": {"other": "guardian"}}},
+    {"source": {"subagent": "memory_consolidation"}},
+    {"source": {"internal": "memory_consolidation"}},
+    {"thread_source": "memory_consolidation"},
 )
 def test_codex_talking_to_itself_about_other_sessions_is_left_out(more):
-    parsed = parse(meta(**more), user("Judge this transcript"), says("ok"))
+    parsed = parse(meta(**more), user("Judge this transcript"), answer("ok"))
     assert parsed.sessions == ()
     assert parsed.junk["host"] == len("Judge this transcriptok")
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        (
-            "sessions/rollout-2026-02-11T09-00-00-019c4bed-c6e4-7c31-9d55-3f0b8a6d1e01.jsonl",
-            "019c4bed-c6e4-7c31-9d55-3f0b8a6d1e01",
-        ),
-        # printf 'a/log.jsonl' | sha256sum
-        ("a/log.jsonl", "log-5f7b0602"),
-    ],
+@cases(
+    "path, name",
+    (
+        "sessions/rollout-2026-02-11T09-00-00-019c4bed-c6e4-7c31-9d55-3f0b8a6d1e01.jsonl",
+        "019c4bed-c6e4-7c31-9d55-3f0b8a6d1e01",
+    ),
+    # printf 'a/log.jsonl' | sha256sum
+    ("a/log.jsonl", "log-5f7b0602"),
 )
 def test_a_log_without_its_first_line_is_named_by_its_file(path, name):
     (session,) = parse(user("Hi"), path=path).sessions
     assert session.id == name
 
 
-@pytest.mark.parametrize(
-    ("first", "project"),
-    [(meta(), "tidewatch"), (meta(cwd="C:\\code\\tidewatch"), "tidewatch"), (meta(cwd=7), "other")],
-)
+@cases("first, project", (meta(), "tidewatch"), (meta(cwd="C:\\code\\tidewatch"), "tidewatch"), (meta(cwd=7), "other"))
 def test_the_project_is_the_folder_of_the_session_else_of_a_turn(first, project):
     (session,) = parse(first, record("turn_context", {"cwd": "/home/mara/other"}), user("Hi")).sessions
     assert session.project == project
 
 
 def test_the_title_is_the_last_name_given_else_the_first_prompt():
-    assert parse(meta(), user("Fix\nit"), says("x")).sessions[0].title == "Fix it"
+    assert parse(meta(), user("Fix\nit"), answer("x")).sessions[0].title == "Fix it"
     names = [event("thread_name_updated", thread_name=name) for name in ("One", "Two", None)]
     assert parse(meta(), user("Fix it"), *names).sessions[0].title == "Two"
-    assert parse(meta(), says("x")).sessions[0].title is None
+    assert parse(meta(), answer("x")).sessions[0].title is None
 
 
 def test_times_are_utc_with_the_start_of_the_session_as_default():
@@ -353,7 +342,7 @@ def test_times_are_utc_with_the_start_of_the_session_as_default():
     assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "{}", "[]", "null"])
+@cases("text", "", "\n\n", "{}", "[]", "null")
 def test_nothing_gives_nothing(text):
     assert codex.parse(Document("a.jsonl", text)).sessions == ()
 
@@ -372,20 +361,20 @@ def test_values_of_wrong_types_cost_no_other_turn(odd):
     records += [item(kind, **{name: odd for name in names if name != "type"}) for kind in items]
     records += [event(kind, message=odd, turn_id=odd, started_at=odd, thread_name=odd) for kind in events]
     records += [message("user", odd), message("assistant", odd), item("tool_call", function=odd, arguments=odd)]
-    records += [gives({"output": odd, "metadata": odd, "content": odd, "exit_code": odd})]
+    records += [result({"output": odd, "metadata": odd, "content": odd, "exit_code": odd})]
     records += [meta(source=odd, thread_source=odd, forked_from_id=odd, timestamp=odd)]
     for raw in records:
         parsed = parse(meta(), user("Hi"), raw, user("Bye"))
-        texts = [turn.text for turn in parsed.sessions[0].turns]
+        texts = list_texts(parsed)
         assert (texts[0], texts[-1]) == ("Hi", "Bye")
         assert all(isinstance(turn.text, str) and turn.text for turn in parsed.sessions[0].turns)
     first = {"type": "session_meta", "payload": {"id": odd, "cwd": odd, "timestamp": odd, "source": odd}}
     assert [turn.text for turn in parse(first, user("Hi")).sessions[0].turns] == ["Hi"]
 
 
-@pytest.mark.parametrize("unit", ["<skill>", "<skill></skill>", "<oai-mem-citation>", "Exit code: 1\n", "<image ", "["])
-def test_time_is_linear_in_the_text(unit):
-    text = unit * 100_000
-    began = perf_counter()
-    parse(meta(), user(text), says(text), gives(text), call(arguments=text))
-    assert perf_counter() - began < 10  # 0.1 s; of a square it would be hours
+def test_time_is_linear_in_the_text():
+    def read(unit):
+        text = unit * 100_000
+        parse(meta(), user(text), answer(text), result(text), call(arguments=text))
+
+    check_cpu_time(read, "<skill>", "<skill></skill>", "<oai-mem-citation>", "Exit code: 1\n", "<image ", "[")

@@ -1,60 +1,55 @@
-import pytest
+from tests.support.turns import cases, list_texts
+from tests.unit.sources.test_codex import answer, item, message, meta, parse, read_texts, turns, user
 
-from tests.unit.sources.test_codex import item, message, meta, parse, said, says, turns, user
 
-
-@pytest.mark.parametrize(
+@cases(
     "noise",
-    [
-        "# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\nUse uv.\n</INSTRUCTIONS>",
-        "# AGENTS.md instructions, cut off",
-        "<user_instructions>\nBe brief.\n</user_instructions>",
-        "<environment_context>\n<cwd>/x</cwd>\n</environment_context>",
-        "<ENVIRONMENT_CONTEXT>cwd=/x</ENVIRONMENT_CONTEXT>",
-        "<skill>\n<name>x</name>\nWrite </skill> at the end.\n</skill>",
-        "<turn_aborted>\nThe user interrupted.\n</turn_aborted>",
-        '<subagent_notification>\n{"status":"done"}\n</subagent_notification>',
-        '<codex_internal_context source="goal">\nGo on.\n</codex_internal_context>',
-        '<hook_prompt hook_run_id="1">Commit first.</hook_prompt>',
-        "<user_action>\n<action>review</action>\n</user_action>",
-        "<environment_context>a</environment_context>\n<user_instructions>b</user_instructions>",
-        "# Context from my IDE setup:\n\n## Open tabs:\n- a.py",
-        "Warning: apply_patch was requested via exec_command. Use the apply_patch tool instead.",
-        "<image name=[Image #1]>",
-        "</image>",
-        "<memory>\nold\n</memory>",
-    ],
+    "# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\nUse uv.\n</INSTRUCTIONS>",
+    "# AGENTS.md instructions, cut off",
+    "<user_instructions>\nBe brief.\n</user_instructions>",
+    "<environment_context>\n<cwd>/x</cwd>\n</environment_context>",
+    "<ENVIRONMENT_CONTEXT>cwd=/x</ENVIRONMENT_CONTEXT>",
+    "<skill>\n<name>x</name>\nWrite </skill> at the end.\n</skill>",
+    "<turn_aborted>\nThe user interrupted.\n</turn_aborted>",
+    '<subagent_notification>\n{"status":"done"}\n</subagent_notification>',
+    '<codex_internal_context source="goal">\nGo on.\n</codex_internal_context>',
+    '<hook_prompt hook_run_id="1">Commit first.</hook_prompt>',
+    "<user_action>\n<action>review</action>\n</user_action>",
+    "<environment_context>a</environment_context>\n<user_instructions>b</user_instructions>",
+    "# Context from my IDE setup:\n\n## Open tabs:\n- a.py",
+    "Warning: apply_patch was requested via exec_command. Use the apply_patch tool instead.",
+    "<image name=[Image #1]>",
+    "</image>",
+    "<memory>\nold\n</memory>",
 )
 def test_host_texts_as_the_user_are_no_turns(noise):
-    parsed = parse(meta(), user("Hi"), user(noise), says("Hello"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    parsed = parse(meta(), user("Hi"), user(noise), answer("Hello"))
+    assert list_texts(parsed) == ["Hi", "Hello"]
     assert sum(parsed.junk.values()) == len(noise)
 
 
-@pytest.mark.parametrize("role", ["developer", "system"])
+@cases("role", "developer", "system")
 def test_instructions_are_no_turn(role):
     parsed = parse(meta(), message(role, "Answer briefly."), user("Hi"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+    assert list_texts(parsed) == ["Hi"]
     assert parsed.junk["host"] == len("Answer briefly.")
 
 
-@pytest.mark.parametrize(
-    ("sent", "typed"),
-    [
-        ("<environment_context>x</environment_context>\nWhy?", "Why?"),
-        ("What does <skill> mean in the log?", "What does <skill> mean in the log?"),
-        ("<skill> is unclosed here", "<skill> is unclosed here"),
-        ("# Plan\nShip it", "# Plan\nShip it"),
-        ("# Files mentioned by the user:\n\n## a.png: /tmp/a.png\n\n## My request for Codex:\nFix it", "Fix it"),
-    ],
+@cases(
+    "sent, typed",
+    ("<environment_context>x</environment_context>\nWhy?", "Why?"),
+    ("What does <skill> mean in the log?", "What does <skill> mean in the log?"),
+    ("<skill> is unclosed here", "<skill> is unclosed here"),
+    ("# Plan\nShip it", "# Plan\nShip it"),
+    ("# Files mentioned by the user:\n\n## a.png: /tmp/a.png\n\n## My request for Codex:\nFix it", "Fix it"),
 )
 def test_typed_text_around_host_texts_stays(sent, typed):
-    assert said(user(sent)) == [typed]
+    assert read_texts(user(sent)) == [typed]
 
 
 def test_parts_of_one_prompt_are_one_turn():
     picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
-    assert said(user("<image name=[Image #1]>", picture, "</image>", "What is this?")) == ["What is this?"]
+    assert read_texts(user("<image name=[Image #1]>", picture, "</image>", "What is this?")) == ["What is this?"]
 
 
 def test_a_shell_command_of_a_person_stays_without_its_output():
@@ -77,9 +72,9 @@ def test_reasoning_is_counted_and_no_turn():
 
 
 def test_our_own_memory_is_cut_from_answers():
-    assert said(says("<memory>\nold\n</memory>\nNew.")) == ["New."]
+    assert read_texts(answer("<memory>\nold\n</memory>\nNew.")) == ["New."]
 
 
 def test_citations_are_cut_and_an_unclosed_one_stays():
-    assert said(says("Sixty.<oai-mem-citation>n:1</oai-mem-citation>")) == ["Sixty."]
-    assert said(says("Sixty.<oai-mem-citation>")) == ["Sixty.<oai-mem-citation>"]
+    assert read_texts(answer("Sixty.<oai-mem-citation>n:1</oai-mem-citation>")) == ["Sixty."]
+    assert read_texts(answer("Sixty.<oai-mem-citation>")) == ["Sixty.<oai-mem-citation>"]

@@ -1,97 +1,89 @@
 import json
 
-import pytest
+from tests.support.turns import cases
+from tests.unit.sources.test_codex import answer, call, item, meta, parse, read_texts, result, turns, user
 
-from tests.unit.sources.test_codex import call, gives, item, meta, parse, said, says, turns, user
 
-
-@pytest.mark.parametrize(
-    ("made", "line"),
-    [
-        (call(arguments='{"command":["bash","-lc","pytest -q"],"workdir":"/x"}'), "[shell] pytest -q"),
-        (call(arguments='{"command":["ls","-la"]}'), "[shell] ls -la"),
-        (call(arguments='{"command":["powershell.exe","-NoProfile","-Command","dir"]}'), "[shell] dir"),
-        (call(name="exec_command", arguments='{"cmd":"git log"}'), "[exec_command] git log"),
-        (
-            call(name="apply_patch", arguments='{"input":"*** Begin Patch\\n*** Delete File: a.py\\n"}'),
-            "[apply_patch] a.py",
-        ),
-        (call(name="say", arguments="not json"), "[say] not json"),
-        (call(name="say", arguments="{broken"), "[say] {broken"),
-        (call(name="wait", arguments=None), "[wait]"),
-        (item("custom_tool_call", call_id="c", name="exec", input="await tools.run()"), "[exec] await tools.run()"),
-        (item("local_shell_call", action={"type": "exec", "command": ["sh", "-c", "df"]}), "[local_shell] df"),
-        (item("web_search_call", action={"type": "search", "query": "tides"}), "[web_search] tides"),
-        (
-            item("web_search_call", action={"type": "open_page", "url": "https://tides.example.org/"}),
-            "[web_search] https://tides.example.org/",
-        ),
-        (item("web_search_call", action={"type": "of_tomorrow", "where": "harbour"}), "[web_search] harbour"),
-        (item("tool_search_call", call_id="c", arguments={"query": "calendar"}), "[tool_search] calendar"),
-        (item("image_generation_call", revised_prompt="a gauge", result="iVBOR"), "[image_generation] a gauge"),
-        (item("tool_call", function={"name": "translate"}, arguments={"text": "hello"}), "[translate] hello"),
-        (item("of_tomorrow_call", arguments={"query": "q"}), "[of_tomorrow] q"),
-    ],
+@cases(
+    "made, line",
+    (call(arguments='{"command":["bash","-lc","pytest -q"],"workdir":"/x"}'), "[shell] pytest -q"),
+    (call(arguments='{"command":["ls","-la"]}'), "[shell] ls -la"),
+    (call(arguments='{"command":["powershell.exe","-NoProfile","-Command","dir"]}'), "[shell] dir"),
+    (call(name="exec_command", arguments='{"cmd":"git log"}'), "[exec_command] git log"),
+    (
+        call(name="apply_patch", arguments='{"input":"*** Begin Patch\\n*** Delete File: a.py\\n"}'),
+        "[apply_patch] a.py",
+    ),
+    (call(name="say", arguments="not json"), "[say] not json"),
+    (call(name="say", arguments="{broken"), "[say] {broken"),
+    (call(name="wait", arguments=None), "[wait]"),
+    (item("custom_tool_call", call_id="c", name="exec", input="await tools.run()"), "[exec] await tools.run()"),
+    (item("local_shell_call", action={"type": "exec", "command": ["sh", "-c", "df"]}), "[local_shell] df"),
+    (item("web_search_call", action={"type": "search", "query": "tides"}), "[web_search] tides"),
+    (
+        item("web_search_call", action={"type": "open_page", "url": "https://tides.example.org/"}),
+        "[web_search] https://tides.example.org/",
+    ),
+    (item("web_search_call", action={"type": "of_tomorrow", "where": "harbour"}), "[web_search] harbour"),
+    (item("tool_search_call", call_id="c", arguments={"query": "calendar"}), "[tool_search] calendar"),
+    (item("image_generation_call", revised_prompt="a gauge", result="iVBOR"), "[image_generation] a gauge"),
+    (item("tool_call", function={"name": "translate"}, arguments={"text": "hello"}), "[translate] hello"),
+    (item("of_tomorrow_call", arguments={"query": "q"}), "[of_tomorrow] q"),
 )
 def test_a_tool_call_is_one_telling_line(made, line):
-    assert said(made) == [line]
+    assert read_texts(made) == [line]
 
 
 HEAD = "Wall time: 0.1 seconds\nOutput:\n"
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ("plain", "plain"),
-        ('{"output":"done\\n","metadata":{"exit_code":0}}', "done"),
-        ('{"output":"no such file","metadata":{"exit_code":2}}', "error: no such file"),
-        ('{"output":"dist","name":"package"}', '{"output":"dist","name":"package"}'),
-        ("Exit code: 0\n" + HEAD + "fine", "fine"),
-        ("Exit code: 127\n" + HEAD + "not found", "error: not found"),
-        (
-            "Chunk ID: 1f\nWall time: 0.1 seconds\nProcess exited with code 1\nOriginal token count: 2\nOutput:\nno",
-            "error: no",
-        ),
-        ("Wall time: 9 seconds\nProcess running with session ID 4\nOutput:\nstill going", "still going"),
-        ("The Exit code: 1 is\nOutput:\nquoted", "The Exit code: 1 is\nOutput:\nquoted"),
-        ('[{"type":"text","text":"one"},{"type":"text","text":"two"}]', "one\ntwo"),
-        (HEAD + '[{"type":"text","text":"from a server"}]', "from a server"),
-        ('{"content":[{"type":"text","text":"denied"}],"isError":true}', "error: denied"),
-        (
-            '{"content":[{"type":"text","text":"a"}],"title":"b"}',
-            '{"content":[{"type":"text","text":"a"}],"title":"b"}',
-        ),
-        ({"output": "Exit code: 1\n" + HEAD + "no", "metadata": {}}, "error: no"),
-        ("[1, 2]", "[1, 2]"),
-        ([{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "data:"}], "a"),
-        ({"type": "input_text", "text": "a"}, "a"),
-        ({"content": "refused", "success": False}, "error: refused"),
-        ({"stdout": "out\n", "stderr": "err\n", "exitCode": 3}, "error: out\nerr"),
-        ("<system-reminder>\nbe careful\n</system-reminder>\nfile", "file"),
-    ],
+@cases(
+    "given, text",
+    ("plain", "plain"),
+    ('{"output":"done\\n","metadata":{"exit_code":0}}', "done"),
+    ('{"output":"no such file","metadata":{"exit_code":2}}', "error: no such file"),
+    ('{"output":"dist","name":"package"}', '{"output":"dist","name":"package"}'),
+    ("Exit code: 0\n" + HEAD + "fine", "fine"),
+    ("Exit code: 127\n" + HEAD + "not found", "error: not found"),
+    (
+        "Chunk ID: 1f\nWall time: 0.1 seconds\nProcess exited with code 1\nOriginal token count: 2\nOutput:\nno",
+        "error: no",
+    ),
+    ("Wall time: 9 seconds\nProcess running with session ID 4\nOutput:\nstill going", "still going"),
+    ("The Exit code: 1 is\nOutput:\nquoted", "The Exit code: 1 is\nOutput:\nquoted"),
+    ('[{"type":"text","text":"one"},{"type":"text","text":"two"}]', "one\ntwo"),
+    (HEAD + '[{"type":"text","text":"from a server"}]', "from a server"),
+    ('{"content":[{"type":"text","text":"denied"}],"isError":true}', "error: denied"),
+    ('{"content":[{"type":"text","text":"a"}],"title":"b"}', '{"content":[{"type":"text","text":"a"}],"title":"b"}'),
+    ({"output": "Exit code: 1\n" + HEAD + "no", "metadata": {}}, "error: no"),
+    ("[1, 2]", "[1, 2]"),
+    ([{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "data:"}], "a"),
+    ({"type": "input_text", "text": "a"}, "a"),
+    ({"content": "refused", "success": False}, "error: refused"),
+    ({"stdout": "out\n", "stderr": "err\n", "exitCode": 3}, "error: out\nerr"),
+    ("<system-reminder>\nbe careful\n</system-reminder>\nfile", "file"),
 )
 def test_tool_results_come_in_many_wrappings(given, text):
-    assert said(call(), gives(given)) == ["[shell] ls", text]
+    assert read_texts(call(), result(given)) == ["[shell] ls", text]
 
 
-@pytest.mark.parametrize("given", ["", None, 7, {}, [], [7], "Exit code: 1\n" + HEAD, [{"type": "input_image"}]])
+@cases("given", "", None, 7, {}, [], [7], "Exit code: 1\n" + HEAD, [{"type": "input_image"}])
 def test_an_empty_tool_result_is_no_turn(given):
-    assert said(call(), gives(given)) == ["[shell] ls"]
+    assert read_texts(call(), result(given)) == ["[shell] ls"]
 
 
 def test_a_long_tool_result_keeps_both_ends_and_the_rest_is_counted():
-    parsed = parse(meta(), gives("A" * 500 + "B" * 500), tool_chars=103)
+    parsed = parse(meta(), result("A" * 500 + "B" * 500), tool_chars=103)
     assert parsed.sessions[0].turns[0].text == "A" * 50 + " … " + "B" * 50
     assert parsed.junk["tool-output"] == 1000 - 103
 
 
 def test_calls_after_an_empty_result_are_another_turn():
-    assert said(says("One."), call("c1"), gives("", "c1"), call("c2")) == ["One.\n[shell] ls", "[shell] ls"]
+    assert read_texts(answer("One."), call("c1"), result("", "c1"), call("c2")) == ["One.\n[shell] ls", "[shell] ls"]
 
 
 def test_a_result_without_its_call_is_a_turn():
-    (turn,) = turns(gives("found", "gone"))
+    (turn,) = turns(result("found", "gone"))
     assert (turn.id, turn.parent, turn.text) == ("gone:output", None, "found")
 
 
@@ -99,8 +91,8 @@ def test_results_wrapped_without_end_are_given_up():
     deep = "end"
     for _ in range(40):
         deep = json.dumps({"output": deep, "metadata": {}}) if len(deep) < 5_000 else deep
-    parse(meta(), gives(deep))
+    parse(meta(), result(deep))
     nested = {"output": "end"}
     for _ in range(500):
         nested = {"output": nested}
-    assert parse(meta(), gives(nested), user("Hi")).sessions[0].turns[-1].text == "Hi"
+    assert parse(meta(), result(nested), user("Hi")).sessions[0].turns[-1].text == "Hi"

@@ -1,9 +1,8 @@
 import json
 
-import pytest
-
 from helix.sources import copilot_cli
 from helix.types import Document
+from tests.support.turns import cases, list_texts
 
 
 def event_id(number):
@@ -41,7 +40,7 @@ def turns(*records, **options):
     return parse(*records, **options).sessions[0].turns
 
 
-def said(*records, **options):
+def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
@@ -57,7 +56,7 @@ def test_a_rewind_drops_an_event_and_all_after_it():
     everything = event("w", "session.snapshot_rewind", "u2", upToEventId="u1")
     assert [(turn.text, turn.parent) for turn in turns(*records[:3], everything, records[4])] == [("four", None)]
     unknown = event("w", "session.snapshot_rewind", "u2", upToEventId="elsewhere")
-    assert said(*records[:3], unknown) == ["one", "two", "three"]
+    assert read_texts(*records[:3], unknown) == ["one", "two", "three"]
 
 
 def test_parents_are_turns_despite_noise_between():
@@ -71,34 +70,30 @@ def test_parents_are_turns_despite_noise_between():
     assert [turn.parent for turn in found] == [None, "u1", None]
 
 
-@pytest.mark.parametrize(
-    ("record", "texts"),
-    [
-        (answers("a", "", None, call("c", command="ls")), ["[bash] ls"]),
-        (answers("a", "", None, {"name": "view", "arguments": '{"path":"a.py"}'}), ["[view] a.py"]),
-        (answers("a", "", None, {"name": "apply_patch", "arguments": "*** Begin"}), ["[apply_patch] *** Begin"]),
-        (result("r", "c", "done\n"), ["done"]),
-        (result("r", "c", "exit code: 1", success=False), ["error: exit code: 1"]),
-        (result("r", "c", "", success=False, error={"message": "denied"}), ["error: denied"]),
-        (result("r", "c", ""), []),
-        (event("t", "tool.user_requested", toolName="bash", arguments={"command": "ls"}), ["$ ls"]),
-        (event("t", "tool.user_requested", toolName="x", arguments="ls"), []),
-        (asks("u", "<memory>\nold\n</memory>\nmine"), ["mine"]),
-        (asks("u", "by the host", source="autopilot"), []),
-        (event("c", "session.compaction_complete", success=False), []),
-    ],
+@cases(
+    "record, texts",
+    (answers("a", "", None, call("c", command="ls")), ["[bash] ls"]),
+    (answers("a", "", None, {"name": "view", "arguments": '{"path":"a.py"}'}), ["[view] a.py"]),
+    (answers("a", "", None, {"name": "apply_patch", "arguments": "*** Begin"}), ["[apply_patch] *** Begin"]),
+    (result("r", "c", "done\n"), ["done"]),
+    (result("r", "c", "exit code: 1", success=False), ["error: exit code: 1"]),
+    (result("r", "c", "", success=False, error={"message": "denied"}), ["error: denied"]),
+    (result("r", "c", ""), []),
+    (event("t", "tool.user_requested", toolName="bash", arguments={"command": "ls"}), ["$ ls"]),
+    (event("t", "tool.user_requested", toolName="x", arguments="ls"), []),
+    (asks("u", "<memory>\nold\n</memory>\nmine"), ["mine"]),
+    (asks("u", "by the host", source="autopilot"), []),
+    (event("c", "session.compaction_complete", success=False), []),
 )
 def test_events(record, texts):
-    assert said(asks("u0", "Hi"), record) == ["Hi", *texts]
+    assert read_texts(asks("u0", "Hi"), record) == ["Hi", *texts]
 
 
-@pytest.mark.parametrize(
+@cases(
     "record",
-    [
-        answers("a", "found", None, parentToolCallId="c"),
-        asks("a", "find", parentAgentTaskId="t"),
-        {**answers("a", "found"), "agentId": "agent-1"},
-    ],
+    answers("a", "found", None, parentToolCallId="c"),
+    asks("a", "find", parentAgentTaskId="t"),
+    {**answers("a", "found"), "agentId": "agent-1"},
 )
 def test_turns_of_subagents_are_marked(record):
     assert [turn.origin for turn in turns(record)] == ["subagent"]
@@ -110,7 +105,7 @@ def test_results_of_helix_are_no_turns():
         result("r1", "c1", "We took DuckDB", "a"),
         result("r2", "c2", "a.py", "r1"),
     )
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Let me see.\n[bash] ls", "a.py"]
+    assert list_texts(parsed) == ["Let me see.\n[bash] ls", "a.py"]
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
@@ -120,20 +115,18 @@ def test_a_long_result_keeps_both_ends():
     assert parsed.junk == {"tool-output": 897}
 
 
-@pytest.mark.parametrize(
+@cases(
     "kind",
-    [
-        "session.resume",
-        "session.usage_checkpoint",
-        "session.mcp_servers_loaded",
-        "assistant.turn_end",
-        "assistant.message_delta",
-        "tool.execution_progress",
-        "hook.end",
-        "permission.requested",
-        "subagent.failed",
-        "abort",
-    ],
+    "session.resume",
+    "session.usage_checkpoint",
+    "session.mcp_servers_loaded",
+    "assistant.turn_end",
+    "assistant.message_delta",
+    "tool.execution_progress",
+    "hook.end",
+    "permission.requested",
+    "subagent.failed",
+    "abort",
 )
 def test_events_that_say_nothing_are_known(kind):
     parsed = parse(asks("u", "Hi"), event("x", kind, content="x"))
@@ -141,7 +134,7 @@ def test_events_that_say_nothing_are_known(kind):
     assert parsed.unknown == {}
 
 
-@pytest.mark.parametrize("kind", ["session.of_tomorrow", "assistant.sings", "abort.now", None, ["x"]])
+@cases("kind", "session.of_tomorrow", "assistant.sings", "abort.now", None, ["x"])
 def test_other_events_are_counted(kind):
     parsed = parse(asks("u", "Hi"), event("x", kind, content="x"))
     assert len(parsed.sessions[0].turns) == 1
@@ -158,18 +151,12 @@ def test_ids():
     ]
 
 
-@pytest.mark.parametrize(
-    ("records", "id", "project"),
-    [
-        ((event("s", "session.start", sessionId="s1", context={"cwd": "/srv/beacon"}),), "s1", "beacon"),
-        (
-            (event("s", "session.start", sessionId="s1"), event("r", "session.resume", context={"cwd": "/a/b"})),
-            "s1",
-            "b",
-        ),
-        ((event("s", "session.start", sessionId=7, context=7),), "events-", None),
-        ((), "events-", None),
-    ],
+@cases(
+    "records, id, project",
+    ((event("s", "session.start", sessionId="s1", context={"cwd": "/srv/beacon"}),), "s1", "beacon"),
+    ((event("s", "session.start", sessionId="s1"), event("r", "session.resume", context={"cwd": "/a/b"})), "s1", "b"),
+    ((event("s", "session.start", sessionId=7, context=7),), "events-", None),
+    ((), "events-", None),
 )
 def test_session_and_project(records, id, project):
     (found,) = parse(*records, asks("u", "Hi")).sessions
@@ -179,7 +166,7 @@ def test_session_and_project(records, id, project):
 
 def test_a_broken_line_is_reported_and_costs_no_other():
     parsed = parse(asks("u", "Hi"), "{half", answers("a", "Ho", "u"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Ho"]
+    assert list_texts(parsed) == ["Hi", "Ho"]
     assert [problem.line for problem in parsed.problems] == [2]
 
 
@@ -188,19 +175,17 @@ def test_a_log_without_turns_is_no_session():
     assert parse("").sessions == ()
 
 
-@pytest.mark.parametrize(
+@cases(
     "odd",
-    [
-        {"type": "user.message", "data": 7, "id": 7, "parentId": 7, "timestamp": 7},
-        {"type": "user.message", "data": {"content": 7, "source": 7}},
-        {"type": "assistant.message", "data": {"content": [], "toolRequests": 7, "reasoningText": 7}},
-        {"type": "assistant.message", "data": {"toolRequests": [7, {"name": 7, "arguments": 7, "toolCallId": 7}]}},
-        {"type": "tool.execution_complete", "data": {"result": 7, "error": 7, "toolCallId": []}},
-        {"type": "tool.execution_complete", "data": {"success": False, "error": {"message": 7}}},
-        {"type": "session.snapshot_rewind", "data": {"upToEventId": 7}},
-        {"type": "session.title_changed", "data": {"title": 7}, "id": "t", "parentId": "t"},
-        {"type": "session.error", "data": {"message": 7}},
-    ],
+    {"type": "user.message", "data": 7, "id": 7, "parentId": 7, "timestamp": 7},
+    {"type": "user.message", "data": {"content": 7, "source": 7}},
+    {"type": "assistant.message", "data": {"content": [], "toolRequests": 7, "reasoningText": 7}},
+    {"type": "assistant.message", "data": {"toolRequests": [7, {"name": 7, "arguments": 7, "toolCallId": 7}]}},
+    {"type": "tool.execution_complete", "data": {"result": 7, "error": 7, "toolCallId": []}},
+    {"type": "tool.execution_complete", "data": {"success": False, "error": {"message": 7}}},
+    {"type": "session.snapshot_rewind", "data": {"upToEventId": 7}},
+    {"type": "session.title_changed", "data": {"title": 7}, "id": "t", "parentId": "t"},
+    {"type": "session.error", "data": {"message": 7}},
 )
 def test_values_of_wrong_types_cost_no_other_turn(odd):
-    assert said(asks("u", "Hi"), odd)[0] == "Hi"
+    assert read_texts(asks("u", "Hi"), odd)[0] == "Hi"

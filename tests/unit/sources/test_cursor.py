@@ -1,10 +1,9 @@
 import json
 from datetime import UTC, datetime
 
-import pytest
-
 from helix.sources import cursor
 from helix.types import Document
+from tests.support.turns import cases, list_texts
 
 
 def bubble_id(number):
@@ -28,11 +27,7 @@ def session(*bubbles, **more):
     return parse({"composerId": "c1", "conversation": list(bubbles), **more})
 
 
-def said(parsed):
-    return [turn.text for found in parsed.sessions for turn in found.turns]
-
-
-def shown(turns):
+def list_turns(turns):
     return [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in turns]
 
 
@@ -46,7 +41,7 @@ def test_tool_calls_go_on_with_the_answer_before_them():
         bubble("u1", 1, "And?"),
         tool("t3", rawArgs='{"pattern":"d"}', result='"it"'),
     )
-    assert shown(parsed.sessions[0].turns) == [
+    assert list_turns(parsed.sessions[0].turns) == [
         ("t0", "assistant", "assistant", "[grep] a\n[grep] b", None),
         ("t0:tool", "tool", "tool", "first", "t0"),
         ("t1", "tool", "tool", "found", "t0"),
@@ -59,46 +54,42 @@ def test_tool_calls_go_on_with_the_answer_before_them():
 
 def test_only_an_answer_calls_tools():
     asked = {**tool("u1", rawArgs='{"pattern":"a"}'), "type": 1, "text": "Hi"}
-    assert said(session(asked)) == ["Hi"]
+    assert list_texts(session(asked)) == ["Hi"]
 
 
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ({"rawArgs": '{"target_file":"src/a.ts","limit":3}'}, "[grep] src/a.ts"),
-        ({"rawArgs": "", "params": '{"command":"npm test"}'}, "[grep] npm test"),
-        ({"rawArgs": "{}", "params": '{"query":"tide"}'}, "[grep] tide"),
-        ({"params": {"query": "tide"}}, "[grep] tide"),
-        ({"rawArgs": '{"query":"tid'}, '[grep] {"query":"tid'),
-        ({"rawArgs": 7, "params": [1]}, "[grep]"),
-    ],
+@cases(
+    "given, line",
+    ({"rawArgs": '{"target_file":"src/a.ts","limit":3}'}, "[grep] src/a.ts"),
+    ({"rawArgs": "", "params": '{"command":"npm test"}'}, "[grep] npm test"),
+    ({"rawArgs": "{}", "params": '{"query":"tide"}'}, "[grep] tide"),
+    ({"params": {"query": "tide"}}, "[grep] tide"),
+    ({"rawArgs": '{"query":"tid'}, '[grep] {"query":"tid'),
+    ({"rawArgs": 7, "params": [1]}, "[grep]"),
 )
 def test_arguments_of_a_tool(given, line):
-    assert said(session(tool("t1", **given))) == [line]
+    assert list_texts(session(tool("t1", **given))) == [line]
 
 
-@pytest.mark.parametrize(
-    ("given", "result"),
-    [
-        ({"result": '{"output":"one\\n","exitCode":0}'}, "one"),
-        ({"result": '{"files":[{"name":"a.ts","type":"file"},{"name":"b.ts"}]}'}, "a.ts\nb.ts"),
-        ({"result": '{"content":[{"type":"text","text":"from afar"}],"requestId":"r1"}'}, "from afar"),
-        ({"result": {"contents": "as such"}}, "as such"),
-        ({"result": "plain words"}, "plain words"),
-        ({"result": '"a text"'}, "a text"),
-        ({"result": "null"}, ""),
-        ({"result": "{}"}, ""),
-        ({"result": "7"}, ""),
-        ({"result": 7}, ""),
-        ({"result": '{"afterContentId":"composer.content.1"}'}, ""),
-        ({"status": "error", "error": '{"clientVisibleErrorMessage":"No such file"}'}, "error: No such file"),
-        ({"status": "error", "error": "", "result": '{"output":"exit 1"}'}, "error: exit 1"),
-        ({"status": "error", "error": "", "result": ""}, ""),
-        ({"status": "cancelled"}, ""),
-    ],
+@cases(
+    "given, result",
+    ({"result": '{"output":"one\\n","exitCode":0}'}, "one"),
+    ({"result": '{"files":[{"name":"a.ts","type":"file"},{"name":"b.ts"}]}'}, "a.ts\nb.ts"),
+    ({"result": '{"content":[{"type":"text","text":"from afar"}],"requestId":"r1"}'}, "from afar"),
+    ({"result": {"contents": "as such"}}, "as such"),
+    ({"result": "plain words"}, "plain words"),
+    ({"result": '"a text"'}, "a text"),
+    ({"result": "null"}, ""),
+    ({"result": "{}"}, ""),
+    ({"result": "7"}, ""),
+    ({"result": 7}, ""),
+    ({"result": '{"afterContentId":"composer.content.1"}'}, ""),
+    ({"status": "error", "error": '{"clientVisibleErrorMessage":"No such file"}'}, "error: No such file"),
+    ({"status": "error", "error": "", "result": '{"output":"exit 1"}'}, "error: exit 1"),
+    ({"status": "error", "error": "", "result": ""}, ""),
+    ({"status": "cancelled"}, ""),
 )
 def test_the_result_of_a_tool(given, result):
-    assert said(session(tool("t1", **given))) == list(filter(None, ["[grep]", result]))
+    assert list_texts(session(tool("t1", **given))) == list(filter(None, ["[grep]", result]))
 
 
 def test_a_long_result_keeps_both_ends():
@@ -106,26 +97,26 @@ def test_a_long_result_keeps_both_ends():
         {"composerId": "c", "conversation": [tool("t1", result=json.dumps({"output": "A" * 500 + "B" * 500}))]},
         tool_chars=103,
     )
-    assert said(parsed)[1] == "A" * 50 + " … " + "B" * 50
+    assert list_texts(parsed)[1] == "A" * 50 + " … " + "B" * 50
     assert parsed.junk == {"tool-output": 897}
 
 
 def test_a_result_nested_too_deep_is_text():
     parsed = session(tool("t1", result="[" * 2000 + "]" * 2000))
-    assert said(parsed)[1].startswith("[[[")
+    assert list_texts(parsed)[1].startswith("[[[")
 
 
 def test_results_of_helix_are_no_turns():
     asked = tool("t1", "mcp_helix_recall", rawArgs='{"query":"a"}', result='{"text":"We took DuckDB"}')
     parsed = session(bubble("b1", 2, "Let me see."), asked, tool("t2", rawArgs='{"pattern":"a"}'))
-    assert said(parsed) == ["Let me see.\n[grep] a"]
+    assert list_texts(parsed) == ["Let me see.\n[grep] a"]
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
-@pytest.mark.parametrize("thinking", ["hm", {"text": "hm", "signature": "x"}])
+@cases("thinking", "hm", {"text": "hm", "signature": "x"})
 def test_thinking_is_counted_and_left_out(thinking):
     parsed = session(bubble("b1", 1, "Hi"), bubble("b2", 2, thinking=thinking, capabilityType=30))
-    assert said(parsed) == ["Hi"]
+    assert list_texts(parsed) == ["Hi"]
     assert parsed.junk == {"reasoning": 2}
 
 
@@ -150,22 +141,20 @@ def test_a_missing_time_is_that_of_the_message_before():
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "odd",
-    [
-        None,
-        7,
-        {"type": [1]},
-        {"type": True, "text": ["x"]},
-        {"type": 2, "toolFormerData": {"name": 7, "result": [None, 3], "status": []}},
-        {"type": 2, "toolFormerData": []},
-        {"type": 1, "toolFormerData": {"name": "grep"}},
-        {"type": 2, "thinking": 7, "createdAt": {}},
-        {"type": 1, "text": 7, "bubbleId": ["x"], "createdAt": float(10**300)},
-    ],
+    None,
+    7,
+    {"type": [1]},
+    {"type": True, "text": ["x"]},
+    {"type": 2, "toolFormerData": {"name": 7, "result": [None, 3], "status": []}},
+    {"type": 2, "toolFormerData": []},
+    {"type": 1, "toolFormerData": {"name": "grep"}},
+    {"type": 2, "thinking": 7, "createdAt": {}},
+    {"type": 1, "text": 7, "bubbleId": ["x"], "createdAt": float(10**300)},
 )
 def test_bubbles_of_wrong_types_cost_no_other(odd):
-    assert said(session(bubble("b1", 1, "Hi"), odd, createdAt=[], subagentInfo=7, folder=7, name=7))[0] == "Hi"
+    assert list_texts(session(bubble("b1", 1, "Hi"), odd, createdAt=[], subagentInfo=7, folder=7, name=7))[0] == "Hi"
 
 
 def test_nothing_is_no_session():

@@ -10,7 +10,8 @@ from helix.sources import cursor, opencode
 from helix.sources.common import sqlite
 from helix.sources.common.sample import take_sample
 from tests.support.paths import DATA
-from tests.unit.sources.test_cursor import bubble, bubble_id, parse, said, shown
+from tests.support.turns import cases, list_texts
+from tests.unit.sources.test_cursor import bubble, bubble_id, list_turns, parse
 
 LOGS = DATA / "logs"
 STORE = json.loads((LOGS / "cursor_store.json").read_text())
@@ -45,7 +46,7 @@ def store(*bubbles, id="c1", **session):
     return values | {f"bubbleId:{id}:{bubble['bubbleId']}": bubble for bubble in bubbles}
 
 
-def collected(path):
+def collect(path):
     found = cursor.collect(path)
     assert found is not None
     return list(found)
@@ -54,7 +55,7 @@ def collected(path):
 @pytest.fixture
 def sessions(tmp_path):
     path = database(tmp_path / "state.vscdb", STORE["cursorDiskKV"], heads=STORE["composerHeaders"])
-    return {one.name: (one, parse(one.text)) for one in collected(path)}
+    return {one.name: (one, parse(one.text)) for one in collect(path)}
 
 
 def test_sessions_of_a_database(sessions):
@@ -71,7 +72,7 @@ def test_a_session(sessions):
     (found,) = parsed.sessions
     assert (found.source, found.project, found.title) == ("cursor", "tidebook", "Tide heights in feet")
     answer = bubble_id(3)
-    assert shown(found.turns) == [
+    assert list_turns(found.turns) == [
         (
             bubble_id(1),
             "user",
@@ -120,7 +121,7 @@ def test_a_session_of_a_subagent(sessions):
 
 def test_a_session_with_its_messages_inside(sessions):
     (found,) = sessions[CHART][1].sessions
-    assert shown(found.turns) == [
+    assert list_turns(found.turns) == [
         (bubble_id(31), "user", "human", "Why does the chart start at noon?", None),
         (bubble_id(32), "assistant", "assistant", "It takes the first high tide as its origin.", None),
     ]
@@ -135,8 +136,8 @@ def test_a_session_with_its_messages_inside(sessions):
 def test_the_order_is_that_of_the_headers(tmp_path):
     times = {"b9": "2026-06-02T09:00:09Z", "b1": "2026-06-02T09:00:05Z", "b5": "2026-06-02T09:00:07Z"}
     values = store(*(bubble(id, 1, id, createdAt=time) for id, time in times.items()))
-    (one,) = collected(database(tmp_path / "state.vscdb", values))
-    assert said(parse(one.text)) == ["b9", "b1", "b5"]
+    (one,) = collect(database(tmp_path / "state.vscdb", values))
+    assert list_texts(parse(one.text)) == ["b9", "b1", "b5"]
 
 
 def test_the_same_state_gives_the_same_text_and_nothing_else_changes_it(tmp_path):
@@ -145,7 +146,7 @@ def test_the_same_state_gives_the_same_text_and_nothing_else_changes_it(tmp_path
         bubble("b1", 1, "Hi", lints=["x"]), lastUpdatedAt=1780390790001, status="completed", codeBlockData={}
     )
     one, same, other = (
-        collected(database(tmp_path / name, given))[0]
+        collect(database(tmp_path / name, given))[0]
         for name, given in (("a.vscdb", values), ("b.vscdb", values), ("c.vscdb", changed))
     )
     assert one.text == same.text == other.text
@@ -174,7 +175,7 @@ def test_the_chats_of_the_first_versions(tmp_path):
     place = tmp_path / "workspaceStorage" / "1f"
     path = database(place / "state.vscdb", items={cursor_store_key(): chats}, tables=("ItemTable",), values=())
     (place / "workspace.json").write_text('{"folder":"file:///home/yusuf/tide%20book"}')
-    (one,) = collected(path)
+    (one,) = collect(path)
     assert (one.name, one.mtime) == ("tab-1", datetime(2025, 2, 10, 9, 1, tzinfo=UTC))
     (found,) = parse(one.text).sessions
     assert (found.id, found.title, found.project) == ("tab-1", "Retries", "tide book")
@@ -192,19 +193,17 @@ def cursor_store_key():
 WORKSPACE = {"workspaceIdentifier": {"id": "1f", "uri": {"fsPath": "C:\\work\\named"}}}
 
 
-@pytest.mark.parametrize(
-    ("session", "head", "project"),
-    [
-        (WORKSPACE, {}, "named"),
-        ({}, WORKSPACE, "named"),
-        ({"workspaceIdentifier": {"id": "x", "uri": "file:///c%3A/work/by%20uri"}}, {}, "by uri"),
-        ({"workspaceIdentifier": {"id": "1f"}}, {}, "of the workspace"),
-        ({}, {"workspaceIdentifier": {"id": "1f"}}, "of the workspace"),
-        ({"trackedGitRepos": [{"repoPath": "/home/yusuf/repo"}]}, {}, "repo"),
-        ({}, {}, "listed"),
-        ({"workspaceIdentifier": {"id": "../../elsewhere"}}, {}, "listed"),
-        ({"workspaceIdentifier": {"id": 7, "uri": 7}, "trackedGitRepos": [7]}, {}, "listed"),
-    ],
+@cases(
+    "session, head, project",
+    (WORKSPACE, {}, "named"),
+    ({}, WORKSPACE, "named"),
+    ({"workspaceIdentifier": {"id": "x", "uri": "file:///c%3A/work/by%20uri"}}, {}, "by uri"),
+    ({"workspaceIdentifier": {"id": "1f"}}, {}, "of the workspace"),
+    ({}, {"workspaceIdentifier": {"id": "1f"}}, "of the workspace"),
+    ({"trackedGitRepos": [{"repoPath": "/home/yusuf/repo"}]}, {}, "repo"),
+    ({}, {}, "listed"),
+    ({"workspaceIdentifier": {"id": "../../elsewhere"}}, {}, "listed"),
+    ({"workspaceIdentifier": {"id": 7, "uri": 7}, "trackedGitRepos": [7]}, {}, "listed"),
 )
 def test_the_folder_that_was_open(tmp_path, session, head, project):
     storage = tmp_path / "User" / "workspaceStorage"
@@ -217,7 +216,7 @@ def test_the_folder_that_was_open(tmp_path, session, head, project):
     (storage / "3d" / "workspace.json").write_text('{"folder":"file:///x"}')
     path = tmp_path / "User" / "globalStorage" / "state.vscdb"
     database(path, store(bubble("b1", 1, "Hi"), **session), heads=[{"composerId": "c1", **head}])
-    (one,) = collected(path)
+    (one,) = collect(path)
     assert parse(one.text).sessions[0].project == project
 
 
@@ -226,7 +225,7 @@ def test_heads_in_one_value(tmp_path):
     path = database(
         tmp_path / "state.vscdb", store(bubble("b1", 1, "Hi"), name=""), {"composer.composerHeaders": heads}
     )
-    (found,) = parse(collected(path)[0].text).sessions
+    (found,) = parse(collect(path)[0].text).sessions
     assert (found.title, found.project) == ("Named outside", "named")
 
 
@@ -234,9 +233,9 @@ def test_values_that_are_too_large_are_left_out_and_counted(tmp_path, monkeypatc
     monkeypatch.setattr("helix.sources.cursor_store._SESSION_BYTES", 500)
     large = bubble("b2", 2, "x" * (sqlite.VALUE_BYTES + 1))
     values = store(bubble("b1", 1, "Hi"), large) | store(bubble("b3", 1, "Ho"), id="c2", originalFileStates="x" * 500)
-    first, second = collected(database(tmp_path / "state.vscdb", values))
+    first, second = collect(database(tmp_path / "state.vscdb", values))
     assert len(first.text) < 1000
-    assert said(parse(first.text)) == ["Hi"]
+    assert list_texts(parse(first.text)) == ["Hi"]
     assert parse(first.text).unknown == parse(second.text).unknown == {"bubble (too large)": 1}
     assert parse(second.text).sessions == ()
 
@@ -250,8 +249,8 @@ def test_unreadable_values_cost_no_other(tmp_path):
         **store(bubble("b1", 1, "Hi")),
         "bubbleId:c1:b1": b'{"type":1,"text":"caf\xc3\xa9 \xff"}',
     }
-    (one,) = collected(database(tmp_path / "state.vscdb", values))
-    assert said(parse(one.text)) == ["café �"]
+    (one,) = collect(database(tmp_path / "state.vscdb", values))
+    assert list_texts(parse(one.text)) == ["café �"]
 
 
 def test_the_log_of_a_running_editor_is_read_and_it_can_write(tmp_path):
@@ -263,11 +262,11 @@ def test_the_log_of_a_running_editor_is_read_and_it_can_write(tmp_path):
             "UPDATE cursorDiskKV SET value = ? WHERE key = 'bubbleId:c1:b1'", (json.dumps(bubble("b1", 1, "A")),)
         )
         found = cursor.collect(path)
-        assert said(parse(next(found).text)) == ["A"]
+        assert list_texts(parse(next(found).text)) == ["A"]
         running.execute(
             "UPDATE cursorDiskKV SET value = ? WHERE key = 'bubbleId:c2:b2'", (json.dumps(bubble("b2", 1, "B")),)
         )
-        assert said(parse(next(found).text)) == ["B"]
+        assert list_texts(parse(next(found).text)) == ["B"]
 
 
 def test_a_locked_or_damaged_database_is_refused(tmp_path, monkeypatch):

@@ -1,10 +1,8 @@
 import json
-import time
 from datetime import UTC, datetime
 
-import pytest
-
-from tests.unit.sources.test_cursor import parse, said
+from tests.support.turns import cases, check_cpu_time, list_texts
+from tests.unit.sources.test_cursor import parse
 
 
 def transcript(*records, path="p/agent-transcripts/7f/7f.jsonl", **options):
@@ -20,46 +18,42 @@ def test_results_of_helix_are_no_turns_of_a_transcript():
     call = {"type": "tool_use", "id": "t1", "name": "Shell", "input": {"command": "helix recall a"}}
     results = ({"type": "tool_result", "tool_use_id": id, "content": "We took DuckDB"} for id in ("t1", "t2"))
     parsed = transcript(record("assistant", "So.", call), record("user", *results))
-    assert said(parsed) == ["So.", "We took DuckDB"]
+    assert list_texts(parsed) == ["So.", "We took DuckDB"]
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        ("plain words", "plain words"),
-        ("<user_query>\nwhy?\n</user_query>", "why?"),
-        ("<rules>\nx\n</rules>\n<user_query>why?</user_query>\n<additional_data>y</additional_data>", "why?"),
-        ("<user_query>one</user_query>\n<user_query>two</user_query>", "one\ntwo"),
-        ("<user_query>\ncut in the mid", "cut in the mid"),
-        ("<user_query>\na\n<user_query>\nb\n</user_query>\nc\n</user_query>", "a\n<user_query>\nb\n</user_query>\nc"),
-        ("<user_query>\n</user_query>", ""),
-        ("the tag <user_query> means?", "the tag <user_query> means?"),
-        ("<attached_files>\na\n</attached_files>\nread these", "read these"),
-        ("<git_status>\n<rules>a</rules>\n</git_status>\nwhy?", "why?"),
-        ("<rules>\nis an element of ours", "<rules>\nis an element of ours"),
-        ("<user_query>\n<memory>\nold\n</memory>\nnew\n</user_query>", "new"),
-        ("a </user_query> b", "a </user_query> b"),
-    ],
+@cases(
+    "text, asked",
+    ("plain words", "plain words"),
+    ("<user_query>\nwhy?\n</user_query>", "why?"),
+    ("<rules>\nx\n</rules>\n<user_query>why?</user_query>\n<additional_data>y</additional_data>", "why?"),
+    ("<user_query>one</user_query>\n<user_query>two</user_query>", "one\ntwo"),
+    ("<user_query>\ncut in the mid", "cut in the mid"),
+    ("<user_query>\na\n<user_query>\nb\n</user_query>\nc\n</user_query>", "a\n<user_query>\nb\n</user_query>\nc"),
+    ("<user_query>\n</user_query>", ""),
+    ("the tag <user_query> means?", "the tag <user_query> means?"),
+    ("<attached_files>\na\n</attached_files>\nread these", "read these"),
+    ("<git_status>\n<rules>a</rules>\n</git_status>\nwhy?", "why?"),
+    ("<rules>\nis an element of ours", "<rules>\nis an element of ours"),
+    ("<user_query>\n<memory>\nold\n</memory>\nnew\n</user_query>", "new"),
+    ("a </user_query> b", "a </user_query> b"),
 )
 def test_typed_text_is_extracted(text, asked):
-    assert said(transcript(record("user", text))) == list(filter(None, [asked]))
+    assert list_texts(transcript(record("user", text))) == list(filter(None, [asked]))
 
 
-@pytest.mark.parametrize(
-    ("stamp", "time"),
-    [
-        ("Tuesday, Jun 2, 2026, 11:30 AM (UTC+2)", datetime(2026, 6, 2, 9, 30, tzinfo=UTC)),
-        ("Monday, Aug 31, 2026, 12:05 AM (UTC-4)", datetime(2026, 8, 31, 4, 5, tzinfo=UTC)),
-        ("Monday, Aug 31, 2026, 12:05 PM (UTC+5:30)", datetime(2026, 8, 31, 6, 35, tzinfo=UTC)),
-        ("Monday, August 31, 2026, 1:05 PM (UTC)", datetime(2026, 8, 31, 13, 5, tzinfo=UTC)),
-        ("Monday, Aug 31, 2026, 1:05 PM", datetime(2026, 8, 31, 13, 5, tzinfo=UTC)),
-        ("Monday, Aug 32, 2026, 1:05 PM (UTC)", None),
-        ("Monday, Foo 31, 2026, 1:05 PM (UTC)", None),
-        ("Monday, Aug 31, 2026, 1:75 PM (UTC)", None),
-        ("Monday, Aug 31, 2026, 1:05 PM (UTC+99)", None),
-        ("2026-08-31", None),
-    ],
+@cases(
+    "stamp, time",
+    ("Tuesday, Jun 2, 2026, 11:30 AM (UTC+2)", datetime(2026, 6, 2, 9, 30, tzinfo=UTC)),
+    ("Monday, Aug 31, 2026, 12:05 AM (UTC-4)", datetime(2026, 8, 31, 4, 5, tzinfo=UTC)),
+    ("Monday, Aug 31, 2026, 12:05 PM (UTC+5:30)", datetime(2026, 8, 31, 6, 35, tzinfo=UTC)),
+    ("Monday, August 31, 2026, 1:05 PM (UTC)", datetime(2026, 8, 31, 13, 5, tzinfo=UTC)),
+    ("Monday, Aug 31, 2026, 1:05 PM", datetime(2026, 8, 31, 13, 5, tzinfo=UTC)),
+    ("Monday, Aug 32, 2026, 1:05 PM (UTC)", None),
+    ("Monday, Foo 31, 2026, 1:05 PM (UTC)", None),
+    ("Monday, Aug 31, 2026, 1:75 PM (UTC)", None),
+    ("Monday, Aug 31, 2026, 1:05 PM (UTC+99)", None),
+    ("2026-08-31", None),
 )
 def test_the_time_before_a_prompt(stamp, time):
     parsed = transcript(record("user", f"<timestamp>{stamp}</timestamp>\n<user_query>\nHi\n</user_query>"))
@@ -68,17 +62,15 @@ def test_the_time_before_a_prompt(stamp, time):
     assert turn.text == "Hi"
 
 
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ("Done.\n\n[REDACTED]", "Done."),
-        ("[REDACTED]", ""),
-        ("The key is [REDACTED]", "The key is [REDACTED]"),
-        ("[REDACTED]\nDone.", "[REDACTED]\nDone."),
-    ],
+@cases(
+    "text, kept",
+    ("Done.\n\n[REDACTED]", "Done."),
+    ("[REDACTED]", ""),
+    ("The key is [REDACTED]", "The key is [REDACTED]"),
+    ("[REDACTED]\nDone.", "[REDACTED]\nDone."),
 )
 def test_the_mark_of_a_thought_that_was_left_out(text, kept):
-    assert said(transcript(record("user", "Hi"), record("assistant", text))) == list(filter(None, ["Hi", kept]))
+    assert list_texts(transcript(record("user", "Hi"), record("assistant", text))) == list(filter(None, ["Hi", kept]))
 
 
 def test_transcripts_in_the_folder_subagents_are_of_subagents():
@@ -93,29 +85,30 @@ def test_a_folder_is_named_only_by_the_editor():
 def test_a_broken_line_is_reported_and_costs_no_other():
     text = json.dumps(record("user", "Hi")) + "\n{half\n" + json.dumps(record("assistant", "Ho")) + "\n"
     parsed = parse(text)
-    assert said(parsed) == ["Hi", "Ho"]
+    assert list_texts(parsed) == ["Hi", "Ho"]
     assert [problem.line for problem in parsed.problems] == [2]
 
 
-@pytest.mark.parametrize(
+@cases(
     "odd",
-    [
-        {"role": "user", "message": 7},
-        {"role": "user", "message": {"content": 7}},
-        {"role": ["user"], "type": ["x"], "message": {"content": [None]}},
-        {"role": "user", "message": {"content": [None, 7, [], {"type": ["text"]}, {"type": "text", "text": 7}]}},
-        {"role": "user", "message": {"content": [{"type": "tool_result", "content": [7, {"type": "text"}]}]}},
-        {"role": "assistant", "message": {"content": [{"type": "tool_use", "name": [], "input": 7}]}},
-        {"role": "assistant", "message": {"content": [{"type": "thinking", "thinking": 7}]}},
-    ],
+    {"role": "user", "message": 7},
+    {"role": "user", "message": {"content": 7}},
+    {"role": ["user"], "type": ["x"], "message": {"content": [None]}},
+    {"role": "user", "message": {"content": [None, 7, [], {"type": ["text"]}, {"type": "text", "text": 7}]}},
+    {"role": "user", "message": {"content": [{"type": "tool_result", "content": [7, {"type": "text"}]}]}},
+    {"role": "assistant", "message": {"content": [{"type": "tool_use", "name": [], "input": 7}]}},
+    {"role": "assistant", "message": {"content": [{"type": "thinking", "thinking": 7}]}},
 )
 def test_records_of_wrong_types_cost_no_other(odd):
-    assert said(transcript(record("user", "Hi"), odd))[0] == "Hi"
+    assert list_texts(transcript(record("user", "Hi"), odd))[0] == "Hi"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_time_is_linear():
+    def read(text):
+        transcript(record("user", text), record("assistant", text))
+
+    check_cpu_time(
+        read,
         "<user_query>" * 40_000,
         "\n<user_query>" * 40_000,
         "\n<rules>" * 40_000 + "</rules>" * 40_000,
@@ -123,9 +116,4 @@ def test_records_of_wrong_types_cost_no_other(odd):
         "x\n" + " \n" * 200_000 + "[REDACTED",
         "<timestamp>Monday, " * 20_000,
         "<user_info>\n" + "Workspace Path: " * 20_000,
-    ],
-)
-def test_time_is_linear(text):
-    started = time.perf_counter()
-    transcript(record("user", text), record("assistant", text))
-    assert time.perf_counter() - started < 3
+    )

@@ -50,7 +50,7 @@ def replay(tmp_path: Path) -> Replay:
     return Replay(tmp_path / "store")
 
 
-def said(replay: Replay) -> dict[str, Any]:
+def list_items(replay: Replay) -> dict[str, Any]:
     """Return all items without their places, of which only the order is the same."""
     return {item: (*values[:6], *values[7:]) for item, values in replay.compare_fields().items()}
 
@@ -69,7 +69,7 @@ def test_pieces_give_the_items_of_the_whole(replay: Replay, tmp_path: Path, name
     assert max(sizes) < 2 * SIZE
     at_once = Replay(tmp_path / "other")
     at_once.apply(whole(at_once.root, path))
-    assert said(replay) == said(at_once)
+    assert list_items(replay) == list_items(at_once)
     assert replay.texts() == at_once.texts()
     for column in ("title", "time_quality"):
         assert column_of(replay, column) == column_of(at_once, column)
@@ -81,9 +81,9 @@ def test_a_store_with_the_whole_export_gets_nothing_twice(replay: Replay, tmp_pa
     path = tmp_path / "note.md"
     path.write_text(NOTE)
     replay.apply(whole(replay.root, path))
-    before = said(replay)
+    before = list_items(replay)
     assert replay.offer(path)
-    assert said(replay) == before
+    assert list_items(replay) == before
 
 
 def test_a_later_version_is_read_only_in_its_changed_pieces(replay: Replay, tmp_path: Path) -> None:
@@ -121,10 +121,10 @@ def test_a_text_that_grew_too_long_for_one_document(replay: Replay, tmp_path: Pa
     assert len(replay.offer(path)) > 3
     at_once = Replay(tmp_path / "other")
     at_once.apply(whole(at_once.root, path))
-    assert said(at_once).keys() <= said(replay).keys()
+    assert list_items(at_once).keys() <= list_items(replay).keys()
     path.write_text(NOTE[:SIZE])
     replay.offer(path)
-    assert said(at_once).keys() <= said(replay).keys()
+    assert list_items(at_once).keys() <= list_items(replay).keys()
 
 
 def test_secrets_and_problems_are_counted_once(replay: Replay, tmp_path: Path) -> None:
@@ -179,5 +179,5 @@ def test_any_note(parts: list[str]) -> None:
         pieces, at_once = Replay(Path(folder) / "pieces"), Replay(Path(folder) / "whole")
         pieces.offer(path)
         at_once.apply(whole(at_once.root, path))
-        assert said(pieces) == said(at_once)
+        assert list_items(pieces) == list_items(at_once)
         assert pieces.texts() == at_once.texts()

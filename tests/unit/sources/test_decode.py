@@ -4,28 +4,27 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources.common.decode import decode, unescape_ascii
+from tests.support.turns import cases
 
 LIMIT = 1_000
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        ("grüße\n".encode(), "grüße\n"),
-        ("grüße\n".encode("utf-8-sig"), "grüße\n"),
-        ("grüße\n".encode("utf-16"), "grüße\n"),
-        (b"\xfe\xff" + "grüße\n".encode("utf-16-be"), "grüße\n"),
-        ("grüße\n".encode("utf-32"), "grüße\n"),
-        (b"\x00\x00\xfe\xff" + "grüße\n".encode("utf-32-be"), "grüße\n"),
-        (b"one\r\ntwo\r\n", "one\ntwo\n"),
-        (b"a lone \r stays", "a lone \r stays"),
-    ],
+@cases(
+    "data, text",
+    ("grüße\n".encode(), "grüße\n"),
+    ("grüße\n".encode("utf-8-sig"), "grüße\n"),
+    ("grüße\n".encode("utf-16"), "grüße\n"),
+    (b"\xfe\xff" + "grüße\n".encode("utf-16-be"), "grüße\n"),
+    ("grüße\n".encode("utf-32"), "grüße\n"),
+    (b"\x00\x00\xfe\xff" + "grüße\n".encode("utf-32-be"), "grüße\n"),
+    (b"one\r\ntwo\r\n", "one\ntwo\n"),
+    (b"a lone \r stays", "a lone \r stays"),
 )
 def test_encodings_and_line_ends(data, text):
     assert decode(data, LIMIT) == (text, [])
 
 
-@pytest.mark.parametrize("data", [b"", b" \n\t\r\n ", b"\xef\xbb\xbf", b"\xff\xfe", "\u00a0\u2003\n".encode()])
+@cases("data", b"", b" \n\t\r\n ", b"\xef\xbb\xbf", b"\xff\xfe", "\u00a0\u2003\n".encode())
 def test_empty_is_refused(data):
     with pytest.raises(InputRefused, match=r"^empty"):
         decode(data, LIMIT)
@@ -65,7 +64,7 @@ def test_of_json_lines_only_the_bad_ones_go_and_line_numbers_stay():
     assert "longer than 1000 bytes" in problems[1].reason
 
 
-@pytest.mark.parametrize("spare", [0, 1])
+@cases("spare", 0, 1)
 def test_the_longest_line_allowed_has_exactly_the_limit(spare):
     line = b'{"text": "' + b"x" * (LIMIT - 12 + spare) + b'"}'
     assert len(line) == LIMIT + spare
@@ -88,15 +87,13 @@ def test_a_line_of_exactly_the_limit_is_accepted_in_any_text():
     assert decode(text.encode(), LIMIT) == (text, [])
 
 
-@pytest.mark.parametrize(
-    ("written", "plain"),
-    [
-        (r'{"a": "\u0067hp"}', '{"a": "ghp"}'),
-        (r'{"a": "x\u0026y\/z"}', '{"a": "x&y/z"}'),
-        (r'{"a": "\\u0067"}', r'{"a": "\\u0067"}'),  # a backslash and then u0067
-        (r'{"a": "\\\u0067"}', r'{"a": "\\g"}'),
-        (r'{"a": "\u0022 \u005c \u007f \u0007 \u00e9"}', r'{"a": "\u0022 \u005c \u007f \u0007 \u00e9"}'),
-    ],
+@cases(
+    "written, plain",
+    (r'{"a": "\u0067hp"}', '{"a": "ghp"}'),
+    (r'{"a": "x\u0026y\/z"}', '{"a": "x&y/z"}'),
+    (r'{"a": "\\u0067"}', r'{"a": "\\u0067"}'),  # a backslash and then u0067
+    (r'{"a": "\\\u0067"}', r'{"a": "\\g"}'),
+    (r'{"a": "\u0022 \u005c \u007f \u0007 \u00e9"}', r'{"a": "\u0022 \u005c \u007f \u0007 \u00e9"}'),
 )
 def test_escapes_of_printable_ascii_are_resolved(written: str, plain: str) -> None:
     assert unescape_ascii(written) == plain

@@ -1,11 +1,11 @@
 import json
 from datetime import UTC, datetime
-from time import perf_counter
 
 import pytest
 
 from helix.sources import gemini
 from helix.types import Document
+from tests.support.turns import cases, check_cpu_time, list_texts
 
 HEAD = {"sessionId": "s1", "projectHash": "3f1c", "startTime": "2026-06-17T08:00:00.000Z", "kind": "main"}
 AT = "2026-06-17T08:00:30.000Z"
@@ -48,7 +48,7 @@ def turns(*records, **options):
     return session.turns
 
 
-def said(*records, **options):
+def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
@@ -100,7 +100,7 @@ def test_calls_without_ids_keep_their_results_apart():
 def test_results_without_ids_never_match_another_call():
     first = {k: v for k, v in call(output="A").items() if k != "id"}
     nameless = {"functionResponse": {"name": "glob", "response": {"output": "B"}}}
-    assert said(answer("a1", "", first), message("user", "u1", [nameless]))[1:] == ["A", "B"]
+    assert read_texts(answer("a1", "", first), message("user", "u1", [nameless]))[1:] == ["A", "B"]
 
 
 def test_a_repeated_id_gets_a_number_and_is_not_unique():
@@ -108,55 +108,46 @@ def test_a_repeated_id_gets_a_number_and_is_not_unique():
     assert [(turn.id, turn.unique) for turn in found[1:]] == [(f"{UUID}:c", True), (f"{UUID}:c-2", False)]
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"result": [response("fine")]}, "fine"),
-        ({"result": [response({"error": "no such file"})]}, "error: no such file"),
-        ({"result": [response("bad")], "status": "error"}, "error: bad"),
-        (
-            {"result": [response({"error": "[Operation Cancelled]"})], "status": "cancelled"},
-            "error: [Operation Cancelled]",
-        ),
-        ({"result": [response({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})]}, "a\nb"),
-        ({"result": [response({"isError": True, "content": [{"type": "text", "text": "a"}]})]}, "error: a"),
-        ({"result": [response("one"), {"text": "two"}, {"inlineData": {"data": "AAAA"}}]}, "one\ntwo"),
-        ({"result": "plain"}, "plain"),
-        ({"result": [], "resultDisplay": "M README.md"}, "M README.md"),
-        ({"result": [response("shown")], "resultDisplay": "not shown"}, "shown"),
-        ({"result": [response("<system-reminder>\nx\n</system-reminder>\nfile")]}, "file"),
-    ],
+@cases(
+    "given, text",
+    ({"result": [response("fine")]}, "fine"),
+    ({"result": [response({"error": "no such file"})]}, "error: no such file"),
+    ({"result": [response("bad")], "status": "error"}, "error: bad"),
+    ({"result": [response({"error": "[Operation Cancelled]"})], "status": "cancelled"}, "error: [Operation Cancelled]"),
+    ({"result": [response({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})]}, "a\nb"),
+    ({"result": [response({"isError": True, "content": [{"type": "text", "text": "a"}]})]}, "error: a"),
+    ({"result": [response("one"), {"text": "two"}, {"inlineData": {"data": "AAAA"}}]}, "one\ntwo"),
+    ({"result": "plain"}, "plain"),
+    ({"result": [], "resultDisplay": "M README.md"}, "M README.md"),
+    ({"result": [response("shown")], "resultDisplay": "not shown"}, "shown"),
+    ({"result": [response("<system-reminder>\nx\n</system-reminder>\nfile")]}, "file"),
 )
 def test_results_of_tools(given, text):
-    assert said(answer("a1", "", call(**given))) == ["[read_file] /w/a.py", text]
+    assert read_texts(answer("a1", "", call(**given))) == ["[read_file] /w/a.py", text]
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
-    [
-        {"result": None},
-        {"result": []},
-        {"result": [response("")]},
-        {"resultDisplay": {"fileDiff": "-a\n+b", "fileName": "a"}},
-        {"status": "executing"},
-    ],
+    {"result": None},
+    {"result": []},
+    {"result": [response("")]},
+    {"resultDisplay": {"fileDiff": "-a\n+b", "fileName": "a"}},
+    {"status": "executing"},
 )
 def test_no_result_is_no_turn(given):
-    assert said(answer("a1", "", call(**given))) == ["[read_file] /w/a.py"]
+    assert read_texts(answer("a1", "", call(**given))) == ["[read_file] /w/a.py"]
 
 
-@pytest.mark.parametrize(
-    ("output", "text"),
-    [
-        ("Output: a\nb\nExit Code: 0\nProcess Group PGID: 41", "a\nb"),
-        ("Output: a\nError: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)\nProcess Group PGID: 41", "a"),
-        ("Output: boom\nExit Code: 2\nProcess Group PGID: 41", "error: boom\nExit Code: 2"),
-        ("Output: a\nExit Code: 3\nof a child\nExit Code: 0", "a\nExit Code: 3\nof a child"),
-    ],
+@cases(
+    "output, text",
+    ("Output: a\nb\nExit Code: 0\nProcess Group PGID: 41", "a\nb"),
+    ("Output: a\nError: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)\nProcess Group PGID: 41", "a"),
+    ("Output: boom\nExit Code: 2\nProcess Group PGID: 41", "error: boom\nExit Code: 2"),
+    ("Output: a\nExit Code: 3\nof a child\nExit Code: 0", "a\nExit Code: 3\nof a child"),
 )
 def test_a_failed_shell_command_is_an_error(output, text):
-    assert said(answer("a1", "", call(tool="run_shell_command", output=output)))[1] == text
-    assert said(answer("a1", "", call(tool="read_file", output=output)))[1] == output
+    assert read_texts(answer("a1", "", call(tool="run_shell_command", output=output)))[1] == text
+    assert read_texts(answer("a1", "", call(tool="read_file", output=output)))[1] == output
 
 
 def test_a_shell_that_prints_nothing_is_no_turn():
@@ -194,54 +185,50 @@ def test_subagents_are_marked():
 CONTEXT = "<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories:**\n  - {}\n</session_context>"
 
 
-@pytest.mark.parametrize(
+@cases(
     "noise",
-    [
-        CONTEXT.format("/w/till"),
-        "This is the Gemini CLI. We are setting up the context for our chat.\nToday is Monday.",
-        "Here is the user's editor context as a JSON object.",
-        "Here is a summary of changes in the user's editor context",
-        "System: Please continue.",
-        "<hook_context>&lt;memory&gt;old&lt;/memory&gt;</hook_context>",
-        "<memory>\nold\n</memory>",
-    ],
+    CONTEXT.format("/w/till"),
+    "This is the Gemini CLI. We are setting up the context for our chat.\nToday is Monday.",
+    "Here is the user's editor context as a JSON object.",
+    "Here is a summary of changes in the user's editor context",
+    "System: Please continue.",
+    "<hook_context>&lt;memory&gt;old&lt;/memory&gt;</hook_context>",
+    "<memory>\nold\n</memory>",
 )
 def test_client_texts_as_the_user_are_no_turns(noise):
     parsed = parse(HEAD, user("u1", noise), user("u2", "Hi"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+    assert list_texts(parsed) == ["Hi"]
     assert sum(parsed.junk.values()) == len(noise)
 
 
-@pytest.mark.parametrize("text", ["Got it. Thanks for the context!", "Got it. Thanks for the additional context!"])
+@cases("text", "Got it. Thanks for the context!", "Got it. Thanks for the additional context!")
 def test_client_texts_as_the_model_are_no_turns(text):
     parsed = parse(HEAD, user("u1", "Hi"), answer("a1", text))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+    assert list_texts(parsed) == ["Hi"]
     assert parsed.junk["host"] == len(text)
 
 
 FILES = "--- Content from referenced files ---\nContent from @a.py:\n{}\n--- End of content ---"
 
 
-@pytest.mark.parametrize(
-    ("texts", "typed"),
-    [
-        ([f"Read @a.py\n{FILES.format('x = 1')}"], "Read @a.py"),
-        (["Read @a.py", "\n--- Content from referenced files ---", "x = 1", "\n--- End of content ---"], "Read @a.py"),
-        ([f"Read @a.py\n{FILES.format('--- End of content ---')}"], "Read @a.py"),
-        (["Read @a.py\n--- Content from referenced files ---\nx = 1"], "Read @a.py"),
-        ([f"Read @a.py\n{FILES.format('x = 1')}\nthen stop"], "Read @a.py\nthen stop"),
-        (
-            ["The mark --- Content from referenced files --- is odd"],
-            "The mark --- Content from referenced files --- is odd",
-        ),
-        (["Hi", "<hook_context>a</hook_context>", "<hook_context>b</hook_context>"], "Hi"),
-        (["Hi\n<hook_context> is unclosed"], "Hi\n<hook_context> is unclosed"),
-        (["What is <hook_context>x</hook_context>?"], "What is <hook_context>x</hook_context>?"),
-        ([CONTEXT.format("/w/till") + "\nHi"], "Hi"),
-    ],
+@cases(
+    "texts, typed",
+    ([f"Read @a.py\n{FILES.format('x = 1')}"], "Read @a.py"),
+    (["Read @a.py", "\n--- Content from referenced files ---", "x = 1", "\n--- End of content ---"], "Read @a.py"),
+    ([f"Read @a.py\n{FILES.format('--- End of content ---')}"], "Read @a.py"),
+    (["Read @a.py\n--- Content from referenced files ---\nx = 1"], "Read @a.py"),
+    ([f"Read @a.py\n{FILES.format('x = 1')}\nthen stop"], "Read @a.py\nthen stop"),
+    (
+        ["The mark --- Content from referenced files --- is odd"],
+        "The mark --- Content from referenced files --- is odd",
+    ),
+    (["Hi", "<hook_context>a</hook_context>", "<hook_context>b</hook_context>"], "Hi"),
+    (["Hi\n<hook_context> is unclosed"], "Hi\n<hook_context> is unclosed"),
+    (["What is <hook_context>x</hook_context>?"], "What is <hook_context>x</hook_context>?"),
+    ([CONTEXT.format("/w/till") + "\nHi"], "Hi"),
 )
 def test_typed_text_among_client_texts_stays(texts, typed):
-    assert said(user("u1", *texts)) == [typed]
+    assert read_texts(user("u1", *texts)) == [typed]
 
 
 def test_the_context_a_tool_came_upon_is_no_result():
@@ -252,10 +239,10 @@ def test_the_context_a_tool_came_upon_is_no_result():
 
 
 def test_the_displayed_text_takes_precedence_over_the_sent_one():
-    assert said(user("u1", "You are an expert. Plan it.", displayContent="/plan it")) == ["/plan it"]
-    assert said(user("u1", "Plan it.", displayContent=[])) == ["Plan it."]
+    assert read_texts(user("u1", "You are an expert. Plan it.", displayContent="/plan it")) == ["/plan it"]
+    assert read_texts(user("u1", "Plan it.", displayContent=[])) == ["Plan it."]
     marked = "Look:\n--- Content from referenced files ---\nmeans what?"
-    assert said(user("u1", "Expanded.", displayContent=marked)) == [marked]
+    assert read_texts(user("u1", "Expanded.", displayContent=marked)) == [marked]
 
 
 def test_thoughts_are_counted_and_no_turn():
@@ -263,11 +250,11 @@ def test_thoughts_are_counted_and_no_turn():
     parsed = parse(
         HEAD, message("gemini", "a1", [{"text": "Hm.", "thought": True}, {"text": "So."}], thoughts=thoughts)
     )
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["So."]
+    assert list_texts(parsed) == ["So."]
     assert parsed.junk["reasoning"] == len("Look" + "Look at it." + "Hm.")
 
 
-@pytest.mark.parametrize("kind", ["info", "warning", "error"])
+@cases("kind", "info", "warning", "error")
 def test_notices_are_counted_and_no_turn(kind):
     parsed = parse(HEAD, user("u1", "Hi"), message(kind, "n1", "Request cancelled."))
     assert len(parsed.sessions[0].turns) == 1
@@ -278,39 +265,37 @@ def test_notices_are_counted_and_no_turn(kind):
 def test_unknown_types_are_counted_and_never_fatal():
     parsed = parse(HEAD, message("telepathy", "t1", "x"), {"type": ["user"], "id": "t2"}, {"note": 1}, user("u1", "Hi"))
     assert dict(parsed.unknown) == {"telepathy": 1, "(no type)": 2}
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi"]
+    assert list_texts(parsed) == ["Hi"]
 
 
 def test_half_a_line_is_reported_and_the_rest_goes_in():
     parsed = parse(HEAD, user("u1", "Hi"), '{"id":"a1","type":"gem', "[1]", answer("a2", "Hello"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert list_texts(parsed) == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [3, 4]
 
 
-@pytest.mark.parametrize(
-    ("head", "first", "path", "project"),
-    [
-        ({}, CONTEXT.format("/w/till"), "x.jsonl", "till"),
-        ({"directories": ["/w/other"]}, CONTEXT.format("C:\\w\\till"), "x.jsonl", "till"),
-        (
-            {},
-            "This is the Gemini CLI. We are setting up the context\nI'm currently working in the directory: /w/till",
-            "x",
-            "till",
-        ),
-        (
-            {},
-            "This is the Gemini CLI. We are setting up the context\nfollowing directories:\n  - /w/till\n  - /w/b",
-            "x.jsonl",
-            "till",
-        ),
-        ({"directories": ["/w/other"]}, "Hi", "x.jsonl", "other"),
-        ({"directories": [7]}, "Hi", "x.jsonl", None),
-        ({}, "I am working in the directory: /w/till", "x.jsonl", None),
-        ({}, "Hi", "/home/a/.gemini/tmp/till/chats/session-1.jsonl", "till"),
-        ({}, "Hi", f"/home/a/.gemini/tmp/{'0af3' * 16}/chats/session-1.jsonl", None),
-        ({}, "Hi", "/home/a/chats/session-1.jsonl", None),
-    ],
+@cases(
+    "head, first, path, project",
+    ({}, CONTEXT.format("/w/till"), "x.jsonl", "till"),
+    ({"directories": ["/w/other"]}, CONTEXT.format("C:\\w\\till"), "x.jsonl", "till"),
+    (
+        {},
+        "This is the Gemini CLI. We are setting up the context\nI'm currently working in the directory: /w/till",
+        "x",
+        "till",
+    ),
+    (
+        {},
+        "This is the Gemini CLI. We are setting up the context\nfollowing directories:\n  - /w/till\n  - /w/b",
+        "x.jsonl",
+        "till",
+    ),
+    ({"directories": ["/w/other"]}, "Hi", "x.jsonl", "other"),
+    ({"directories": [7]}, "Hi", "x.jsonl", None),
+    ({}, "I am working in the directory: /w/till", "x.jsonl", None),
+    ({}, "Hi", "/home/a/.gemini/tmp/till/chats/session-1.jsonl", "till"),
+    ({}, "Hi", f"/home/a/.gemini/tmp/{'0af3' * 16}/chats/session-1.jsonl", None),
+    ({}, "Hi", "/home/a/chats/session-1.jsonl", None),
 )
 def test_the_project_is_the_working_folder(head, first, path, project):
     (session,) = parse({**HEAD, **head}, user("u1", first), user("u2", "Hi"), path=path).sessions
@@ -322,9 +307,7 @@ def test_the_first_prompt_is_the_default_title():
     assert parse(HEAD, answer("a1", "x")).sessions[0].title is None
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n\n", "{}", "[]", "null", json.dumps(HEAD), json.dumps({**HEAD, "messages": []})]
-)
+@cases("text", "", "\n\n", "{}", "[]", "null", json.dumps(HEAD), json.dumps({**HEAD, "messages": []}))
 def test_nothing_gives_nothing(text):
     assert gemini.parse(Document("a.jsonl", text)).sessions == ()
 
@@ -346,7 +329,7 @@ def test_values_of_wrong_types_cost_no_other_turn(odd):
     records += [message("user", "x", [response({"output": odd}, name=odd, tool=odd)])]
     for raw in records:
         parsed = parse(HEAD, user("u1", "Hi"), raw, user("u2", "Bye"))
-        texts = [turn.text for turn in parsed.sessions[0].turns]
+        texts = list_texts(parsed)
         assert (texts[0], texts[-1]) == ("Hi", "Bye")
         assert all(isinstance(turn.text, str) and turn.text for turn in parsed.sessions[0].turns)
     for messages in (odd, [odd]):
@@ -358,12 +341,16 @@ def test_results_nested_without_end_are_given_up():
     deep = "end"
     for _ in range(100):
         deep = {"output": [deep]}
-    assert said(answer("a1", "Hi", call(output=deep))) == ["Hi\n[read_file] /w/a.py"]
+    assert read_texts(answer("a1", "Hi", call(output=deep))) == ["Hi\n[read_file] /w/a.py"]
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
+def test_time_is_linear_in_the_text():
+    def read(unit):
+        text = unit * 50_000
+        parse(HEAD, user("u1", text), answer("a1", text, call(tool="run_shell_command", output=text)))
+
+    check_cpu_time(
+        read,
         "<hook_context>\n",
         "<hook_context></hook_context>\n",
         "<session_context>\n",
@@ -371,10 +358,4 @@ def test_results_nested_without_end_are_given_up():
         "--- End of content ---\n",
         "Exit Code: 1\n",
         "Exit Code: 1 \t",
-    ],
-)
-def test_time_is_linear_in_the_text(unit):
-    text = unit * 50_000
-    began = perf_counter()
-    parse(HEAD, user("u1", text), answer("a1", text, call(tool="run_shell_command", output=text)))
-    assert perf_counter() - began < 10  # 0.1 s; of a square it would be hours
+    )

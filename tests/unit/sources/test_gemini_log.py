@@ -6,7 +6,20 @@ import pytest
 from helix.errors import InputRefused
 from helix.sources import gemini
 from helix.types import Document
-from tests.unit.sources.test_gemini import AT, HEAD, answer, call, message, parse, put, response, said, turns, user
+from tests.support.turns import list_texts
+from tests.unit.sources.test_gemini import (
+    AT,
+    HEAD,
+    answer,
+    call,
+    message,
+    parse,
+    put,
+    read_texts,
+    response,
+    turns,
+    user,
+)
 
 
 def test_a_repeated_id_replaces_the_first():
@@ -16,23 +29,22 @@ def test_a_repeated_id_replaces_the_first():
 
 def test_a_rewind_drops_its_message_and_all_after_it():
     records = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2")]
-    assert said(*records, {"$rewindTo": "u2"}, user("u3", "Next")) == ["One", "1", "Next"]
-    assert said(*records, {"$rewindTo": "u1"}, user("u3", "Next")) == ["Next"]
+    assert read_texts(*records, {"$rewindTo": "u2"}, user("u3", "Next")) == ["One", "1", "Next"]
+    assert read_texts(*records, {"$rewindTo": "u1"}, user("u3", "Next")) == ["Next"]
 
 
 def test_a_rewind_to_nothing_drops_nothing():
-    assert said(user("u1", "One"), {"$rewindTo": "gone"}) == ["One"]
+    assert read_texts(user("u1", "One"), {"$rewindTo": "gone"}) == ["One"]
 
 
 def test_a_message_that_was_dropped_may_come_again():
-    assert said(user("u1", "One"), user("u2", "Two"), {"$rewindTo": "u1"}, user("u2", "Two"), user("u1", "One")) == [
-        "Two",
-        "One",
-    ]
+    assert read_texts(
+        user("u1", "One"), user("u2", "Two"), {"$rewindTo": "u1"}, user("u2", "Two"), user("u1", "One")
+    ) == ["Two", "One"]
 
 
 def test_a_list_replaces_all_messages():
-    assert said(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == [
+    assert read_texts(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == [
         "Second",
         "Three",
     ]
@@ -77,7 +89,7 @@ def test_a_cut_document_is_refused():
 
 def test_a_first_line_cut_at_a_comma_still_begins_lines():
     parsed = parse('{"sessionId":"s1",', user("u1", "Hi"), answer("a1", "Hello"))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["Hi", "Hello"]
+    assert list_texts(parsed) == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [1]
 
 

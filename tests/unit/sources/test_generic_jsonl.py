@@ -1,10 +1,9 @@
 import json
 from datetime import UTC, datetime
 
-import pytest
-
 from helix.sources import generic_jsonl
 from helix.types import Document
+from tests.support.turns import cases, list_texts
 
 
 def parse(*lines, path="chats/team.jsonl"):
@@ -78,46 +77,40 @@ def test_null_is_absent():
     assert (turn.id, turn.role, turn.acl, turn.pinned, turn.type) == ("1", "user", (), False, None)
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
-        (["a", {"text": "b"}], "a\nb"),
-        ([{"type": "image", "url": "x"}, {"type": "text", "text": "b"}], "b"),
-        ("  spaced  ", "spaced"),
-        ("mine\n<memory>\nold\n</memory>", "mine"),
-    ],
+@cases(
+    "content, text",
+    ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+    (["a", {"text": "b"}], "a\nb"),
+    ([{"type": "image", "url": "x"}, {"type": "text", "text": "b"}], "b"),
+    ("  spaced  ", "spaced"),
+    ("mine\n<memory>\nold\n</memory>", "mine"),
 )
 def test_content_as_text_or_blocks(content, text):
     assert one(content=content).text == text
 
 
-@pytest.mark.parametrize(
-    ("who", "role", "origin", "speaker"),
-    [
-        ({"role": "assistant"}, "assistant", "assistant", None),
-        ({"role": "Tool"}, "tool", "tool", None),
-        ({"role": "system"}, "system", "runtime_context", None),
-        ({"speaker": "Priya"}, "user", "human", "Priya"),
-        ({"role": "moderator"}, "user", "human", "moderator"),
-        ({"role": "moderator", "speaker": "Priya"}, "user", "human", "Priya"),
-    ],
+@cases(
+    "who, role, origin, speaker",
+    ({"role": "assistant"}, "assistant", "assistant", None),
+    ({"role": "Tool"}, "tool", "tool", None),
+    ({"role": "system"}, "system", "runtime_context", None),
+    ({"speaker": "Priya"}, "user", "human", "Priya"),
+    ({"role": "moderator"}, "user", "human", "moderator"),
+    ({"role": "moderator", "speaker": "Priya"}, "user", "human", "Priya"),
 )
 def test_roles_and_speakers(who, role, origin, speaker):
     turn = one(text="hi", **who)
     assert (turn.role, turn.origin, turn.speaker) == (role, origin, speaker)
 
 
-@pytest.mark.parametrize(
-    ("ts", "time", "quality"),
-    [
-        ("2026-05-04T10:00:00Z", datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
-        ("2026-05-04 10:00", datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
-        ("2026-05-04", datetime(2026, 5, 4, tzinfo=UTC), "derived"),
-        (1_777_888_800, datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
-        (1_777_888_800_500, datetime(2026, 5, 4, 10, 0, 0, 500_000, tzinfo=UTC), "exact"),
-        (0, datetime(1970, 1, 1, tzinfo=UTC), "exact"),
-    ],
+@cases(
+    "ts, time, quality",
+    ("2026-05-04T10:00:00Z", datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
+    ("2026-05-04 10:00", datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
+    ("2026-05-04", datetime(2026, 5, 4, tzinfo=UTC), "derived"),
+    (1_777_888_800, datetime(2026, 5, 4, 10, tzinfo=UTC), "exact"),
+    (1_777_888_800_500, datetime(2026, 5, 4, 10, 0, 0, 500_000, tzinfo=UTC), "exact"),
+    (0, datetime(1970, 1, 1, tzinfo=UTC), "exact"),
 )
 def test_times(ts, time, quality):
     turn = one(text="hi", ts=ts)
@@ -125,38 +118,36 @@ def test_times(ts, time, quality):
     assert turn.time.tzinfo is UTC
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ({"text": "x", "ts": "tomorrow"}, "ts 'tomorrow'"),
-        ({"text": "x", "ts": True}, "ts True"),
-        ({"text": "x", "ts": 1e300}, "ts 1e+300"),
-        ({"text": "x", "ts": "2026-W01-1"}, "ts "),
-        ({"text": "x", "ts": "0001-01-01T00:00:00+10:00"}, "ts "),
-        ({"text": "x", "type": "poem"}, "type 'poem' is none of episodic"),
-        ({"text": "x", "confidence": 1.01}, "confidence 1.01 is not a number from 0 to 1"),
-        ({"text": "x", "confidence": "high"}, "confidence 'high'"),
-        ({"text": "x", "priority": 0.9}, "priority 0.9 is not a number from 1 to 2"),
-        ({"text": "x", "priority": True}, "priority True"),
-        ({"text": "x", "acl": "ana"}, "acl 'ana' is not a list"),
-        ({"text": "x", "acl": ["ana", 3]}, "acl "),
-        ({"text": "x", "acl": [""]}, "acl "),
-        ({"text": "x", "pinned": "yes"}, "pinned 'yes'"),
-        ({"text": "x", "project": ["p"]}, "project "),
-        ({"text": "x", "session": {}}, "session "),
-        ({"text": 7}, "text is not text"),
-        ({"text": ""}, "the text is empty"),
-        ({"content": [{"type": "image"}]}, "the text is empty"),
-        ({"content": [3]}, "a block of content holds no text"),
-        ({"content": [{"type": "text", "text": 3}]}, "a block of content holds no text"),
-        ({"role": "user"}, "neither text nor content"),
-        ('{"text": "half', "not valid JSON"),
-        ('"just a string"', "not a JSON object"),
-    ],
+@cases(
+    "line, reason",
+    ({"text": "x", "ts": "tomorrow"}, "ts 'tomorrow'"),
+    ({"text": "x", "ts": True}, "ts True"),
+    ({"text": "x", "ts": 1e300}, "ts 1e+300"),
+    ({"text": "x", "ts": "2026-W01-1"}, "ts "),
+    ({"text": "x", "ts": "0001-01-01T00:00:00+10:00"}, "ts "),
+    ({"text": "x", "type": "poem"}, "type 'poem' is none of episodic"),
+    ({"text": "x", "confidence": 1.01}, "confidence 1.01 is not a number from 0 to 1"),
+    ({"text": "x", "confidence": "high"}, "confidence 'high'"),
+    ({"text": "x", "priority": 0.9}, "priority 0.9 is not a number from 1 to 2"),
+    ({"text": "x", "priority": True}, "priority True"),
+    ({"text": "x", "acl": "ana"}, "acl 'ana' is not a list"),
+    ({"text": "x", "acl": ["ana", 3]}, "acl "),
+    ({"text": "x", "acl": [""]}, "acl "),
+    ({"text": "x", "pinned": "yes"}, "pinned 'yes'"),
+    ({"text": "x", "project": ["p"]}, "project "),
+    ({"text": "x", "session": {}}, "session "),
+    ({"text": 7}, "text is not text"),
+    ({"text": ""}, "the text is empty"),
+    ({"content": [{"type": "image"}]}, "the text is empty"),
+    ({"content": [3]}, "a block of content holds no text"),
+    ({"content": [{"type": "text", "text": 3}]}, "a block of content holds no text"),
+    ({"role": "user"}, "neither text nor content"),
+    ('{"text": "half', "not valid JSON"),
+    ('"just a string"', "not a JSON object"),
 )
 def test_a_bad_line_is_reported_left_out_and_alone(line, reason):
     parsed = parse({"text": "before"}, line, {"text": "after"})
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["before", "after"]
+    assert list_texts(parsed) == ["before", "after"]
     ((number, why),) = parsed.problems
     assert number == 2
     assert why.startswith(reason)

@@ -1,9 +1,8 @@
 from datetime import UTC, datetime
 
-import pytest
-
 from helix.sources import markdown
 from helix.types import Document
+from tests.support.turns import cases
 
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -75,15 +74,13 @@ def test_links_in_headings_are_their_text():
     assert sections("# See [the docs](https://x.org/a_b) for snake_case\nx")[0][1] == "See the docs for snake_case"
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("a<!-- x -->b", "ab"),
-        ("a\n<!-- x\n# y\n-->\nb", "a\n\n\n\nb"),
-        ("a <!-- x --> b <!-- y --> c", "a  b  c"),
-        ("a\n<!-- never closed\nb", "a\n<!-- never closed\nb"),
-        ("```\n<!-- code -->\n```", "```\n<!-- code -->\n```"),
-    ],
+@cases(
+    "text, left",
+    ("a<!-- x -->b", "ab"),
+    ("a\n<!-- x\n# y\n-->\nb", "a\n\n\n\nb"),
+    ("a <!-- x --> b <!-- y --> c", "a  b  c"),
+    ("a\n<!-- never closed\nb", "a\n<!-- never closed\nb"),
+    ("```\n<!-- code -->\n```", "```\n<!-- code -->\n```"),
 )
 def test_comments_are_dropped_outside_code(text, left):
     found = sections("# A\n" + text)
@@ -117,9 +114,12 @@ def test_front_matter():
     assert (turn.time, turn.time_quality) == (datetime(2026, 5, 13, tzinfo=UTC), "derived")
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    ["---\nnot a pair of words\n---\nx", "---\nkey: never closed\nx", "---\n\n---\nx", "a\n---\ntitle: no\n---\nx"],
+    "---\nnot a pair of words\n---\nx",
+    "---\nkey: never closed\nx",
+    "---\n\n---\nx",
+    "a\n---\ntitle: no\n---\nx",
 )
 def test_a_rule_is_no_front_matter(text):
     (session,) = parse(text).sessions
@@ -135,22 +135,20 @@ def test_a_bad_date_is_reported_by_its_line_and_the_next_best_is_used():
     assert parsed.sessions[0].turns[0].time == datetime(2026, 2, 3, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("path", "mtime", "time", "quality"),
-    [
-        ("x/2026-02-03-standup.md", MTIME, datetime(2026, 2, 3, tzinfo=UTC), "derived"),
-        ("2026-02-03_14-15-16Z-x.md", MTIME, datetime(2026, 2, 3, 14, 15, 16, tzinfo=UTC), "derived"),
-        ("2026-02-30.md", MTIME, MTIME, "file"),
-        ("12026-02-033.md", MTIME, MTIME, "file"),
-        ("x.md", None, None, "none"),
-    ],
+@cases(
+    "path, mtime, time, quality",
+    ("x/2026-02-03-standup.md", MTIME, datetime(2026, 2, 3, tzinfo=UTC), "derived"),
+    ("2026-02-03_14-15-16Z-x.md", MTIME, datetime(2026, 2, 3, 14, 15, 16, tzinfo=UTC), "derived"),
+    ("2026-02-30.md", MTIME, MTIME, "file"),
+    ("12026-02-033.md", MTIME, MTIME, "file"),
+    ("x.md", None, None, "none"),
 )
 def test_dates_from_the_name_then_the_file(path, mtime, time, quality):
     (turn,) = turns("text", path=path, mtime=mtime)
     assert (turn.time, turn.time_quality) == (time, quality)
 
 
-@pytest.mark.parametrize(("text", "title"), [("# Top\nx", "Top"), ("x", "notes"), ("## Sub\nx\n# Top\ny", "Sub")])
+@cases("text, title", ("# Top\nx", "Top"), ("x", "notes"), ("## Sub\nx\n# Top\ny", "Sub"))
 def test_the_title_is_the_first_heading_or_the_name(text, title):
     assert parse(text).sessions[0].title == title
 

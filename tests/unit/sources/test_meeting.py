@@ -1,5 +1,4 @@
 import contextlib
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -8,6 +7,7 @@ from helix.errors import InputRefused
 from helix.sources import meeting
 from helix.sources.common.sample import take_sample
 from helix.types import Document
+from tests.support.turns import cases, check_cpu_time, list_texts
 
 MTIME = datetime(2026, 1, 1, 17, 45, tzinfo=UTC)
 
@@ -16,7 +16,7 @@ def parse(text, path="meetings/review.txt", mtime=MTIME, **options):
     return meeting.parse(Document(path, text, mtime), **options)
 
 
-def said(text, **options):
+def list_turns(text, **options):
     (session,) = parse(text, **options).sessions
     return [(turn.id, turn.speaker, turn.text) for turn in session.turns]
 
@@ -30,7 +30,7 @@ def detect(text):
     return meeting.detect(take_sample(text, "notes.txt"))
 
 
-def at(*when):
+def make_time(*when):
     return datetime(*when, tzinfo=UTC)
 
 
@@ -62,31 +62,29 @@ def test_every_shape_is_found_and_read(shape):
         line.format(name=name, stamp=stamp, text=words) for (name, words), stamp in zip(TALK, stamps, strict=True)
     )
     assert detect(text)
-    assert said(text) == [(stamp, *turn) for stamp, turn in zip(stamps, TALK, strict=True)]
+    assert list_turns(text) == [(stamp, *turn) for stamp, turn in zip(stamps, TALK, strict=True)]
     assert detect("Weekly\nMay 4, 2026\n\n" + text)
 
 
-@pytest.mark.parametrize("gap", ["\n", "\n\n"])
-@pytest.mark.parametrize("line", ["{0}: {1}", "**{0}:** {1}", "{0} : {1}"])
+@cases("gap", "\n", "\n\n")
+@cases("line", "{0}: {1}", "**{0}:** {1}", "{0} : {1}")
 def test_names_without_stamps(line, gap):
     text = gap.join(line.format(*turn) for turn in TALK)
     assert detect(text)
     step = len(gap)
-    assert said(text) == [(str(1 + n * step), *turn) for n, turn in enumerate(TALK)]
+    assert list_turns(text) == [(str(1 + n * step), *turn) for n, turn in enumerate(TALK)]
 
 
-@pytest.mark.parametrize(
-    "name", ["Ana", "Speaker 1", "Jean-Luc O’Neil", "Ana (Guest)", "Dr. Ana M. Ruiz", "Ólafur", "王芳"]
-)
+@cases("name", "Ana", "Speaker 1", "Jean-Luc O’Neil", "Ana (Guest)", "Dr. Ana M. Ruiz", "Ólafur", "王芳")
 def test_names(name):
     text = f"{name}: Good morning to all of you.\nBen: Good morning, let us begin.\n{name}: Yes, let us do that."
     assert detect(text)
-    assert [speaker for _, speaker, _ in said(text)] == [name, "Ben", name]
+    assert [speaker for _, speaker, _ in list_turns(text)] == [name, "Ben", name]
 
 
 def test_neighbours_of_one_speaker_are_one_turn_up_to_sixty_words():
     lines = [f"[00:{n:02d}] Ana: " + f"w{n} " * 20 for n in range(4)] + ["[00:09] Ben: So be it, all of it."]
-    found = said("\n".join(lines))
+    found = list_turns("\n".join(lines))
     assert [(name, speaker, len(text.split())) for name, speaker, text in found] == [
         ("00:00", "Ana", 60),
         ("00:03", "Ana", 20),
@@ -96,12 +94,12 @@ def test_neighbours_of_one_speaker_are_one_turn_up_to_sixty_words():
 
 def test_a_stamp_that_comes_twice_gets_a_number():
     text = "[00:01] Ana: one two three four\n[00:01] Ben: one two three four\n[00:01] Ana: one two three four"
-    assert [name for name, _, _ in said(text)] == ["00:01", "00:01-2", "00:01-3"]
+    assert [name for name, _, _ in list_turns(text)] == ["00:01", "00:01-2", "00:01-3"]
 
 
 def test_a_single_name_speaks_only_at_the_start_of_a_block():
     talk = "Ana: We need to decide today.\nYou see\nRemote: nobody is there.\n\nBen: I agree with all of it.\n\n"
-    assert said(
+    assert list_turns(
         talk + "Cleo: So do I, for once.\n\nAna: Then it is decided, thank you.\nGood bye, everyone out there."
     ) == [
         ("1", "Ana", "We need to decide today. You see Remote: nobody is there."),
@@ -115,7 +113,7 @@ def test_a_sentence_that_ends_with_a_time_is_no_speaker():
     text = (
         "Ana 0:01\nWe meet again, all of us.\nHarwich at 10:30\n\nBen 0:09\nYes, there.\n\nAna 0:12\nBring your lamps."
     )
-    assert said(text)[:2] == [
+    assert list_turns(text)[:2] == [
         ("0:01", "Ana", "We meet again, all of us. Harwich at 10:30"),
         ("0:09", "Ben", "Yes, there."),
     ]
@@ -123,9 +121,13 @@ def test_a_sentence_that_ends_with_a_time_is_no_speaker():
 
 def test_a_single_opening_sentence_is_a_turn_and_a_label_is_not():
     talk = "Ana: We need to decide today.\nBen: Do we, so soon?\nAna: Yes, we do indeed.\n"
-    assert said("Moderator: Welcome to all of you.\n" + talk)[0] == ("1", "Moderator", "Welcome to all of you.")
-    assert said("Room: Pier 4\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
-    assert said("Attendees: Ana, Ben and some more people\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
+    assert list_turns("Moderator: Welcome to all of you.\n" + talk)[0] == ("1", "Moderator", "Welcome to all of you.")
+    assert list_turns("Room: Pier 4\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
+    assert list_turns("Attendees: Ana, Ben and some more people\n" + talk)[0] == (
+        "2",
+        "Ana",
+        "We need to decide today.",
+    )
 
 
 def test_our_own_memory_is_not_heard():
@@ -133,14 +135,14 @@ def test_our_own_memory_is_not_heard():
         "Ana  0:01\nWe go.\n<memory>\nold\n</memory>\n\nBen  0:05\nYes, we go home now.\n\nAna  0:09\nGood bye to you."
     )
     parsed = parse(text)
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["We go.", "Yes, we go home now.", "Good bye to you."]
+    assert list_texts(parsed) == ["We go.", "Yes, we go home now.", "Good bye to you."]
     assert parsed.junk["memory"] >= len("<memory>old</memory>")
 
 
 def test_the_footer_of_the_recorder_is_left_out():
     ends = "Meeting ended after 00:42:10 👋\nTranscribed by https://otter.ai\nBen Okafor stopped transcription\n"
     text = "Ana  0:01\nWe go home now.\n\nBen  0:05\nYes, all of us.\n\nAna  0:09\nGood bye to you.\n" + ends
-    assert said(text)[-1] == ("0:09", "Ana", "Good bye to you.")
+    assert list_turns(text)[-1] == ("0:09", "Ana", "Good bye to you.")
 
 
 OFFSETS = (
@@ -149,24 +151,22 @@ OFFSETS = (
 TWO = "[00:05] Ana: We go home now, all of us.\n[00:09] Ben: Yes, that is it.\n[01:00:00] Ana: Good bye to you.\n"
 
 
-@pytest.mark.parametrize(
-    ("header", "path", "start", "quality"),
-    [
-        ("Meeting date: 2026-03-04", "a.txt", at(2026, 3, 4), "derived"),
-        ("Date: 2026-03-04T09:30:00Z", "a.txt", at(2026, 3, 4, 9, 30), "derived"),
-        ("Date: 2026-03-04 09:30 +02:00", "a.txt", at(2026, 3, 4, 7, 30), "derived"),
-        ("2026/03/04 09:30 GMT-5", "a.txt", at(2026, 3, 4, 14, 30), "derived"),
-        ("Mon, March 4, 2026 9:30 AM", "a.txt", at(2026, 3, 4, 9, 30), "derived"),
-        ("Mar 4th, 2026 at 12:05 am", "a.txt", at(2026, 3, 4, 0, 5), "derived"),
-        ("4 March 2026, 21:30", "a.txt", at(2026, 3, 4, 21, 30), "derived"),
-        ("4. Sept. 2026", "a.txt", at(2026, 9, 4), "derived"),
-        ("Weekly (2026-03-04 9:30PM)", "a.txt", at(2026, 3, 4, 21, 30), "derived"),
-        ("Weekly", "x/2026-03-04 weekly.txt", at(2026, 3, 4), "derived"),
-        ("Weekly", "2026-03-04_09-30-00-weekly.txt", at(2026, 3, 4, 9, 30), "derived"),
-        ("Ticket 2026-31-04, of 2026-03-04", "a.txt", at(2026, 3, 4), "derived"),
-        ("Ticket 2026-31-04", "a.txt", MTIME, "file"),
-        ("Meeting of May", "a.txt", MTIME, "file"),
-    ],
+@cases(
+    "header, path, start, quality",
+    ("Meeting date: 2026-03-04", "a.txt", make_time(2026, 3, 4), "derived"),
+    ("Date: 2026-03-04T09:30:00Z", "a.txt", make_time(2026, 3, 4, 9, 30), "derived"),
+    ("Date: 2026-03-04 09:30 +02:00", "a.txt", make_time(2026, 3, 4, 7, 30), "derived"),
+    ("2026/03/04 09:30 GMT-5", "a.txt", make_time(2026, 3, 4, 14, 30), "derived"),
+    ("Mon, March 4, 2026 9:30 AM", "a.txt", make_time(2026, 3, 4, 9, 30), "derived"),
+    ("Mar 4th, 2026 at 12:05 am", "a.txt", make_time(2026, 3, 4, 0, 5), "derived"),
+    ("4 March 2026, 21:30", "a.txt", make_time(2026, 3, 4, 21, 30), "derived"),
+    ("4. Sept. 2026", "a.txt", make_time(2026, 9, 4), "derived"),
+    ("Weekly (2026-03-04 9:30PM)", "a.txt", make_time(2026, 3, 4, 21, 30), "derived"),
+    ("Weekly", "x/2026-03-04 weekly.txt", make_time(2026, 3, 4), "derived"),
+    ("Weekly", "2026-03-04_09-30-00-weekly.txt", make_time(2026, 3, 4, 9, 30), "derived"),
+    ("Ticket 2026-31-04, of 2026-03-04", "a.txt", make_time(2026, 3, 4), "derived"),
+    ("Ticket 2026-31-04", "a.txt", MTIME, "file"),
+    ("Meeting of May", "a.txt", MTIME, "file"),
 )
 def test_the_date_of_the_meeting(header, path, start, quality):
     (session,) = parse(f"{header}\n\n{TWO}", path=path).sessions
@@ -174,22 +174,22 @@ def test_the_date_of_the_meeting(header, path, start, quality):
     assert {turn.time_quality for turn in session.turns} == {quality}
 
 
-@pytest.mark.parametrize(
-    ("stamps", "clock"),
-    [
-        (("10:02:11", "10:02:19"), (10, 2, 11)),
-        (("9:05 AM", "9:06 AM"), (9, 5, 0)),
-        (("1:05:09 p.m.", "1:05:10 p.m."), (13, 5, 9)),
-        (("12:00 am", "12:01 am"), (0, 0, 0)),
-    ],
+@cases(
+    "stamps, clock",
+    (("10:02:11", "10:02:19"), (10, 2, 11)),
+    (("9:05 AM", "9:06 AM"), (9, 5, 0)),
+    (("1:05:09 p.m.", "1:05:10 p.m."), (13, 5, 9)),
+    (("12:00 am", "12:01 am"), (0, 0, 0)),
 )
 def test_a_time_of_day_replaces_that_of_the_meeting(stamps, clock):
     found = times(OFFSETS.format(*stamps), path="2026-03-04_08-00-00.txt")
-    assert found[0] == at(2026, 3, 4, *clock)
+    assert found[0] == make_time(2026, 3, 4, *clock)
 
 
 def test_a_long_stamp_soon_after_the_beginning_is_an_offset():
-    assert times(OFFSETS.format("00:01:02", "00:01:03"), path="2026-03-04_08-00-00.txt")[0] == at(2026, 3, 4, 8, 1, 2)
+    assert times(OFFSETS.format("00:01:02", "00:01:03"), path="2026-03-04_08-00-00.txt")[0] == make_time(
+        2026, 3, 4, 8, 1, 2
+    )
 
 
 def test_turns_without_any_date_have_no_time():
@@ -202,7 +202,7 @@ def test_marks_between_turns_give_their_times():
     text = "".join(f"00:{10 * n:02d}:00\n\n{turn}\n\n" for n, turn in enumerate(turns, 1))
     text += "Transcription ended after 00:42:10\n"
     assert detect(text)
-    assert times(text, path="2026-03-04.txt") == [at(2026, 3, 4, 0, 10 * n) for n in (1, 2, 3)]
+    assert times(text, path="2026-03-04.txt") == [make_time(2026, 3, 4, 0, 10 * n) for n in (1, 2, 3)]
 
 
 def test_a_time_beyond_the_calendar_is_left_out():
@@ -210,17 +210,15 @@ def test_a_time_beyond_the_calendar_is_left_out():
     assert (session.turns[-1].time, session.turns[-1].time_quality) == (None, "none")
 
 
-@pytest.mark.parametrize(
-    ("header", "title"),
-    [
-        ("", "review"),
-        ("Weekly sync", "Weekly sync"),
-        ("May 4, 2026 9:30 AM\nWeekly sync", "Weekly sync"),
-        ("Mon, 4 May 2026 9:30 CEST\n", "review"),
-        ("Attendees\nAna, Ben\n", "Ana, Ben"),
-        ("Topic: Weekly sync\nDate: 2026-05-04", "Weekly sync"),
-        ("Weekly sync [2026-05-04 09:30] - Transcript", "Weekly sync"),
-    ],
+@cases(
+    "header, title",
+    ("", "review"),
+    ("Weekly sync", "Weekly sync"),
+    ("May 4, 2026 9:30 AM\nWeekly sync", "Weekly sync"),
+    ("Mon, 4 May 2026 9:30 CEST\n", "review"),
+    ("Attendees\nAna, Ben\n", "Ana, Ben"),
+    ("Topic: Weekly sync\nDate: 2026-05-04", "Weekly sync"),
+    ("Weekly sync [2026-05-04 09:30] - Transcript", "Weekly sync"),
 )
 def test_titles(header, title):
     (session,) = parse(f"{header}\n\n{TWO}").sessions
@@ -237,7 +235,7 @@ def test_most_blocks_must_begin_a_turn():
 
 
 def test_an_unknown_shape_is_read_as_well_as_can_be_when_the_format_is_named():
-    assert said("Ana: hello\nBen: hi") == [("1", "Ana", "hello"), ("2", "Ben", "hi")]
+    assert list_turns("Ana: hello\nBen: hi") == [("1", "Ana", "hello"), ("2", "Ben", "hi")]
 
 
 def test_a_text_without_speakers_is_refused():
@@ -245,9 +243,14 @@ def test_a_text_without_speakers_is_refused():
         parse("just some prose\nof two lines\n")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_hostile_text_needs_linear_time():
+    def read(text):
+        meeting.detect(take_sample(text, "x"))
+        with contextlib.suppress(InputRefused):
+            parse(text)
+
+    check_cpu_time(
+        read,
         "Ana: " * 100_000,
         "Ana: hello there.\n" * 50_000,
         "A" * 1_000_000,
@@ -261,12 +264,4 @@ def test_a_text_without_speakers_is_refused():
         "Ana: x\nBen: y\nAna: z\n" + "((((" * 100_000,
         "2026-05-04 " * 50_000 + "\n" + TWO,
         TWO + " \n" * 200_000,
-    ],
-    ids=range(13),
-)
-def test_hostile_text_needs_linear_time(text):
-    begun = time.process_time()
-    meeting.detect(take_sample(text, "x"))
-    with contextlib.suppress(InputRefused):
-        parse(text)
-    assert time.process_time() - begun < 5
+    )

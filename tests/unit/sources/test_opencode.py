@@ -6,6 +6,7 @@ from helix.errors import InputRefused
 from helix.sources import opencode
 from helix.types import Document
 from tests.support.paths import DATA
+from tests.support.turns import cases, list_texts
 
 LOGS = DATA / "logs"
 EXPORT = LOGS / "opencode_export.json"
@@ -36,7 +37,7 @@ def turns(*messages, **info):
     return parse(session(*messages, **info)).sessions[0].turns
 
 
-def said(*messages, **info):
+def read_texts(*messages, **info):
     return [turn.text for turn in turns(*messages, **info)]
 
 
@@ -47,35 +48,33 @@ TAKEN_BACK = (
 )
 
 
-@pytest.mark.parametrize(
-    ("revert", "texts"),
-    [
-        (None, ["one", "two\n[bash]\nthree", "x", "four"]),
-        ({"messageID": "m2"}, ["one"]),
-        ({"messageID": "m3"}, ["one", "two\n[bash]\nthree", "x"]),
-        ({"messageID": "m2", "partID": "p3"}, ["one", "two"]),
-        ({"messageID": "m2", "partID": "p4"}, ["one", "two\n[bash]", "x"]),
-        ({"messageID": "m2", "partID": "gone"}, ["one", "two\n[bash]\nthree", "x"]),
-        ({"messageID": "m25"}, ["one", "two\n[bash]\nthree", "x"]),  # deleted already, and m3 not yet
-        ({"messageID": 7}, ["one", "two\n[bash]\nthree", "x", "four"]),
-        ("m2", ["one", "two\n[bash]\nthree", "x", "four"]),
-    ],
+@cases(
+    "revert, texts",
+    (None, ["one", "two\n[bash]\nthree", "x", "four"]),
+    ({"messageID": "m2"}, ["one"]),
+    ({"messageID": "m3"}, ["one", "two\n[bash]\nthree", "x"]),
+    ({"messageID": "m2", "partID": "p3"}, ["one", "two"]),
+    ({"messageID": "m2", "partID": "p4"}, ["one", "two\n[bash]", "x"]),
+    ({"messageID": "m2", "partID": "gone"}, ["one", "two\n[bash]\nthree", "x"]),
+    ({"messageID": "m25"}, ["one", "two\n[bash]\nthree", "x"]),  # deleted already, and m3 not yet
+    ({"messageID": 7}, ["one", "two\n[bash]\nthree", "x", "four"]),
+    ("m2", ["one", "two\n[bash]\nthree", "x", "four"]),
 )
 def test_a_revert_leaves_out_reverted_messages(revert, texts):
-    assert said(*TAKEN_BACK, revert=revert) == texts
+    assert read_texts(*TAKEN_BACK, revert=revert) == texts
 
 
 def test_a_wholly_reverted_session_is_none():
     assert parse(session(*TAKEN_BACK, revert={"messageID": "m1"})).sessions == ()
 
 
-@pytest.mark.parametrize(("role", "origin"), [("user", "human"), ("assistant", "assistant")])
+@cases("role, origin", ("user", "human"), ("assistant", "assistant"))
 def test_the_title_of_a_message_is_no_summary(role, origin):
     (turn,) = turns(message("m1", role, text("Hi"), summary={"title": "Greeting", "diffs": []}))
     assert turn.origin == origin
 
 
-@pytest.mark.parametrize("mark", [{"summary": True}, {"mode": "compaction"}, {"agent": "compaction"}])
+@cases("mark", {"summary": True}, {"mode": "compaction"}, {"agent": "compaction"})
 def test_a_summary_is_marked(mark):
     (turn,) = turns(message("m1", "assistant", text("So far"), **mark))
     assert (turn.role, turn.origin) == ("assistant", "summary")
@@ -94,20 +93,18 @@ def test_a_session_with_a_parent_is_of_a_subagent():
     ]
 
 
-@pytest.mark.parametrize(
-    ("state", "texts"),
-    [
-        ({"status": "completed", "input": {"command": "ls"}, "output": "a.py\n"}, ["[bash] ls", "a.py"]),
-        ({"status": "success", "input": {"command": "ls"}, "output": "a.py"}, ["[bash] ls", "a.py"]),
-        ({"status": "completed", "input": {}, "title": "List", "output": " "}, ["[bash] List"]),
-        ({"status": "error", "input": {"command": "ls"}, "error": "denied"}, ["[bash] ls", "error: denied"]),
-        ({"status": "error", "input": {"command": "ls"}, "output": "half"}, ["[bash] ls", "error: half"]),
-        ({"status": "running", "input": {"command": "ls"}}, ["[bash] ls"]),
-        ({"status": "pending", "input": {}, "raw": "{"}, ["[bash]"]),
-    ],
+@cases(
+    "state, texts",
+    ({"status": "completed", "input": {"command": "ls"}, "output": "a.py\n"}, ["[bash] ls", "a.py"]),
+    ({"status": "success", "input": {"command": "ls"}, "output": "a.py"}, ["[bash] ls", "a.py"]),
+    ({"status": "completed", "input": {}, "title": "List", "output": " "}, ["[bash] List"]),
+    ({"status": "error", "input": {"command": "ls"}, "error": "denied"}, ["[bash] ls", "error: denied"]),
+    ({"status": "error", "input": {"command": "ls"}, "output": "half"}, ["[bash] ls", "error: half"]),
+    ({"status": "running", "input": {"command": "ls"}}, ["[bash] ls"]),
+    ({"status": "pending", "input": {}, "raw": "{"}, ["[bash]"]),
 )
 def test_a_tool_is_a_line_and_a_result(state, texts):
-    assert said(message("m1", "assistant", tool("p1", **state))) == texts
+    assert read_texts(message("m1", "assistant", tool("p1", **state))) == texts
 
 
 def test_a_long_result_keeps_both_ends_and_counts_the_rest():
@@ -117,11 +114,11 @@ def test_a_long_result_keeps_both_ends_and_counts_the_rest():
     assert parsed.junk["tool-output"] == 1000 - 103
 
 
-@pytest.mark.parametrize(("name", "given"), [("helix_recall", {"query": "a"}), ("bash", {"command": "helix recall a"})])
+@cases("name, given", ("helix_recall", {"query": "a"}), ("bash", {"command": "helix recall a"}))
 def test_results_of_helix_are_no_turns(name, given):
     asked = tool("p1", name, status="completed", input=given, output="We took DuckDB")
     parsed = parse(session(message("m1", "assistant", asked, text("So.", "p2"))))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["So."]
+    assert list_texts(parsed) == ["So."]
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
@@ -160,15 +157,13 @@ def test_without_ids_places_are_names():
     assert found.id.startswith("b-")
 
 
-@pytest.mark.parametrize(
-    ("info", "title", "project"),
-    [
-        ({"title": "Mine", "directory": "C:\\work\\ferryline"}, "Mine", "ferryline"),
-        ({"title": "New session - 2026-05-11T07:00:00.000Z", "directory": "/"}, "Why twice?", None),
-        ({"title": "Child session - 2026-05-11T07:00:00.000Z"}, "Why twice?", "ferryline"),
-        ({"title": "", "directory": None}, "Why twice?", "elsewhere"),
-        ({"title": "x" * 200}, "x" * 79 + "…", "ferryline"),
-    ],
+@cases(
+    "info, title, project",
+    ({"title": "Mine", "directory": "C:\\work\\ferryline"}, "Mine", "ferryline"),
+    ({"title": "New session - 2026-05-11T07:00:00.000Z", "directory": "/"}, "Why twice?", None),
+    ({"title": "Child session - 2026-05-11T07:00:00.000Z"}, "Why twice?", "ferryline"),
+    ({"title": "", "directory": None}, "Why twice?", "elsewhere"),
+    ({"title": "x" * 200}, "x" * 79 + "…", "ferryline"),
 )
 def test_title_and_project(info, title, project):
     path = {"cwd": "/srv/elsewhere", "root": "/srv"}
@@ -179,29 +174,25 @@ def test_title_and_project(info, title, project):
     assert (found.title, found.project) == (title, project)
 
 
-@pytest.mark.parametrize(
-    "given", [EXPORT.read_text()[:9000], "[]", '{"info":{}}', '{"info":{},"messages":{}}', "", '"x"']
-)
+@cases("given", EXPORT.read_text()[:9000], "[]", '{"info":{}}', '{"info":{},"messages":{}}', "", '"x"')
 def test_parts_of_a_session_are_refused(given):
     with pytest.raises(InputRefused) as refused:
         parse(given)
     assert refused.value.remedy
 
 
-@pytest.mark.parametrize(
+@cases(
     "odd",
-    [
-        None,
-        7,
-        {"info": 7, "parts": 7},
-        {"info": {"role": ["user"], "id": 5}, "parts": {}},
-        {"info": {"role": "user", "time": 4}, "parts": [None, 3, "x", {"type": 4}, {"type": "text", "text": 5}]},
-        {"info": {"role": "user", "time": {"created": "soon"}}, "parts": [{"type": ["text"]}]},
-        {"info": {"role": "assistant", "parentID": {}, "path": "/x", "summary": {"title": None}}, "parts": []},
-        {"info": {"role": "assistant"}, "parts": [{"type": "tool", "tool": 7, "state": "done"}]},
-        {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"input": [1], "output": {}, "time": []}}]},
-        {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"status": "error", "error": [1]}}]},
-    ],
+    None,
+    7,
+    {"info": 7, "parts": 7},
+    {"info": {"role": ["user"], "id": 5}, "parts": {}},
+    {"info": {"role": "user", "time": 4}, "parts": [None, 3, "x", {"type": 4}, {"type": "text", "text": 5}]},
+    {"info": {"role": "user", "time": {"created": "soon"}}, "parts": [{"type": ["text"]}]},
+    {"info": {"role": "assistant", "parentID": {}, "path": "/x", "summary": {"title": None}}, "parts": []},
+    {"info": {"role": "assistant"}, "parts": [{"type": "tool", "tool": 7, "state": "done"}]},
+    {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"input": [1], "output": {}, "time": []}}]},
+    {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"status": "error", "error": [1]}}]},
 )
 def test_values_of_wrong_types_cost_no_other_turn(odd):
     value = session(message("m1", "user", text("Hi")), odd, time=7, revert=[1])

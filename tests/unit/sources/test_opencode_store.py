@@ -10,6 +10,7 @@ from helix.errors import InputRefused
 from helix.sources import opencode
 from helix.sources.common import sqlite
 from helix.sources.common.sample import take_sample
+from tests.support.turns import cases, list_texts
 from tests.unit.sources.test_opencode import EXPORT, message, parse, session, text, tool
 
 SCHEMA = """
@@ -76,7 +77,7 @@ def storage(root, export):
     return own
 
 
-def collected(path):
+def collect(path):
     found = opencode.collect(path)
     assert found is not None
     return list(found)
@@ -86,7 +87,7 @@ def test_database_and_files_parse_like_the_export(tmp_path):
     export = json.loads(EXPORT.read_text())
     expected = parse(EXPORT.read_text())
     for path in (database(tmp_path / "opencode.db", export), storage(tmp_path / "storage", export)):
-        (one,) = collected(path)
+        (one,) = collect(path)
         assert one.name == "ses_4b1f8c2d7ffeQm3VtXaKzR0p1W"
         assert one.mtime == datetime(2026, 5, 11, 7, 3, 20, tzinfo=UTC)
         assert opencode.detect(take_sample(one.text, str(path)))
@@ -98,23 +99,23 @@ def test_database_and_files_parse_like_the_export(tmp_path):
 def test_the_same_state_gives_the_same_text(tmp_path):
     export = json.loads(EXPORT.read_text())
     first, again = database(tmp_path / "a.db", export), database(tmp_path / "b.db", export)
-    assert collected(first)[0].text == collected(again)[0].text == collected(first)[0].text
+    assert collect(first)[0].text == collect(again)[0].text == collect(first)[0].text
 
 
 def test_unparsed_fields_do_not_change_the_text(tmp_path):
     path = database(tmp_path / "a.db", session(message("m1", "user", text("Hi"))))
-    (before,) = collected(path)
+    (before,) = collect(path)
     with closing(sqlite3.connect(path)) as made:
         made.execute("UPDATE session SET time_archived = 5, summary_diffs = '[{}]', version = '9'")
         made.commit()
-    assert collected(path)[0].text == before.text
+    assert collect(path)[0].text == before.text
 
 
 def test_unparsed_fields_are_not_collected(tmp_path):
     heavy = {"metadata": {"diff": "-x"}, "attachments": [{"url": "data:image/png;base64,AA"}]}
     file = {"id": "p2", "type": "file", "url": "data:image/png;base64,AA"}
     given = message("m1", "assistant", tool("p1", status="completed", output="ok", **heavy), file, system="Be brief.")
-    (one,) = collected(database(tmp_path / "o.db", session(given)))
+    (one,) = collect(database(tmp_path / "o.db", session(given)))
     assert not any(word in one.text for word in ("-x", "base64", "brief"))
     assert [turn.text for turn in parse(one.text).sessions[0].turns] == ["[bash]", "ok"]
 
@@ -126,7 +127,7 @@ def test_each_session_is_one_text(tmp_path):
         session(message("m1", "user", text("one"))),
         {"info": {"id": "ses_3"}, "messages": []},
     )
-    assert [(one.name, [s.turns[0].text for s in parse(one.text).sessions]) for one in collected(path)] == [
+    assert [(one.name, [s.turns[0].text for s in parse(one.text).sessions]) for one in collect(path)] == [
         ("ses_1", ["one"]),
         ("ses_2", ["two"]),
         ("ses_3", []),
@@ -143,7 +144,7 @@ def test_messages_and_parts_are_in_the_order_of_their_times_then_of_their_ids(tm
             data = json.dumps({"type": "text", "text": id})
             made.execute("INSERT INTO part VALUES (?, ?, 'ses_1', ?, ?, ?)", (id, of, created, created, data))
         made.commit()
-    assert [t.text for t in parse(collected(path)[0].text).sessions[0].turns] == ["p2\np1", "p3\np4", "p5"]
+    assert [t.text for t in parse(collect(path)[0].text).sessions[0].turns] == ["p2\np1", "p3\np4", "p5"]
 
 
 def test_the_log_of_a_running_program_is_read(tmp_path):
@@ -153,7 +154,7 @@ def test_the_log_of_a_running_program_is_read(tmp_path):
         fill(running, {**session(message("m2", "user", text("two", "p2"))), "info": {"id": "ses_2"}})
         running.commit()
         assert (tmp_path / "o.db-wal").stat().st_size > 0
-        assert [one.name for one in collected(path)] == ["ses_1", "ses_2"]
+        assert [one.name for one in collect(path)] == ["ses_1", "ses_2"]
 
 
 def test_a_running_program_can_write_while_sessions_are_read(tmp_path):
@@ -169,7 +170,7 @@ def test_a_running_program_can_write_while_sessions_are_read(tmp_path):
 def test_nothing_is_written(tmp_path):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
     before = path.read_bytes()
-    collected(path)
+    collect(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["o.db"]
 
@@ -204,7 +205,7 @@ def test_a_damaged_or_half_written_database_is_refused(tmp_path):
         broken = tmp_path / f"broken{number}.db"
         broken.write_bytes(data)
         with pytest.raises(InputRefused, match="damaged or half written") as refused:
-            collected(broken)
+            collect(broken)
         assert "recover" in refused.value.remedy
 
 
@@ -228,11 +229,11 @@ def connect_where_nothing_can_be_created(monkeypatch):
 def test_a_database_without_a_log_is_read_in_a_read_only_folder(tmp_path, monkeypatch):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
     asked = connect_where_nothing_can_be_created(monkeypatch)
-    assert [one.name for one in collected(path)] == ["ses_1"]
+    assert [one.name for one in collect(path)] == ["ses_1"]
     assert asked == ["mode=ro", "mode=ro&immutable=1"] * 2
 
 
-@pytest.mark.parametrize("log", ["o.db-wal", "o.db-journal"])
+@cases("log", "o.db-wal", "o.db-journal")
 def test_a_database_with_a_log_is_refused_in_a_read_only_folder(tmp_path, monkeypatch, log):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
     (tmp_path / log).write_bytes(b"changes")
@@ -246,7 +247,7 @@ def test_a_database_with_a_log_is_refused_in_a_read_only_folder(tmp_path, monkey
 def test_values_that_are_too_large_are_left_out_and_counted(tmp_path):
     large = "x" * (sqlite.VALUE_BYTES + 1)
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one", "p1"), text(large, "p2"))))
-    (one,) = collected(path)
+    (one,) = collect(path)
     assert len(one.text) < 1000
     parsed = parse(one.text)
     assert parsed.sessions[0].turns[0].text == "one"
@@ -270,8 +271,8 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path):
         )
         made.execute("INSERT INTO message VALUES ('m2', 'ses_1', 99, 99, '[]')")
         made.commit()
-    parsed = parse(collected(path)[0].text)
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["café �\ncafé �\none"]
+    parsed = parse(collect(path)[0].text)
+    assert list_texts(parsed) == ["café �\ncafé �\none"]
     assert parsed.unknown == {"(not valid JSON)": 3, "role (no type)": 1}
 
 
@@ -284,13 +285,11 @@ def test_sessions_can_be_read_in_another_thread(tmp_path):
     assert names == ["ses_1"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "schema",
-    [
-        "CREATE TABLE notes (id, text)",
-        "CREATE TABLE session (id); CREATE TABLE message (id, session_id, body)",
-        "CREATE TABLE ItemTable (key, value)",
-    ],
+    "CREATE TABLE notes (id, text)",
+    "CREATE TABLE session (id); CREATE TABLE message (id, session_id, body)",
+    "CREATE TABLE ItemTable (key, value)",
 )
 def test_other_databases_are_not_collected(tmp_path, schema):
     with closing(sqlite3.connect(tmp_path / "x.db")) as made:
@@ -317,7 +316,7 @@ def test_parts_of_all_messages_in_one_folder(tmp_path):
     for number, of in ((1, "m_assistant"), (2, "m_user"), (3, "m_assistant"), (4, "m_elsewhere")):
         part = {"messageID": of, "id": f"p{number}", "type": "text", "text": f"part {number}"}
         (tmp_path / "part" / f"prt_{number}.json").write_text(json.dumps(part))
-    (one,) = collected(own)
+    (one,) = collect(own)
     assert [turn.text for turn in parse(one.text).sessions[0].turns] == ["part 2", "part 1\npart 3"]
 
 
@@ -325,11 +324,11 @@ def test_a_session_that_was_moved_keeps_the_messages_under_the_name_of_its_file(
     export = session(message("m1", "user", text("one")), projectID="p", time={"created": 1778482800000})
     own = storage(tmp_path, export)
     own.write_text(json.dumps({**export["info"], "id": "ses_old"}))
-    (one,) = collected(own)
+    (one,) = collect(own)
     assert parse(one.text).sessions[0].turns[0].text == "one"
 
 
-@pytest.mark.parametrize("id", ["..", "../../secret", "a/b", "a\0b", "x" * 5000, "\ud800"])
+@cases("id", "..", "../../secret", "a/b", "a\0b", "x" * 5000, "\ud800")
 def test_an_id_is_never_a_way_to_another_folder(tmp_path, id):
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "m1.json").write_text(json.dumps({"id": "m1", "role": "user"}))
@@ -338,19 +337,17 @@ def test_an_id_is_never_a_way_to_another_folder(tmp_path, id):
     (tmp_path / "storage" / "message").mkdir(parents=True)
     own.parent.mkdir(parents=True)
     own.write_text(json.dumps(info))
-    (one,) = collected(own)
+    (one,) = collect(own)
     assert json.loads(one.text)["messages"] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("session/p/ses_1.json", {"id": "ses_1"}),
-        ("session/p/ses_1.json", ["id"]),
-        ("session/p/ses_1.txt", {"id": "ses_1", "projectID": "p", "time": {}}),
-        ("notes/p/ses_1.json", {"id": "ses_1", "projectID": "p", "time": {}}),
-        ("x.json", {"info": {}, "messages": []}),
-    ],
+@cases(
+    "name, value",
+    ("session/p/ses_1.json", {"id": "ses_1"}),
+    ("session/p/ses_1.json", ["id"]),
+    ("session/p/ses_1.txt", {"id": "ses_1", "projectID": "p", "time": {}}),
+    ("notes/p/ses_1.json", {"id": "ses_1", "projectID": "p", "time": {}}),
+    ("x.json", {"info": {}, "messages": []}),
 )
 def test_files_that_only_resemble_a_session_are_not_collected(tmp_path, name, value):
     path = tmp_path / name

@@ -6,6 +6,7 @@ from helix.errors import InputRefused, UsageError
 from helix.sources import registry as sources
 from helix.types import Document
 from tests.support.paths import ROOT
+from tests.support.turns import cases
 
 GENERIC = '{"text":"Hi"}\n'
 NOTES = "# Top\nHi\n"
@@ -15,19 +16,17 @@ def detect(text, path="x"):
     return sources.detect(Document(path, text)).NAME
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        json.dumps({"messages": [{"role": "user", "content": "Hi"}]}),
-        json.dumps({"messages": [{"role": "user", "content": "Hi"}]}, indent=2),
-        json.dumps([{"text": "Hi"}]),
-        json.dumps([{"text": "Hi"}], indent=1),
-        "{}",
-        "[1, 2]",
-        '{"timestamp":"2026","payload":{}}\n{"timestamp":"2026","payload":{}}\n',
-        '{"role":"user","message":{"content":"Hi"}}\n',
-        '{"messages": [\n{"role": "user", "content": "Hi"}\n]}',
-    ],
+    json.dumps({"messages": [{"role": "user", "content": "Hi"}]}),
+    json.dumps({"messages": [{"role": "user", "content": "Hi"}]}, indent=2),
+    json.dumps([{"text": "Hi"}]),
+    json.dumps([{"text": "Hi"}], indent=1),
+    "{}",
+    "[1, 2]",
+    '{"timestamp":"2026","payload":{}}\n{"timestamp":"2026","payload":{}}\n',
+    '{"role":"user","message":{"content":"Hi"}}\n',
+    '{"messages": [\n{"role": "user", "content": "Hi"}\n]}',
 )
 def test_json_of_no_known_layout_is_refused_with_a_remedy(text):
     with pytest.raises(InputRefused, match=r"^unknown format.*one turn a line.*--format"):

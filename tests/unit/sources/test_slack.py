@@ -5,9 +5,8 @@ import pytest
 
 from helix.errors import InputRefused
 from helix.sources import slack
-from helix.sources.common.sample import take_sample
 from helix.types import Document
-from tests.support.wrong_types import replace_values
+from tests.support.turns import cases, check_any_types, list_texts
 
 T0 = 1_777_888_800  # 2026-05-04 10:00 UTC
 
@@ -44,17 +43,15 @@ def test_a_thread_is_a_session_its_first_message_too_once_it_is_answered():
     assert sessions(top, root, reply) == {"general/2026-05-04": ["top"], f"general/{ts(1)}": ["root", "reply"]}
 
 
-@pytest.mark.parametrize(
-    ("more", "answered"),
-    [
-        ({"reply_count": 2}, True),
-        ({"replies": [{"user": "U", "ts": "1.0"}]}, True),
-        ({"answered": True}, True),
-        ({"reply_count": 0}, False),
-        ({"reply_count": "2"}, False),
-        ({"replies": []}, False),
-        ({}, False),
-    ],
+@cases(
+    "more, answered",
+    ({"reply_count": 2}, True),
+    ({"replies": [{"user": "U", "ts": "1.0"}]}, True),
+    ({"answered": True}, True),
+    ({"reply_count": 0}, False),
+    ({"reply_count": "2"}, False),
+    ({"replies": []}, False),
+    ({}, False),
 )
 def test_answered_messages_open_threads(more, answered):
     found = sessions(say(1, "root", thread_ts=ts(1), **more))
@@ -83,26 +80,24 @@ def test_a_message_counts_once():
 USERS = {"U01": "Noor", "W02": "Bram V."}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("<@U01> and <@W02|bram>, <@U09|ilse> and <@U08>", "@Noor and @Bram V., @ilse and @U08"),
-        ("<#C01|general> <#C02> <#C03|>", "#general #C02 #C03"),
-        ("<https://x.org/a|the page> <https://x.org/b>", "the page (https://x.org/a) https://x.org/b"),
-        ("<http://x.org|x.org>", "http://x.org"),
-        ("<mailto:a@x.org|a@x.org> <mailto:b@x.org> <tel:123|1 2 3>", "a@x.org b@x.org 1 2 3"),
-        (
-            "<!here> <!channel> <!everyone|@everyone> <!subteam^S01|@devs> <!subteam^S02>",
-            "@here @channel @everyone @devs @subteam",
-        ),
-        ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
-        ("a &lt; b &amp;&amp; c &gt; d &amp;lt; e &quot;", "a < b && c > d &lt; e &quot;"),
-        ("&lt;@U01&gt; is how to mention", "<@U01> is how to mention"),
-        ("<b> unlike <https://x.org>", "<b> unlike https://x.org"),
-        ("```x = &lt;1&gt;\n<open```", "```x = <1>\n<open```"),
-        ("  :wave: *hi*  ", ":wave: *hi*"),
-        ("&lt;memory&gt;\nold\n&lt;/memory&gt;\nnew", "new"),
-    ],
+@cases(
+    "text, shown",
+    ("<@U01> and <@W02|bram>, <@U09|ilse> and <@U08>", "@Noor and @Bram V., @ilse and @U08"),
+    ("<#C01|general> <#C02> <#C03|>", "#general #C02 #C03"),
+    ("<https://x.org/a|the page> <https://x.org/b>", "the page (https://x.org/a) https://x.org/b"),
+    ("<http://x.org|x.org>", "http://x.org"),
+    ("<mailto:a@x.org|a@x.org> <mailto:b@x.org> <tel:123|1 2 3>", "a@x.org b@x.org 1 2 3"),
+    (
+        "<!here> <!channel> <!everyone|@everyone> <!subteam^S01|@devs> <!subteam^S02>",
+        "@here @channel @everyone @devs @subteam",
+    ),
+    ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
+    ("a &lt; b &amp;&amp; c &gt; d &amp;lt; e &quot;", "a < b && c > d &lt; e &quot;"),
+    ("&lt;@U01&gt; is how to mention", "<@U01> is how to mention"),
+    ("<b> unlike <https://x.org>", "<b> unlike https://x.org"),
+    ("```x = &lt;1&gt;\n<open```", "```x = <1>\n<open```"),
+    ("  :wave: *hi*  ", ":wave: *hi*"),
+    ("&lt;memory&gt;\nold\n&lt;/memory&gt;\nnew", "new"),
 )
 def test_text_is_as_it_is_shown(text, shown):
     assert one(text, users=USERS).text == shown
@@ -154,15 +149,13 @@ KIT = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("blocks", "text"),
-    [
-        (RICH, "See this (https://x.org) &lt; @Noor#C01@here:tada:\none\ntwo\nx = 1\ny = 2"),
-        (KIT, "Build <@U01|b> failed\nby @Noor & co\n*Branch* main\n3 min\nlog (https://x.org)"),
-        ([{"type": "markdown", "text": "**Done** &gt; 1"}], "**Done** > 1"),
-    ],
+@cases(
+    "blocks, text",
+    (RICH, "See this (https://x.org) &lt; @Noor#C01@here:tada:\none\ntwo\nx = 1\ny = 2"),
+    (KIT, "Build <@U01|b> failed\nby @Noor & co\n*Branch* main\n3 min\nlog (https://x.org)"),
+    ([{"type": "markdown", "text": "**Done** &gt; 1"}], "**Done** > 1"),
 )
-@pytest.mark.parametrize("text_before", ["", " ", "This content can't be displayed."])
+@cases("text_before", "", " ", "This content can't be displayed.")
 def test_blocks_are_read_without_a_text(blocks, text, text_before):
     assert one(text_before, blocks=blocks, users=USERS).text == text
 
@@ -171,16 +164,11 @@ def test_blocks_do_not_repeat_the_text():
     assert one("Said", blocks=RICH, attachments=[{"text": "unfurled"}]).text == "Said"
 
 
-@pytest.mark.parametrize(
-    ("attached", "text"),
-    [
-        (
-            {"pretext": "New", "title": "Issue 7", "text": "It &lt;fails&gt;", "fallback": "f"},
-            "New\nIssue 7\nIt <fails>",
-        ),
-        ({"fallback": "Only <https://x.org|this>"}, "Only this (https://x.org)"),
-        ({"fields": [{"title": "State", "value": "open"}, {"value": "x"}, 7]}, "State: open\nx"),
-    ],
+@cases(
+    "attached, text",
+    ({"pretext": "New", "title": "Issue 7", "text": "It &lt;fails&gt;", "fallback": "f"}, "New\nIssue 7\nIt <fails>"),
+    ({"fallback": "Only <https://x.org|this>"}, "Only this (https://x.org)"),
+    ({"fields": [{"title": "State", "value": "open"}, {"value": "x"}, 7]}, "State: open\nx"),
 )
 def test_attachments_count_without_text_and_blocks(attached, text):
     assert one("", attachments=[7, attached]).text == text
@@ -193,28 +181,26 @@ def test_files_are_named():
     assert one("", file={"name": "old.txt"}, subtype="file_share").text == "[file] old.txt"
 
 
-@pytest.mark.parametrize(
-    ("message", "speaker", "origin"),
-    [
-        ({}, "Noor", "human"),
-        ({"user": "U09"}, "U09", "human"),
-        ({"user": "U09", "username": "guest"}, "guest", "human"),
-        ({"username": "was"}, "Noor", "human"),
-        (
-            {"user": "U09", "user_profile": {"display_name": " ", "real_name": "Ilse Krog", "name": "ilse"}},
-            "Ilse Krog",
-            "human",
-        ),
-        ({"user": None, "subtype": "file_comment", "comment": {"user": "U01"}}, "Noor", "human"),
-        ({"user": None}, None, "human"),
-        ({"user": None, "subtype": "bot_message", "bot_id": "B01", "username": "ci"}, "ci", "tool"),
-        ({"bot_id": "B01", "bot_profile": {"name": "Quay"}}, "Quay", "tool"),
-        ({"bot_id": "B01"}, "Noor", "tool"),
-        ({"bot_id": None}, "Noor", "human"),
-        ({"user": None, "subtype": "bot_message", "username": "ci"}, "ci", "tool"),
-        ({"user": "USLACKBOT"}, "USLACKBOT", "tool"),
-        ({"subtype": "slackbot_response"}, "Noor", "tool"),
-    ],
+@cases(
+    "message, speaker, origin",
+    ({}, "Noor", "human"),
+    ({"user": "U09"}, "U09", "human"),
+    ({"user": "U09", "username": "guest"}, "guest", "human"),
+    ({"username": "was"}, "Noor", "human"),
+    (
+        {"user": "U09", "user_profile": {"display_name": " ", "real_name": "Ilse Krog", "name": "ilse"}},
+        "Ilse Krog",
+        "human",
+    ),
+    ({"user": None, "subtype": "file_comment", "comment": {"user": "U01"}}, "Noor", "human"),
+    ({"user": None}, None, "human"),
+    ({"user": None, "subtype": "bot_message", "bot_id": "B01", "username": "ci"}, "ci", "tool"),
+    ({"bot_id": "B01", "bot_profile": {"name": "Quay"}}, "Quay", "tool"),
+    ({"bot_id": "B01"}, "Noor", "tool"),
+    ({"bot_id": None}, "Noor", "human"),
+    ({"user": None, "subtype": "bot_message", "username": "ci"}, "ci", "tool"),
+    ({"user": "USLACKBOT"}, "USLACKBOT", "tool"),
+    ({"subtype": "slackbot_response"}, "Noor", "tool"),
 )
 def test_speakers(message, speaker, origin):
     turn = (
@@ -236,23 +222,21 @@ def test_long_texts_of_bots_are_cut_and_of_people_are_not():
     assert parsed.junk == Counter({"tool-output": 897})
 
 
-@pytest.mark.parametrize(
+@cases(
     "subtype",
-    [
-        "channel_join",
-        "channel_leave",
-        "channel_topic",
-        "channel_purpose",
-        "channel_name",
-        "group_join",
-        "group_topic",
-        "pinned_item",
-        "bot_add",
-        "huddle_thread",
-        "tombstone",
-        "reminder_add",
-        "channel_canvas_updated",
-    ],
+    "channel_join",
+    "channel_leave",
+    "channel_topic",
+    "channel_purpose",
+    "channel_name",
+    "group_join",
+    "group_topic",
+    "pinned_item",
+    "bot_add",
+    "huddle_thread",
+    "tombstone",
+    "reminder_add",
+    "channel_canvas_updated",
 )
 def test_telemetry_is_no_turn_and_counted(subtype):
     parsed = parse(day(say(0, "1234567", subtype=subtype), say(1, "", subtype=subtype)))
@@ -263,12 +247,10 @@ def test_hidden_messages_are_telemetry():
     assert parse(day(say(0, "1234567", hidden=True))).junk == Counter({"telemetry": 7})
 
 
-@pytest.mark.parametrize(
-    "subtype", ["me_message", "file_share", "thread_broadcast", "bot_message", "slackbot_response"]
-)
+@cases("subtype", "me_message", "file_share", "thread_broadcast", "bot_message", "slackbot_response")
 def test_similar_paragraphs_stay(subtype):
     parsed = parse(day(say(0, "x", subtype=subtype)))
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["x"]
+    assert list_texts(parsed) == ["x"]
     assert not parsed.unknown
 
 
@@ -282,7 +264,7 @@ def test_unknown_types_are_counted():
         say(3),
     )
     parsed = parse(value)
-    assert [turn.text for turn in parsed.sessions[0].turns] == ["x"]
+    assert list_texts(parsed) == ["x"]
     assert parsed.unknown == Counter({"telepathy": 1, "(no message)": 4})
 
 
@@ -290,14 +272,12 @@ def test_a_name_of_a_type_is_counted_in_short():
     assert parse(day(say(0, "x", subtype="y" * 5_000))).unknown == Counter({"y" * 60: 1})
 
 
-@pytest.mark.parametrize(
-    ("path", "session"),
-    [
-        ("/data/export/dev-ops/2026-05-04.json", "dev-ops/2026-05-04"),
-        ("C:\\export\\dev-ops\\2026-05-04.json", "dev-ops/2026-05-04"),
-        ("2026-05-04.json", "2026-05-04/2026-05-04"),
-        ("/data/saved messages.json", "saved messages/2026-05-04"),
-    ],
+@cases(
+    "path, session",
+    ("/data/export/dev-ops/2026-05-04.json", "dev-ops/2026-05-04"),
+    ("C:\\export\\dev-ops\\2026-05-04.json", "dev-ops/2026-05-04"),
+    ("2026-05-04.json", "2026-05-04/2026-05-04"),
+    ("/data/saved messages.json", "saved messages/2026-05-04"),
 )
 def test_a_bare_day_is_of_the_channel_of_its_folder(path, session):
     parsed = parse([say(0, "hi <@U02>", user_profile={"display_name": "Noor"}), say(1, "yes", user="U02")], path)
@@ -310,7 +290,7 @@ def test_text_that_is_no_json_is_refused():
         slack.parse(Document("x", '[{"type":"message","ts":'))
 
 
-@pytest.mark.parametrize("text", ["[]", "7", "{}", '{"slack":1,"messages":[]}', '"x"'])
+@cases("text", "[]", "7", "{}", '{"slack":1,"messages":[]}', '"x"')
 def test_exports_without_messages_have_no_sessions(text):
     assert slack.parse(Document("x", text)).sessions == ()
 
@@ -329,17 +309,7 @@ def test_any_value_may_be_of_any_type():
         ),
         U01="Noor",
     )
-    parsed = 0
-    for changed in replace_values(value):
-        document = Document("x.json", json.dumps(changed))
-        slack.detect(take_sample(document.text, document.path))
-        found = slack.parse(document)
-        parsed += bool(found.sessions)
-        for session in found.sessions:
-            assert len({turn.id for turn in session.turns}) == len(session.turns) > 0
-            assert all(turn.text.strip() == turn.text != "" for turn in session.turns)
-            assert all(turn.time and turn.speaker != "" for turn in session.turns)
-    assert parsed > 500
+    check_any_types(slack, value, has_times=True)
 
 
 def test_blocks_may_be_nested_as_deep_as_they_like():

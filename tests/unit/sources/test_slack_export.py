@@ -10,12 +10,13 @@ from helix.sources import slack
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
+from tests.support.turns import cases
 from tests.unit.sources.test_slack import T0, parse, say
 
 EXPORT = DATA / "logs" / "slack"
 
 
-def collected(path):
+def collect(path):
     (found,) = slack.collect(path)
     return found
 
@@ -35,7 +36,7 @@ def write(path, value):
 def test_a_day_is_one_text_that_explains_itself(export):
     path = export / "deploys" / "2026-05-05.json"
     os.utime(path, (T0, T0))
-    found = collected(path)
+    found = collect(path)
     assert (found.name, found.mtime) == ("", datetime(2026, 5, 4, 10, tzinfo=UTC))
     value = json.loads(found.text)
     assert sorted(value) == ["channel", "messages", "slack", "users"]
@@ -45,7 +46,7 @@ def test_a_day_is_one_text_that_explains_itself(export):
 
 
 def test_only_occurring_users_are_named(export):
-    value = json.loads(collected(export / "deploys" / "2026-05-04.json").text)
+    value = json.loads(collect(export / "deploys" / "2026-05-04.json").text)
     assert value["users"] == {"U0NOOR001": "Noor", "U0BRAM002": "Bram Visser", "U0ILSE003": "Ilse K."}
 
 
@@ -56,13 +57,13 @@ def test_a_collected_day_parses_like_its_file(export):
     for message in raw:
         if message.get("user"):
             message["user_profile"] = users[message["user"]]["profile"]
-    bare, whole = parse(raw, str(path)).sessions, slack.parse(Document("x", collected(path).text)).sessions
+    bare, whole = parse(raw, str(path)).sessions, slack.parse(Document("x", collect(path).text)).sessions
     assert bare == whole
 
 
 def test_fields_that_change_with_each_export_are_left_out(export):
     path = export / "deploys" / "2026-05-04.json"
-    before = collected(path).text
+    before = collect(path).text
     messages = json.loads(path.read_text())
     for message in messages:
         message["reactions"] = [{"name": "eyes", "users": ["U0GONE005"]}]
@@ -72,16 +73,16 @@ def test_fields_that_change_with_each_export_are_left_out(export):
         if message.get("reply_count"):
             message["reply_count"] += 1
     path.write_text(json.dumps([dict(reversed(message.items())) for message in messages]))
-    assert collected(path).text == before
+    assert collect(path).text == before
 
 
 def test_names_are_read_again_when_they_change(export):
     path = export / "deploys" / "2026-05-05.json"
-    assert "Bram Visser" in collected(path).text
+    assert "Bram Visser" in collect(path).text
     users = json.loads((export / "users.json").read_text())
     users[1]["profile"]["display_name"] = "Bram"
     write(export / "users.json", users)
-    assert json.loads(collected(path).text)["users"]["U0BRAM002"] == "Bram"
+    assert json.loads(collect(path).text)["users"]["U0BRAM002"] == "Bram"
 
 
 def test_names_are_read_once_for_all_days(export, monkeypatch):
@@ -93,14 +94,12 @@ def test_names_are_read_once_for_all_days(export, monkeypatch):
     assert read.count("users.json") == 1
 
 
-@pytest.mark.parametrize(
-    "users", [None, "not json", 7, {}, [7, {"id": 7}, {"id": "U0BRAM002"}, {"id": "U0BRAM002", "profile": 7}]]
-)
+@cases("users", None, "not json", 7, {}, [7, {"id": 7}, {"id": "U0BRAM002"}, {"id": "U0BRAM002", "profile": 7}])
 def test_without_names_ids_stay(export, users):
     (export / "users.json").unlink()
     if users is not None:
         write(export / "users.json", users)
-    value = json.loads(collected(export / "deploys" / "2026-05-05.json").text)
+    value = json.loads(collect(export / "deploys" / "2026-05-05.json").text)
     assert value["users"] == {}
     assert len(value["messages"]) == 2
 
@@ -109,46 +108,42 @@ def test_names_in_messages_stand_in_for_the_list(tmp_path):
     path = write(
         tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC", user_profile={"real_name": "Noor H."})]
     )
-    assert json.loads(collected(path).text)["users"] == {"U0ABC": "Noor H."}
+    assert json.loads(collect(path).text)["users"] == {"U0ABC": "Noor H."}
 
 
-@pytest.mark.parametrize(
-    ("user", "name"),
-    [
-        ({"profile": {"display_name": "d", "real_name": "r"}, "real_name": "rr", "name": "n"}, "d"),
-        ({"profile": {"display_name": "", "real_name": "r"}, "real_name": "rr", "name": "n"}, "r"),
-        ({"profile": {}, "real_name": "rr", "name": "n"}, "rr"),
-        ({"name": "n"}, "n"),
-    ],
+@cases(
+    "user, name",
+    ({"profile": {"display_name": "d", "real_name": "r"}, "real_name": "rr", "name": "n"}, "d"),
+    ({"profile": {"display_name": "", "real_name": "r"}, "real_name": "rr", "name": "n"}, "r"),
+    ({"profile": {}, "real_name": "rr", "name": "n"}, "rr"),
+    ({"name": "n"}, "n"),
 )
 def test_which_name_is_shown(tmp_path, user, name):
     write(tmp_path / "users.json", [{"id": "U0ABC", **user}])
     path = write(tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC")])
-    assert json.loads(collected(path).text)["users"] == {"U0ABC": name}
+    assert json.loads(collect(path).text)["users"] == {"U0ABC": name}
 
 
 def test_the_list_of_an_organisation_names_users(tmp_path):
     write(tmp_path / "org_users.json", [{"id": "U0ABC", "name": "noor"}])
     path = write(tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC")])
-    assert json.loads(collected(path).text)["users"] == {"U0ABC": "noor"}
+    assert json.loads(collect(path).text)["users"] == {"U0ABC": "noor"}
 
 
 DEEP = "[" * 300 + "]" * 300
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "",
-        "[]",
-        "# notes",
-        '{"ts": "1.0", "type": "message"}',
-        '[{"ts": "1.0", "type": "message"',
-        '[{"ts": 1.0, "type": "message"}]',
-        '[{"ts": "1.0"}]',
-        f'[{{"ts": "1.0", "type": "message", "blocks": {DEEP}}}]',
-        json.dumps([{"id": "x", "mapping": {}}]),
-    ],
+    "",
+    "[]",
+    "# notes",
+    '{"ts": "1.0", "type": "message"}',
+    '[{"ts": "1.0", "type": "message"',
+    '[{"ts": 1.0, "type": "message"}]',
+    '[{"ts": "1.0"}]',
+    f'[{{"ts": "1.0", "type": "message", "blocks": {DEEP}}}]',
+    json.dumps([{"id": "x", "mapping": {}}]),
 )
 def test_other_files_are_not_collected(tmp_path, text):
     path = tmp_path / "general" / "2026-05-04.json"
@@ -196,7 +191,7 @@ def test_the_same_names_elsewhere_are_no_companions(tmp_path):
     assert slack.is_companion(users)
 
 
-@pytest.mark.parametrize("text", ['{"id": 1}', "# id", '[{"name": "x"}]', ""])
+@cases("text", '{"id": 1}', "# id", '[{"name": "x"}]', "")
 def test_other_content_under_such_a_name_belongs_to_nothing(export, text):
     (export / "users.json").write_text(text)
     assert not slack.is_companion(export / "users.json")

@@ -10,6 +10,7 @@ import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,11 +22,13 @@ from helix.snapshot.ledger import cursors, inbox
 from helix.sources.common import json_list
 from helix.sources.registry import split
 from pipelines.ingest import accept as accepting
-from pipelines.ingest import envelopes, source
+from pipelines.ingest import source
+from pipelines.ingest import source as envelopes
 from pipelines.ingest.accept import accept, accept_source
 from pipelines.ingest.source import AcceptOptions, Inbox
 from tests.support.exports import chatgpt, claude_ai, whole, write
 from tests.support.replay import Replay
+from tests.support.turns import cases
 
 WALNUTS = chatgpt("c-1", "Where are the walnuts?", "In the pantry.", id="a")
 THYME = chatgpt("c-2", "And the thyme?", "By the window.", id="b")
@@ -50,27 +53,23 @@ def values(text: str, longest: int = 1 << 20) -> list[Any]:
     return [each.value for each in found]
 
 
-@pytest.mark.parametrize("block", [1, 7, 1 << 20])
-@pytest.mark.parametrize(
+@cases("block", 1, 7, 1 << 20)
+@cases(
     "text",
-    [
-        "[]",
-        " [ ] \n",
-        "[1]",
-        "[12, 345 ,-6.5e3]",
-        '[{"a": [1, {"b": "]}"}]}, "x\\"]", null,true]',
-        '\ufeff[\n {"é": "\\ud83d\\ude00 ü 😀"},\r\n\t[[]] ]',
-    ],
+    "[]",
+    " [ ] \n",
+    "[1]",
+    "[12, 345 ,-6.5e3]",
+    '[{"a": [1, {"b": "]}"}]}, "x\\"]", null,true]',
+    '\ufeff[\n {"é": "\\ud83d\\ude00 ü 😀"},\r\n\t[[]] ]',
 )
 def test_the_values_of_a_list(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_list, "_BLOCK", block)
     assert values(text) == json.loads(text.lstrip("\ufeff"))
 
 
-@pytest.mark.parametrize("block", [1, 7, 1 << 20])
-@pytest.mark.parametrize(
-    "text", ["", "x", "{}", "[", "[1", "[1,", "[1,]", "[1 2]", "[1] 2", '["a', '[{"a":]', "[tru", "[,1]", "[[1]"]
-)
+@cases("block", 1, 7, 1 << 20)
+@cases("text", "", "x", "{}", "[", "[1", "[1,", "[1,]", "[1 2]", "[1] 2", '["a', '[{"a":]', "[tru", "[,1]", "[[1]")
 def test_broken_lists_are_refused(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_list, "_BLOCK", block)
     with pytest.raises(ValueError):
@@ -141,7 +140,7 @@ def test_an_untouched_file_is_not_read(replay: Replay, export: Path, monkeypatch
     assert accept(replay.root, export, Settings()).documents == ()
 
 
-@pytest.mark.parametrize("values", [[WALNUTS, THYME], [claude_ai("d-1", "Salt?", "Here."), claude_ai(None, "Oil?")]])
+@cases("values", [WALNUTS, THYME], [claude_ai("d-1", "Salt?", "Here."), claude_ai(None, "Oil?")])
 def test_a_store_with_the_whole_export_gets_nothing_twice(replay: Replay, export: Path, values: list[Any]) -> None:
     write(export, values)
     replay.apply(whole(replay.root, export))
@@ -212,12 +211,12 @@ def test_a_file_that_is_written_to_meanwhile_is_refused(
     write(export, [WALNUTS, THYME])
     really = accepting.sources.split
 
-    def meanwhile(*given: Any) -> Any:
+    def write_between(*given: Any) -> Any:
         found = really(*given)
         export.write_bytes(export.read_bytes().replace(b"walnuts", b"peanuts"))
         return found
 
-    monkeypatch.setattr(accepting.sources, "split", meanwhile)
+    monkeypatch.setattr(accepting.sources, "split", write_between)
     with pytest.raises(InputRefused, match="written to"):
         replay.offer(export)
 
@@ -311,17 +310,12 @@ def test_memory_is_bounded_by_one_conversation(replay: Replay, export: Path, mon
     assert peak(400) < 2 * peak(20)
 
 
-class Clock:
-    """A clock that was set back an hour."""
-
-    @staticmethod
-    def now(zone: Any) -> datetime:
-        return datetime.now(UTC) - timedelta(hours=1)
-
-    min, fromtimestamp = datetime.min, datetime.fromtimestamp
+CLOCK_SET_BACK = SimpleNamespace(
+    now=lambda zone: datetime.now(UTC) - timedelta(hours=1), min=datetime.min, fromtimestamp=datetime.fromtimestamp
+)
 
 
-@pytest.mark.parametrize("kind", ["export", "another export", "once whole", "log", "edited log", "note"])
+@cases("kind", "export", "another export", "once whole", "log", "edited log", "note")
 def test_a_later_version_wins_though_the_clock_was_set_back(
     replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -346,7 +340,7 @@ def test_a_later_version_wins_though_the_clock_was_set_back(
         cursors.write_cursor(replay.root, cursor.stem, replace(known, document=old))
     path = tmp_path / "source-2" if kind == "another export" else path
     path.write_text(second)
-    monkeypatch.setattr(source, "datetime", Clock)
+    monkeypatch.setattr(source, "datetime", CLOCK_SET_BACK)
     new = accept(replay.root, path, Settings()).documents
     assert new
     times = [inbox.read_envelope(replay.root, document).accepted for document in (old, *new)]

@@ -1,33 +1,30 @@
 import pytest
 
 from helix.sources.common.injected import strip_host, strip_memory
+from tests.support.turns import cases
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("before\n<memory>\nold\n</memory>\nafter", "before\n\nafter"),
-        ("<memory>old</memory> after", "after"),
-        ('  <memory items="3">\nold\n</memory>\n\nafter', "after"),
-        ("UserPromptSubmit hook additional context: <memory>\nold\n</memory>\nreal question", "real question"),
-        ("a\n<memory>\n1\n</memory>\nb\n<memory>\n2\n</memory>\nc", "a\n\nb\n\nc"),
-        ("<memory>\nouter\n<memory>\ninner\n</memory>\ntail\n</memory>\nafter", "after"),
-        # A stray opening tag takes nothing with it but the block that follows.
-        ("<memory>\nis our tag\n\n<memory>\nold\n</memory>\nafter", "<memory>\nis our tag\n\nafter"),
-    ],
+@cases(
+    "text, left",
+    ("before\n<memory>\nold\n</memory>\nafter", "before\n\nafter"),
+    ("<memory>old</memory> after", "after"),
+    ('  <memory items="3">\nold\n</memory>\n\nafter', "after"),
+    ("UserPromptSubmit hook additional context: <memory>\nold\n</memory>\nreal question", "real question"),
+    ("a\n<memory>\n1\n</memory>\nb\n<memory>\n2\n</memory>\nc", "a\n\nb\n\nc"),
+    ("<memory>\nouter\n<memory>\ninner\n</memory>\ntail\n</memory>\nafter", "after"),
+    # A stray opening tag takes nothing with it but the block that follows.
+    ("<memory>\nis our tag\n\n<memory>\nold\n</memory>\nafter", "<memory>\nis our tag\n\nafter"),
 )
 def test_our_own_memory_is_cut(text, left):
     assert strip_memory(text) == left
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "we wrap it in <memory> and close with </memory>, always",
-        "<memory>\nnever closed",
-        "</memory>\nnever opened",
-        "<domain>\n  <memory unit='KiB'>1048576</memory>\n</domain>",
-    ],
+    "we wrap it in <memory> and close with </memory>, always",
+    "<memory>\nnever closed",
+    "</memory>\nnever opened",
+    "<domain>\n  <memory unit='KiB'>1048576</memory>\n</domain>",
 )
 def test_text_about_memory_stays(text):
     assert strip_memory(text) == text
@@ -52,9 +49,11 @@ def test_host_tags_with_attributes_indented_or_back_to_back():
     assert strip_host(text) == ""
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    ["the <system-reminder> tag closes with </system-reminder>", "<system-reminder>\nnot closed", "<div>\nx\n</div>"],
+    "the <system-reminder> tag closes with </system-reminder>",
+    "<system-reminder>\nnot closed",
+    "<div>\nx\n</div>",
 )
 def test_tags_in_a_sentence_unclosed_or_foreign_stay(text):
     assert strip_host(text) == text

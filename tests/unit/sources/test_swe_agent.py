@@ -1,5 +1,4 @@
 import json
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +8,7 @@ from helix.sources import swe_agent
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
+from tests.support.turns import cases, check_cpu_time
 
 LOGS = DATA / "logs"
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,7 +37,7 @@ def run(*steps, history=()):
     return {"environment": "main", "trajectory": list(steps), "history": list(history), "info": {}}
 
 
-def said(run, **options):
+def list_turns(run, **options):
     (session,) = parse(run, **options).sessions
     return [(turn.id, turn.role, turn.text) for turn in session.turns]
 
@@ -49,28 +49,26 @@ def test_copies_in_two_folders_have_equal_turns_in_two_sessions():
     assert one.id != two.id
 
 
-@pytest.mark.parametrize(
-    ("page", "task"),
-    [
-        (
-            "We're currently solving the following issue within our repository. Here's the issue text:\nISSUE:\n"
-            f"It leaks\nbadly\n\nINSTRUCTIONS:\nSolve it.{SHELL}",
-            "It leaks\nbadly",
-        ),
-        (
-            'We\'re currently solving the following CTF challenge. The CTF challenge is a puzzle named "Eel". '
-            "The description is:\nFind it.\n\n\nINSTRUCTIONS:\nSolve it.",
-            'The CTF challenge is a puzzle named "Eel". The description is:\nFind it.',
-        ),
-        (
-            "<uploaded_files>\n/testbed\n</uploaded_files>\n<pr_description>\nIt leaks\n</pr_description>\n\nHelp me.",
-            "It leaks",
-        ),
-        (f"It leaks{SHELL}", "It leaks"),
-        ("It leaks. See INSTRUCTIONS: in the readme", "It leaks. See INSTRUCTIONS: in the readme"),
-        ("<pr_description> is a tag", "<pr_description> is a tag"),
-        ([{"type": "text", "text": "It"}, {"type": "image_url"}, "leaks"], "It\nleaks"),
-    ],
+@cases(
+    "page, task",
+    (
+        "We're currently solving the following issue within our repository. Here's the issue text:\nISSUE:\n"
+        f"It leaks\nbadly\n\nINSTRUCTIONS:\nSolve it.{SHELL}",
+        "It leaks\nbadly",
+    ),
+    (
+        'We\'re currently solving the following CTF challenge. The CTF challenge is a puzzle named "Eel". '
+        "The description is:\nFind it.\n\n\nINSTRUCTIONS:\nSolve it.",
+        'The CTF challenge is a puzzle named "Eel". The description is:\nFind it.',
+    ),
+    (
+        "<uploaded_files>\n/testbed\n</uploaded_files>\n<pr_description>\nIt leaks\n</pr_description>\n\nHelp me.",
+        "It leaks",
+    ),
+    (f"It leaks{SHELL}", "It leaks"),
+    ("It leaks. See INSTRUCTIONS: in the readme", "It leaks. See INSTRUCTIONS: in the readme"),
+    ("<pr_description> is a tag", "<pr_description> is a tag"),
+    ([{"type": "text", "text": "It"}, {"type": "image_url"}, "leaks"], "It\nleaks"),
 )
 def test_of_the_page_of_instructions_only_the_task_is_a_persons(page, task):
     parsed = parse(run(step(), history=[message("system", "S"), message("user", page)]))
@@ -82,19 +80,19 @@ def test_of_the_page_of_instructions_only_the_task_is_a_persons(page, task):
 
 def test_only_the_first_message_of_a_person_is_the_task():
     history = [message("user", "Task"), message("assistant", "x"), message("user", "a.py" + SHELL)]
-    assert said(run(step(), history=history)) == [
+    assert list_turns(run(step(), history=history)) == [
         ("history:0", "user", "Task"),
         ("0", "assistant", "I look.\n[bash] ls"),
         ("0:tool", "tool", "a.py"),
     ]
-    assert said({"history": history}) == [
+    assert list_turns({"history": history}) == [
         ("history:0", "user", "Task"),
         ("history:1", "assistant", "x"),
         ("history:2", "tool", "a.py"),
     ]
 
 
-@pytest.mark.parametrize("mark", [{"is_demo": True}, {"message_type": "demonstration"}])
+@cases("mark", {"is_demo": True}, {"message_type": "demonstration"})
 def test_a_demonstration_is_no_part_of_the_run(mark):
     parsed = parse(run(step(), history=[message("user", "Another task", **mark), message("user", "Task")]))
     assert parsed.sessions[0].title == "Task"
@@ -107,28 +105,26 @@ def test_a_run_without_a_task_has_no_title():
     assert [turn.id for turn in session.turns] == ["0", "0:tool"]
 
 
-@pytest.mark.parametrize(
-    ("step", "text"),
-    [
-        (step("pytest -q\n", thought="Now the test.\n"), "Now the test.\n[bash] pytest -q"),
-        (step("ls", thought=""), "[bash] ls"),
-        (step("", thought="Hm."), "Hm."),
-        (step("", thought="", response="I cannot do that."), "I cannot do that."),
-        (step("ls", thought=None, response="not read twice\nls"), "[bash] ls"),
-        (step("x" * 900, thought=""), "[bash] " + "x" * 192 + "…"),
-        (step("ls", thought="mine\n<memory>\nold\n</memory>"), "mine\n[bash] ls"),
-    ],
+@cases(
+    "step, text",
+    (step("pytest -q\n", thought="Now the test.\n"), "Now the test.\n[bash] pytest -q"),
+    (step("ls", thought=""), "[bash] ls"),
+    (step("", thought="Hm."), "Hm."),
+    (step("", thought="", response="I cannot do that."), "I cannot do that."),
+    (step("ls", thought=None, response="not read twice\nls"), "[bash] ls"),
+    (step("x" * 900, thought=""), "[bash] " + "x" * 192 + "…"),
+    (step("ls", thought="mine\n<memory>\nold\n</memory>"), "mine\n[bash] ls"),
 )
 def test_a_step_is_its_thought_and_a_line_for_its_action(step, text):
     step["observation"] = ""
-    assert said(run(step)) == [("0", "assistant", text)]
+    assert list_turns(run(step)) == [("0", "assistant", text)]
 
 
 def test_calls_replace_a_missing_action():
     call = {"function": {"name": "open", "arguments": '{"path": "a.py"}'}, "id": "c", "type": "function"}
     odd = {"function": {"name": "run", "arguments": "{broken"}}
     history = [message("user", "Task"), message("assistant", "", tool_calls=[call, odd, None, {"function": 3}])]
-    assert said({"history": history})[1] == ("history:1", "assistant", "[open] a.py\n[run] {broken")
+    assert list_turns({"history": history})[1] == ("history:1", "assistant", "[open] a.py\n[run] {broken")
 
 
 def test_of_a_long_observation_both_ends_stay():
@@ -145,21 +141,19 @@ def test_observations_lose_the_prompt_of_the_shell_and_our_own_memory():
 
 
 def test_a_step_without_an_observation_makes_no_second_turn_and_shifts_nothing():
-    found = said(run(step(observation=None), step(observation=""), step()))
+    found = list_turns(run(step(observation=None), step(observation=""), step()))
     assert [name for name, _, _ in found] == ["0", "1", "2", "2:tool"]
 
 
-@pytest.mark.parametrize(
-    ("state", "project"),
-    [
-        ('{"open_file": "n/a", "working_dir": "/keeper"}\n', "keeper"),
-        ({"open_file": "n/a", "working_dir": "/home/ana/keeper"}, "keeper"),
-        ({"working_dir": "/testbed"}, None),
-        ({"working_dir": 3}, None),
-        ("{broken", None),
-        (None, None),
-        ([1], None),
-    ],
+@cases(
+    "state, project",
+    ('{"open_file": "n/a", "working_dir": "/keeper"}\n', "keeper"),
+    ({"open_file": "n/a", "working_dir": "/home/ana/keeper"}, "keeper"),
+    ({"working_dir": "/testbed"}, None),
+    ({"working_dir": 3}, None),
+    ("{broken", None),
+    (None, None),
+    ([1], None),
 )
 def test_the_project_is_the_working_folder(state, project):
     assert parse(run(step(state=state))).sessions[0].project == project
@@ -170,13 +164,11 @@ def test_the_first_folder_counts():
     assert parse(run(*steps)).sessions[0].project == "one"
 
 
-@pytest.mark.parametrize(
-    ("path", "mtime", "at", "quality"),
-    [
-        ("2026-04-14 run.traj", MTIME, datetime(2026, 4, 14, tzinfo=UTC), "derived"),
-        ("run.traj", MTIME, MTIME, "file"),
-        ("run.traj", None, None, "none"),
-    ],
+@cases(
+    "path, mtime, at, quality",
+    ("2026-04-14 run.traj", MTIME, datetime(2026, 4, 14, tzinfo=UTC), "derived"),
+    ("run.traj", MTIME, MTIME, "file"),
+    ("run.traj", None, None, "none"),
 )
 def test_times(path, mtime, at, quality):
     turn = parse(run(step()), path=path, mtime=mtime).sessions[0].turns[0]
@@ -194,50 +186,49 @@ def test_unknown_roles_are_counted_and_never_fatal():
     assert len(parsed.sessions[0].turns) == 3
 
 
-@pytest.mark.parametrize(
+@cases(
     "odd",
-    [
-        {"action": 3, "observation": {}, "thought": [None, 4, {"text": 5}], "response": 1},
-        {"action": ["ls"], "observation": [[]], "thought": {}, "state": 4, "thinking_blocks": {}},
-        {"action": None, "observation": [{"type": "text"}], "thinking_blocks": [3, {"thinking": 3}], "tool_calls": 3},
-    ],
+    {"action": 3, "observation": {}, "thought": [None, 4, {"text": 5}], "response": 1},
+    {"action": ["ls"], "observation": [[]], "thought": {}, "state": 4, "thinking_blocks": {}},
+    {"action": None, "observation": [{"type": "text"}], "thinking_blocks": [3, {"thinking": 3}], "tool_calls": 3},
 )
 def test_values_of_wrong_types_cost_no_other_turn(odd):
-    assert said(run(odd, step()))[-2:] == [("1", "assistant", "I look.\n[bash] ls"), ("1:tool", "tool", "a.py")]
+    assert list_turns(run(odd, step()))[-2:] == [("1", "assistant", "I look.\n[bash] ls"), ("1:tool", "tool", "a.py")]
     history = [message("user", "Task"), {**odd, "role": "assistant", "content": 3, "agent": 1}]
-    assert said({"history": history})[0] == ("history:0", "user", "Task")
+    assert list_turns({"history": history})[0] == ("history:0", "user", "Task")
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ('{"trajectory": [{"action": "ls", "obser', "not valid JSON"),
-        ("", "not valid JSON"),
-        ("[]", "neither trajectory nor history"),
-        ('{"trajectory": {}, "history": 3}', "neither trajectory nor history"),
-        ('{"messages": []}', "neither trajectory nor history"),
-    ],
+@cases(
+    "text, why",
+    ('{"trajectory": [{"action": "ls", "obser', "not valid JSON"),
+    ("", "not valid JSON"),
+    ("[]", "neither trajectory nor history"),
+    ('{"trajectory": {}, "history": 3}', "neither trajectory nor history"),
+    ('{"messages": []}', "neither trajectory nor history"),
 )
 def test_other_json_is_refused_with_a_remedy(text, why):
     with pytest.raises(InputRefused, match=rf"^{why}.*;"):
         parse(text)
 
 
-@pytest.mark.parametrize("name", ["swe_lighthouse.traj", "swe_history.traj"])
-@pytest.mark.parametrize("indent", [None, 1])
-@pytest.mark.parametrize("end", ["", "\n"])
+@cases("name", "swe_lighthouse.traj", "swe_history.traj")
+@cases("indent", None, 1)
+@cases("end", "", "\n")
 def test_detects_its_own(name, indent, end):
     text = json.dumps(json.loads((LOGS / name).read_text()), indent=indent)
     assert swe_agent.detect(take_sample(text + end, "x.json"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["<pr_description>" * 50_000, "\n" * 200_000, "INSTRUCTIONS:" * 50_000, "(Open file: " * 50_000, SHELL * 20_000],
-    ids=range(5),
-)
-def test_hostile_text_needs_linear_time(text):
-    begun = time.process_time()
-    parse(run(step(observation=text, thought=text), history=[message("user", text)]))
-    swe_agent.detect(take_sample("{" + text, "x"))
-    assert time.process_time() - begun < 5
+def test_hostile_text_needs_linear_time():
+    def read(text):
+        parse(run(step(observation=text, thought=text), history=[message("user", text)]))
+        swe_agent.detect(take_sample("{" + text, "x"))
+
+    check_cpu_time(
+        read,
+        "<pr_description>" * 50_000,
+        "\n" * 200_000,
+        "INSTRUCTIONS:" * 50_000,
+        "(Open file: " * 50_000,
+        SHELL * 20_000,
+    )
