@@ -65,14 +65,14 @@ def map_npy(path: Path, kind: ArrayKind, sizes: dict[str, int] | None = None) ->
     """
     buffer = map_file(path)
     head = buffer.slice(0, min(buffer.size, 1024)).to_pybytes()
-    found = _HEADER.match(head)
+    header = _HEADER.match(head)
     start = 10 + int.from_bytes(head[8:10], "little")
-    if not found or found.end() != start or start % _ALIGNED:
+    if not header or header.end() != start or start % _ALIGNED:
         raise make_damage_error(path, "it has no header of a .npy file")
     dtype = np.dtype(kind.dtype)
-    if found[1].decode() != dtype.str:
-        raise make_damage_error(path, f"it holds {found[1].decode()}, not {dtype.str}")
-    shape = tuple(int(each) for each in found[2].split(b",") if each.strip())
+    if header[1].decode() != dtype.str:
+        raise make_damage_error(path, f"it holds {header[1].decode()}, not {dtype.str}")
+    shape = tuple(int(each) for each in header[2].split(b",") if each.strip())
     check_shape(path, shape, kind.shape, {} if sizes is None else sizes)
     count = math.prod(shape)
     if start + count * dtype.itemsize != buffer.size:
@@ -100,17 +100,17 @@ def map_arrays(
         StoreError: a file is missing, damaged or of another kind, or two do not fit together.
     """
     sizes = {} if sizes is None else sizes
-    found = {name: map_npy(folder / f"{name}.npy", kind, sizes) for name, kind in kinds.items()}
+    arrays = {name: map_npy(folder / f"{name}.npy", kind, sizes) for name, kind in kinds.items()}
     for name, through in offsets.items():
-        if name in found and through in found:
-            ends, size = found[name], len(found[through])
+        if name in arrays and through in arrays:
+            ends, size = arrays[name], len(arrays[through])
             if ends[0] != 0 or ends[-1] != size or (ends[1:] < ends[:-1]).any():
                 raise make_damage_error(folder / f"{name}.npy", f"it does not span the {size} entries of {through}")
-    for name, array in found.items():
+    for name, array in arrays.items():
         below = kinds[name].below
         if below is not None:
             check_below(folder / f"{name}.npy", array, below if isinstance(below, int) else sizes[below])
-    return found
+    return arrays
 
 
 def check_below(path: Path, places: npt.NDArray[Any], most: int) -> None:
@@ -167,17 +167,17 @@ def map_ipc(path: Path, schema: pa.Schema, *, optional: Sequence[str] = (), full
     return batches or [pa.RecordBatch.from_pylist([], schema=pa.schema([reader.schema.field(name) for name in names]))]
 
 
-def _known_names(path: Path, found: pa.Schema, wanted: pa.Schema, optional: Sequence[str]) -> list[str]:
+def _known_names(path: Path, actual: pa.Schema, wanted: pa.Schema, optional: Sequence[str]) -> list[str]:
     """Check the columns that are read. Return their names in the file's order."""
-    types: Mapping[str, pa.DataType] = {field.name: field.type for field in found}
-    if len(types) != len(found):
+    types: Mapping[str, pa.DataType] = {field.name: field.type for field in actual}
+    if len(types) != len(actual):
         raise make_damage_error(path, "it names a column twice")
     for field in wanted:
         if field.name not in types and field.name not in optional:
             raise make_damage_error(path, f"it has no column {field.name!r}")
         if types.get(field.name, field.type) != field.type:
             raise make_damage_error(path, f"its column {field.name!r} holds {types[field.name]}, not {field.type}")
-    return [name for name in found.names if name in wanted.names]
+    return [name for name in actual.names if name in wanted.names]
 
 
 def map_file(path: Path) -> pa.Buffer:

@@ -108,11 +108,11 @@ def _find_descendants(root: Path, current: str, load: Callable[[str], Manifest])
     Raises:
         StoreError: a manifest with a later number is damaged, so its parent is unknown.
     """
-    first, found = load(current).generation, {current}
+    first, family = load(current).generation, {current}
     for path in manifests.list_manifests(root):  # by number: a parent comes before its children
-        if manifests.parse_generation(path) > first and load(path.name).parent in found:
-            found.add(path.name)
-    return found
+        if manifests.parse_generation(path) > first and load(path.name).parent in family:
+            family.add(path.name)
+    return family
 
 
 def _find_just_replaced(root: Path, before: float, load: Callable[[str], Manifest]) -> set[str]:
@@ -123,11 +123,11 @@ def _find_just_replaced(root: Path, before: float, load: Callable[[str], Manifes
 
 def _parse_readable(doomed: dict[str, bytes], names: set[str]) -> list[Manifest]:
     """Return the removed manifests of these names that a reader could have opened."""
-    found: list[Manifest] = []
+    readable: list[Manifest] = []
     for name in names & doomed.keys():
         with contextlib.suppress(HelixError):
-            found.append(manifests.parse(name, doomed[name]))
-    return found
+            readable.append(manifests.parse(name, doomed[name]))
+    return readable
 
 
 def _list_named(kept: list[Manifest]) -> set[str]:

@@ -99,7 +99,7 @@ class Manifest:
 
     @property
     def is_ledger(self) -> bool:
-        """Whether it only lists the documents of another store."""
+        """True for a manifest that only lists the documents of another store."""
         return LEDGER in self.writer_flags
 
     def files(self) -> list[File]:
@@ -310,15 +310,15 @@ def load_readable(root: Path) -> list[tuple[str, Manifest]]:
     Raises:
         NewerStore: a newer Helix wrote one; what it published must not be lost.
     """
-    found: list[tuple[str, Manifest]] = []
+    entries: list[tuple[str, Manifest]] = []
     for path in list_manifests(root):
         try:
-            found.append((path.name, load(root, path.name)))
+            entries.append((path.name, load(root, path.name)))
         except NewerStore:
             raise
         except StoreError:
             continue
-    return sorted(found, key=lambda entry: (entry[1].generation, entry[1].token), reverse=True)
+    return sorted(entries, key=lambda entry: (entry[1].generation, entry[1].token), reverse=True)
 
 
 def list_generations(root: Path) -> list[tuple[str, Manifest]]:
@@ -332,17 +332,17 @@ def list_ancestors(root: Path, name: str | None) -> list[tuple[str, Manifest]]:
     Raises:
         StoreError: its manifest is damaged.
     """
-    found: list[tuple[str, Manifest]] = []
-    while name and (root / "manifests" / name).exists() and name not in {known for known, _ in found}:
+    entries: list[tuple[str, Manifest]] = []
+    while name and (root / "manifests" / name).exists() and name not in {known for known, _ in entries}:
         try:
             manifest = load(root, name)
         except StoreError:
-            if not found:
+            if not entries:
                 raise
             break  # the ancestors of a damaged one are unknown
-        found.append((name, manifest))
+        entries.append((name, manifest))
         name = manifest.parent
-    return found
+    return entries
 
 
 def find_generation(root: Path, generation: int) -> str:
@@ -354,5 +354,5 @@ def find_generation(root: Path, generation: int) -> str:
     names = {manifest.generation: name for name, manifest in list_generations(root)}
     if generation not in names:
         known = ", ".join(map(str, sorted(names))) or "none"
-        raise UsageError(f"no generation {generation} of {root} is retained", f"choose one of: {known}")
+        raise UsageError(f"no generation {generation} of {root} is retained", f"there are: {known}")
     return names[generation]

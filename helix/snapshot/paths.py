@@ -64,11 +64,11 @@ def read_regular(path: Path, most: int) -> bytes:
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        if found.st_size > most:
-            raise OSError(errno.EFBIG, f"it has {found.st_size} bytes, more than the {most} it may have", str(path))
+        if info.st_size > most:
+            raise OSError(errno.EFBIG, f"it has {info.st_size} bytes, more than the {most} it may have", str(path))
         with os.fdopen(handle, "rb", closefd=False) as file:
             return file.read(most)
     finally:

@@ -32,11 +32,11 @@ def translate_error(error: Exception) -> UsageError | StoreError:
 
 def name_distinct(names: Sequence[str]) -> tuple[str, ...]:
     """Number repeated names, since a JSON object has each key once."""
-    out: list[str] = []
+    distinct: list[str] = []
     for name in names:
         free = (f"{name}_{n}" if n else name for n in range(len(names)))
-        out.append(next(new for new in free if new not in out))
-    return tuple(out)
+        distinct.append(next(new for new in free if new not in distinct))
+    return tuple(distinct)
 
 
 def convert_column(name: str, column: pa.Array) -> list[Any]:

@@ -98,9 +98,9 @@ def find_damage(root: Path, file: File) -> str | None:
     size = path.stat().st_size
     if size != file.bytes:
         return f"{file.path} is damaged: {size} bytes, the manifest says {file.bytes}"
-    found = hash_file(path)
-    if found != file.sha256:
-        return f"{file.path} is damaged: sha256 {found[:12]}…, the manifest says {file.sha256[:12]}…"
+    digest = hash_file(path)
+    if digest != file.sha256:
+        return f"{file.path} is damaged: sha256 {digest[:12]}…, the manifest says {file.sha256[:12]}…"
     return None
 
 

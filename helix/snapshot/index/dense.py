@@ -163,10 +163,9 @@ def _build_binary(codes: npt.NDArray[np.int8], scale: F32, path: Path, rng: np.r
     index = faiss.IndexBinaryFlat(d)
     for start in range(0, n, _BATCH):
         index.add(pack_signs(codes[start : start + _BATCH]))
-    asked, exact = _make_questions(codes, scale, rng)
-    over, recall = _choose_least(
-        _OVER, lambda over: _measure_recall(exact, index.search(pack_signs(asked), min(n, over * exact.shape[1]))[1])
-    )
+    questions, exact = _make_questions(codes, scale, rng)
+    signs, k = pack_signs(questions), exact.shape[1]
+    over, recall = _choose_least(_OVER, lambda over: _measure_recall(exact, index.search(signs, min(n, over * k))[1]))
     faiss.write_index_binary(index, str(path))
     return {"tier": "binary", "lists": 0, "probes": 0, "over": over, "recall": recall}
 
@@ -193,31 +192,31 @@ def _make_questions(codes: npt.NDArray[np.int8], scale: F32, rng: np.random.Gene
     own = dequantise(codes, scale, rng.choice(n, min(_ASKED, n), replace=False))
     others = dequantise(codes, scale, rng.choice(n, min(_MIXED, n), replace=False))
     noise = rng.normal(size=(len(own), len(others))).astype(np.float32) @ others
-    asked = _LIKE * own + (1 - _LIKE**2) ** 0.5 * _normalise(noise)
-    asked = _normalise(asked.astype(np.float32))
-    return asked, scan_nearest(asked, codes, scale, min(_K, n))
+    questions = _LIKE * own + (1 - _LIKE**2) ** 0.5 * _normalise(noise)
+    questions = _normalise(questions.astype(np.float32))
+    return questions, scan_nearest(questions, codes, scale, min(_K, n))
 
 
 def _normalise(rows: F32) -> F32:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9), np.float32)
 
 
-def scan_nearest(asked: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) -> I64:
+def scan_nearest(questions: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) -> I64:
     """Scan all rows for the k nearest of each of float32[m, d], best first: int64[m, k]."""
-    scores, rows = np.empty((len(asked), 0), np.float32), np.empty((len(asked), 0), np.int64)
+    scores, rows = np.empty((len(questions), 0), np.float32), np.empty((len(questions), 0), np.int64)
     for start in range(0, len(codes), _BATCH):
         here = np.arange(start, min(start + _BATCH, len(codes)))
-        scores = np.concatenate((scores, asked @ dequantise(codes, scale, here).T), axis=1)
-        rows = np.concatenate((rows, np.broadcast_to(here, (len(asked), len(here)))), axis=1)
+        scores = np.concatenate((scores, questions @ dequantise(codes, scale, here).T), axis=1)
+        rows = np.concatenate((rows, np.broadcast_to(here, (len(questions), len(here)))), axis=1)
         if scores.shape[1] > k:
             best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
             scores, rows = np.take_along_axis(scores, best, 1), np.take_along_axis(rows, best, 1)
     return np.take_along_axis(rows, np.argsort(-scores, axis=1, kind="stable"), 1)
 
 
-def _measure_recall(exact: I64, found: I64) -> float:
+def _measure_recall(exact: I64, candidates: I64) -> float:
     """Return the mean share of the exact rows among the candidates."""
-    return float(np.mean([len(np.intersect1d(a, b)) / max(len(a), 1) for a, b in zip(exact, found, strict=True)]))
+    return float(np.mean([len(np.intersect1d(a, b)) / max(len(a), 1) for a, b in zip(exact, candidates, strict=True)]))
 
 
 def _choose_least(
@@ -236,8 +235,8 @@ def _tune_search(
     index: Any, codes: npt.NDArray[np.int8], scale: F32, dims: int, rng: np.random.Generator
 ) -> tuple[int, int, float]:
     """Choose (probes, over, recall@100): first the number of candidates, then the number of lists."""
-    asked, exact = _make_questions(codes, scale, rng)
-    short, k = _truncate(asked, dims), exact.shape[1]
+    questions, exact = _make_questions(codes, scale, rng)
+    short, k = _truncate(questions, dims), exact.shape[1]
 
     def recall(probes: int, over: int) -> float:
         index.nprobe = min(probes, index.nlist)
@@ -303,14 +302,14 @@ class DenseIndex:
         while True:
             lists = min(probes, self.index.nlist)
             if self.coded:
-                found = search_coded(self.coded, short[0], k, lists, allowed, start_work)
+                candidates = search_coded(self.coded, short[0], k, lists, allowed, start_work)
             else:
-                found = self._search_faiss(short, k, allowed, nprobe=lists)
-            if len(found) >= wanted or (lists == self.index.nlist and start_work is None):
-                return found
+                candidates = self._search_faiss(short, k, allowed, nprobe=lists)
+            if len(candidates) >= wanted or (lists == self.index.nlist and start_work is None):
+                return candidates
             probes, start_work = probes * 4, None  # allowed rows are far away, or mostly in one half
 
-    def _search_faiss(self, asked: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
+    def _search_faiss(self, questions: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
         """Return the k nearest allowed rows: int64[≤ k].
 
         Raises:
@@ -323,11 +322,11 @@ class DenseIndex:
             bitmap = np.packbits(allowed, bitorder="little")  # must live until the search ends
             passed = {"sel": faiss.IDSelectorBitmap(len(bitmap), faiss.swig_ptr(bitmap))}
         with _limit_threads():
-            _, rows = self.index.search(asked, k, params=parameters(**chosen, **passed))
-        found = np.asarray(rows[0][rows[0] >= 0], np.int64)
-        if found.max(initial=-1) >= self.index.ntotal:
+            _, rows = self.index.search(questions, k, params=parameters(**chosen, **passed))
+        candidates = np.asarray(rows[0][rows[0] >= 0], np.int64)
+        if candidates.max(initial=-1) >= self.index.ntotal:
             raise explain_damage(f"its dense index names a row that is not among its {self.index.ntotal}")
-        return found
+        return candidates
 
 
 @contextmanager

@@ -63,10 +63,10 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
     from helix.snapshot.segment.write import save_arrays, write_ipc
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    table = pa.table({"id": list(ids), "queries": [list(found) for found in queries]}, schema=SCHEMA)
+    table = pa.table({"id": list(ids), "queries": [list(texts) for texts in queries]}, schema=SCHEMA)
     pq.write_table(table, folder / "queries.parquet", compression="zstd")
     write_ipc(table.select(["queries"]), folder / "queries.arrow", max(1, len(rows)))
-    counts = [Counter(tokenise("\n".join(found))) for found in queries]
+    counts = [Counter(tokenise("\n".join(texts))) for texts in queries]
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(count) for count in counts], dtype=np.int64)])
     hashes = hash_terms([term for count in counts for term in count])
     tf = np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16)
@@ -169,7 +169,7 @@ def join_queries(parts: Sequence[tuple[QueryIndex, I64]]) -> tuple[U32, list[lis
         (rows uint32[q] ascending, questions of each).
     """
     rows = np.concatenate([np.empty(0, np.int64), *(new for _, new in parts)])
-    found = [entry for queries, _ in parts for entry in queries.text.column("queries").to_pylist()]
+    questions = [entry for queries, _ in parts for entry in queries.text.column("queries").to_pylist()]
     _, order = np.unique(rows, return_index=True)  # ascending, each once
     order = order[rows[order] >= 0]
-    return rows[order].astype(np.uint32), [found[i] for i in order.tolist()]
+    return rows[order].astype(np.uint32), [questions[i] for i in order.tolist()]

@@ -67,7 +67,7 @@ class FactField:
 
     def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
         """Return the postings of a term by segment: (0, facts ascending, term frequencies)."""
-        found: list[tuple[int, U32, npt.NDArray[np.uint16]]] = []
+        postings: list[tuple[int, U32, npt.NDArray[np.uint16]]] = []
         for segment, _, _, place in self._parts:
             keys = segment["facts.terms.key"]
             at = int(keys.searchsorted(term))
@@ -76,8 +76,8 @@ class FactField:
                 fact = place[segment["facts.terms.rows"][low:high]]
                 seen = np.flatnonzero(fact >= 0)
                 if len(seen):
-                    found.append((0, fact[seen].astype(np.uint32), segment["facts.terms.tf"][low:high][seen]))
-        return found
+                    postings.append((0, fact[seen].astype(np.uint32), segment["facts.terms.tf"][low:high][seen]))
+        return postings
 
     def df(self, term: np.uint64) -> int:
         """Count the facts whose sentence contains the term."""

@@ -259,9 +259,9 @@ class FilteredGraph:
         while True:
             (source, source_to), (target, target_to) = allocate(INT64, most), allocate(INT64, most)
             weight, weight_to = allocate(FLOAT64, most)
-            found = _edges(self.graph.address, self._at, given, n, source_to, target_to, weight_to, most)
-            if found < 0:
+            count = _edges(self.graph.address, self._at, given, n, source_to, target_to, weight_to, most)
+            if count < 0:
                 raise explain_damage(_BROKEN)
-            if found <= most:
-                return source[:found], target[:found], weight[:found]
-            most = found
+            if count <= most:
+                return source[:count], target[:count], weight[:count]
+            most = count

@@ -151,13 +151,13 @@ class SparseField:
             (worth of one step float32[t], largest weight in steps int64[t], postings of each term).
         """
         worth = (question.weights * np.float32(WEIGHT_STEP)).astype(np.float32)
-        found = []
+        weighted = []
         for i in np.lexsort((question.terms, -worth)).tolist():
             most, parts = self.read_postings(int(question.terms[i]))
             if parts and worth[i] > 0:
-                found.append((worth[i], most, parts))
-        worths, mosts = np.array([one[0] for one in found], np.float32), np.array([one[1] for one in found], np.int64)
-        return worths, mosts, [parts for *_, parts in found]
+                weighted.append((worth[i], most, parts))
+        worths = np.array([one[0] for one in weighted], np.float32)
+        return worths, np.array([one[1] for one in weighted], np.int64), [parts for *_, parts in weighted]
 
     def scores(self, rows: npt.NDArray[np.integer], question: Sparse) -> F32:
         """Return the exact search score of each row: float32[n]; 0 without a shared term or before encoding."""
@@ -166,8 +166,8 @@ class SparseField:
         score = np.zeros(len(rows), np.float32)
         worth, _, postings = self.find_terms(question)
         for each, parts in zip(worth, postings, strict=True):
-            for found, impact in look_up_rows(parts, ascending):
-                score[np.searchsorted(ascending, found)] += impact * each
+            for hits, impact in look_up_rows(parts, ascending):
+                score[np.searchsorted(ascending, hits)] += impact * each
         out = np.empty_like(score)
         out[order] = score
         return out
@@ -212,14 +212,14 @@ def merge_sparse(folder: Path, parts: Sequence[tuple[SparseIndex, I64]]) -> U32:
         return taken.astype(np.uint32)
     keys, sizes, rows, impacts = [], [np.zeros(1, np.int64)], [], []
     for low, high in _split_terms(sources):
-        found = [source.read_terms(low, high) for source in sources]
-        both = np.concatenate([each for each, _ in found])
+        postings = [source.read_terms(low, high) for source in sources]
+        both = np.concatenate([each for each, _ in postings])
         order = np.argsort(both, kind="stable")  # each part is ascending: a merge of a few runs
         key, size = np.unique((both[order] >> np.uint64(32)).astype(np.uint32), return_counts=True)
         keys.append(key)
         sizes.append(size)
         rows.append(both[order].astype(np.uint32))  # the lower half
-        impacts.append(np.concatenate([each for _, each in found])[order])
+        impacts.append(np.concatenate([each for _, each in postings])[order])
     indptr = np.cumsum(np.concatenate(sizes), dtype=np.int64)
     whole = [np.concatenate([np.empty(0, np.uint32), *each]).astype(np.uint32) for each in (keys, rows)]
     impact = np.concatenate([np.empty(0, np.uint16), *impacts]).astype(np.uint16)

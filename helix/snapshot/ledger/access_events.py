@@ -298,10 +298,10 @@ def read_access(path: Path) -> AccessTimes:
     Raises:
         StoreError: it is missing or damaged.
     """
-    found = AccessTimes(**read_npz(path, {"key": (np.uint64, 1), "last": (np.int64, 1), "count": (np.uint32, 1)}))
-    if not len(found.key) == len(found.last) == len(found.count):
+    access = AccessTimes(**read_npz(path, {"key": (np.uint64, 1), "last": (np.int64, 1), "count": (np.uint32, 1)}))
+    if not len(access.key) == len(access.last) == len(access.count):
         raise make_damage_error(path, "its arrays are not of one length")
-    return found
+    return access
 
 
 def dump_access(access: AccessTimes) -> bytes:

@@ -244,24 +244,24 @@ def list_done(root: Path, manifest: Manifest | None) -> set[str]:
     Raises:
         StoreError: a document table is missing or damaged.
     """
-    found: set[str] = set()
+    documents: set[str] = set()
     for file in manifest.documents if manifest else ():
         try:
-            found.update(read_table(root / file.path, columns=["document"])["document"].to_pylist())
+            documents.update(read_table(root / file.path, columns=["document"])["document"].to_pylist())
         except OSError as error:
             raise make_damage_error(root / file.path, error.strerror or str(error)) from None
-    return found
+    return documents
 
 
 def list_dead(root: Path) -> dict[str, dict[str, object]]:
     """Return the record of every document that was given up, by name."""
-    found: dict[str, dict[str, object]] = {}
+    records: dict[str, dict[str, object]] = {}
     for path in sorted((root / "dead").glob("[0-9a-f]*.json")):
         try:
-            found[path.stem] = dict(orjson.loads(path.read_bytes()))
+            records[path.stem] = dict(orjson.loads(path.read_bytes()))
         except (orjson.JSONDecodeError, TypeError):  # the document is dead all the same
-            found[path.stem] = {"document": path.stem, "error": f"{path} is damaged: not JSON"}
-    return found
+            records[path.stem] = {"document": path.stem, "error": f"{path} is damaged: not JSON"}
+    return records
 
 
 def list_pending(root: Path) -> list[str]:

@@ -126,8 +126,8 @@ def _map_arrays(
         raise ValueError("to open vectors, give the number of their dimensions")
     lacking = {name for name in names if name in OPTIONAL and f"{name}.npy" not in present}
     kinds = {name: ARRAYS[name] for name in names if name not in lacking}
-    found = map_arrays(folder, kinds, OFFSETS, sizes)
-    return {name: make_missing(name, rows) if name in lacking else found[name] for name in names}
+    mapped = map_arrays(folder, kinds, OFFSETS, sizes)
+    return {name: make_missing(name, rows) if name in lacking else mapped[name] for name in names}
 
 
 def _view_seconds(column: pa.Array) -> pa.Array:
@@ -206,10 +206,10 @@ def map_deleted_rows(root: Path, entry: Deletes, rows: int) -> U32:
         StoreError: the file is missing or damaged, or names a row the segment does not have.
     """
     path = root / entry.file.path
-    found = map_npy(path, ArrayKind(np.uint32, ("m",)))
-    if len(found) and found.max() >= rows:
-        raise make_damage_error(path, f"it names row {found.max()} of a segment of {rows} rows")
-    return found
+    deleted = map_npy(path, ArrayKind(np.uint32, ("m",)))
+    if len(deleted) and deleted.max() >= rows:
+        raise make_damage_error(path, f"it names row {deleted.max()} of a segment of {rows} rows")
+    return deleted
 
 
 def map_forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.uint64]:
@@ -241,14 +241,14 @@ def check_files(root: Path, files: Iterable[File]) -> None:
     for file in files:
         path = root / file.path
         try:
-            found = path.stat().st_size
-            digest = hashlib.sha256(path.read_bytes()).hexdigest() if found <= DIGEST_UP_TO else file.sha256
+            size = path.stat().st_size
+            digest = hashlib.sha256(path.read_bytes()).hexdigest() if size <= DIGEST_UP_TO else file.sha256
         except FileNotFoundError:
             raise make_damage_error(path, "the file is missing") from None
         except OSError as error:
             raise make_damage_error(path, error.strerror or str(error)) from None
-        if found != file.bytes:
-            raise make_damage_error(path, f"it has {found} bytes, the manifest says {file.bytes}")
+        if size != file.bytes:
+            raise make_damage_error(path, f"it has {size} bytes, the manifest says {file.bytes}")
         if digest != file.sha256:
             raise make_damage_error(path, f"its sha256 is {digest[:12]}…, the manifest says {file.sha256[:12]}…")
 

@@ -265,9 +265,9 @@ def write_graph(
     """
     mentioned, counts = np.unique(entity, return_counts=True)
     here = entities.filter(pc.is_in(entities["hash"], pa.array(mentioned)))
-    found = np.searchsorted(mentioned, here["hash"].to_numpy())
+    place = np.searchsorted(mentioned, here["hash"].to_numpy())
     pq.write_table(
-        here.append_column("items", pa.array(counts[found])), folder / "entities.parquet", compression="zstd"
+        here.append_column("items", pa.array(counts[place])), folder / "entities.parquet", compression="zstd"
     )
 
     key, session = columns["key"].to_numpy(), columns["session"].to_numpy()

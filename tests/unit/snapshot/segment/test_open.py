@@ -62,9 +62,9 @@ def test_an_array_of_another_kind_is_refused_and_said_to_be(tmp_path: Path) -> N
         "it has 3 dimensions, not 2": good.reshape(2, 3, 1),
         r"its shape is \[3, 2\], not \[3, 3\]": np.zeros((3, 2), np.int32),
         r"its shape is \[2, 3\], not \[4, 3\]": np.zeros((2, 3), np.int32),
-        "it does not begin": np.asfortranarray(good),
-        "it does not begin as an array does": np.array([None, 1], object),
-        "it does not begin as": good.astype(">i4"),
+        "it has no header": np.asfortranarray(good),
+        "it has no header of a .npy file": np.array([None, 1], object),
+        "it has no header of": good.astype(">i4"),
     }
     for said, array in others.items():
         np.save(path, array, allow_pickle=True)
