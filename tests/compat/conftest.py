@@ -1,4 +1,4 @@
-"""Fixtures of tests that make or open whole stores."""
+"""Mark of tests that make or open whole stores."""
 
 from __future__ import annotations
 

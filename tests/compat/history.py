@@ -1,4 +1,4 @@
-"""Histories of small stores, a generation at a time, through the writer that every command publishes with."""
+"""Histories of small stores, one generation at a time, through the writer of all commands."""
 
 from __future__ import annotations
 

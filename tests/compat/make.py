@@ -6,8 +6,8 @@ folded accesses, a fact that another ended, questions a model wrote. Beside it l
 of `whole`: files to write over it and, in `overlay.json`, files to remove and what opening it must say. The newest
 generation of each is broken, the one before it is good.
 
-The same versions of NumPy and pyarrow make the same bytes again. The stores of a released format are never made anew:
-what was written then has to be read.
+The same versions of NumPy and pyarrow make the same bytes again. The stores of a released format are never made again:
+later releases must read them.
 """
 
 from __future__ import annotations

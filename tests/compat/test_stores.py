@@ -1,4 +1,4 @@
-"""Stores that were written once are read as they were meant; of a broken one the generation before serves."""
+"""Checked-in stores of earlier releases are read unchanged; the generation before a broken one serves."""
 
 from __future__ import annotations
 
@@ -369,7 +369,7 @@ def serve() -> Iterator[Serve]:
         service.stop()
 
 
-def test_the_query_process_serves_on_says_what_is_wrong_and_recovers(broken: Broken, serve: Serve) -> None:
+def test_the_query_process_serves_reports_and_recovers(broken: Broken, serve: Serve) -> None:
     broken.point(broken.good)
     service = serve(broken.root)
     assert service.is_ready
@@ -396,7 +396,7 @@ def test_the_query_process_serves_on_says_what_is_wrong_and_recovers(broken: Bro
     assert service.status()["trouble"] is None
 
 
-def test_a_query_process_that_begins_with_a_broken_store_serves_once_it_is_whole(broken: Broken, serve: Serve) -> None:
+def test_a_query_process_started_on_a_broken_store_serves_after_repair(broken: Broken, serve: Serve) -> None:
     broken.apply()
     service = serve(broken.root)
     assert not service.is_ready
@@ -408,9 +408,7 @@ def test_a_query_process_that_begins_with_a_broken_store_serves_once_it_is_whole
     assert service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))["items"]
 
 
-def test_rolling_back_makes_it_whole_where_it_can_be_known_what_it_holds(
-    broken: Broken, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rollback_repairs_a_store_of_known_content(broken: Broken, capsys: pytest.CaptureFixture[str]) -> None:
     broken.point(broken.good)
     before = described(broken.root)
     broken.apply()
@@ -421,14 +419,12 @@ def test_rolling_back_makes_it_whole_where_it_can_be_known_what_it_holds(
         assert broken.damaged in said.err
         assert "upgrade Helix" in said.err
         broken.point(broken.good)  # what that one published is given up, by hand
-        assert (
-            main(["gc", "--keep", "1", "--grace", "0", "--store", str(broken.root)]) == 4
-        )  # nobody can tell what it is
+        assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(broken.root)]) == 4  # its content is unknown
         (broken.root / broken.damaged).unlink()
     else:
         assert status == 0
         done = orjson.loads(said.out)
-        # What a damaged manifest had taken in cannot be known: it waits, and is published again.
+        # The documents of a damaged manifest are unknown: they are pending, and published again.
         assert (done["to"], len(done["set_aside"])) == (before["generation"], broken.variant != "manifest")
         assert done["generation"] == before["generation"] + 2
     after = described(broken.root)

@@ -1,4 +1,4 @@
-"""What gc keeps and what it removes, against a model that reads manifests as plain JSON."""
+"""Garbage collection against a model that reads manifests as plain JSON."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def change(root: Path, rng: random.Random, step: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(6, 40))])
-def test_random_histories_leave_exactly_what_the_model_says(root: Path, seed: int) -> None:
+def test_random_histories_match_the_model(root: Path, seed: int) -> None:
     rng = random.Random(seed)
     held: dict[str, tuple[Snapshot, list[tuple[str, str]]]] = {}
     for step in range(1, 26):
@@ -219,7 +219,7 @@ POINTERS: dict[str, Callable[[Path], object]] = {
 def test_a_damaged_pointer_is_no_empty_store(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("helix.snapshot.replication.object_store.shut_down", lambda: None)  # this process goes on
+    monkeypatch.setattr("helix.snapshot.replication.object_store.shut_down", lambda: None)  # stays usable
     grow(root, ["the parsley is in the blue bowl"])
     for i, how in enumerate(POINTERS):
         own = root.with_name(f"store-{i}")
@@ -323,7 +323,7 @@ def test_a_young_generation_keeps_old_files(root: Path) -> None:
     assert verify_store(root).problems == ()
 
 
-def test_what_is_being_built_stays_and_so_does_its_place(root: Path) -> None:
+def test_folders_of_living_builders_stay(root: Path) -> None:
     begin_next(root)
     target = str(manifests.read_current(root, "NEXT"))
     with paths.open_workplace(root) as folder:
@@ -357,7 +357,7 @@ def test_a_store_to_which_nothing_was_published(tmp_path: Path) -> None:
     assert collect_garbage(tmp_path / "s", 1, 0.0, 1.0) == GarbageReport((), 0, 0, 0)
 
 
-def test_what_is_not_the_stores_own_is_left_alone(root: Path) -> None:
+def test_foreign_files_stay(root: Path) -> None:
     for path in (root / "README", root / "inbox" / "0abc", root / "dead" / "0abc.json", root / "receipts" / "0.json"):
         path.write_text("x")
     age(root, 2 * HOUR)
@@ -369,7 +369,7 @@ def test_what_is_not_the_stores_own_is_left_alone(root: Path) -> None:
 Run = Callable[..., Any]
 
 
-def test_a_kill_between_manifests_and_files_leaves_a_store_that_is_whole(root: Path, run_helix: Run) -> None:
+def test_a_kill_between_manifests_and_files_leaves_a_whole_store(root: Path, run_helix: Run) -> None:
     grow(root, ["the parsley is in the blue bowl"])
     delete(root, 0, [1])
     compact(root, SETTINGS, full=True)
@@ -378,7 +378,7 @@ def test_a_kill_between_manifests_and_files_leaves_a_store_that_is_whole(root: P
     command = ("gc", "--keep", "1", "--grace", "0", "--store", root)
     assert run_helix(*command, HELIX_FAILPOINT="gc.manifests").returncode == -signal.SIGKILL
     assert names(root) == {name_of(root)}
-    assert entries(root) == before  # nobody names them, and nobody misses them
+    assert entries(root) == before  # no manifest names them
     report = verify_store(root)
     assert report.problems == ()
     assert len(report.orphans) == 3  # two segments, one file of deletes

@@ -1,4 +1,4 @@
-"""What a manifest may say: every field out of its bounds is refused by name, whatever its digest."""
+"""Bounds of a manifest: a field outside them is refused by name, whatever the digest."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def hostile() -> dict[str, Callable[[Raw], None]]:
     return cases
 
 
-def test_whatever_is_out_of_its_bounds_is_refused_by_name(whole: Raw) -> None:
+def test_a_field_out_of_bounds_is_refused_by_name(whole: Raw) -> None:
     parse(whole)
     failed = []
     for name, apply in hostile().items():
@@ -143,7 +143,7 @@ def test_a_manifest_that_is_no_object_or_is_nested_without_end_is_refused(whole:
         manifests.load(tmp_path, "00000001-x.json")
 
 
-def test_what_is_no_small_regular_file_is_not_read_and_not_waited_for(tmp_path: Path) -> None:
+def test_only_small_regular_files_are_read_without_blocking(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"12345")
     assert read_regular(tmp_path / "file", 5) == b"12345"
     os.mkfifo(tmp_path / "pipe")

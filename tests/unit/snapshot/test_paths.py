@@ -1,4 +1,4 @@
-"""What is removed of unfinished work, and what is left to whoever is at it."""
+"""Removal of unfinished files, except those of living processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def unfinished(path: Path, seconds: float) -> Path:
     return path
 
 
-def test_what_nobody_has_touched_for_a_minute_goes(root: Path) -> None:
+def test_files_untouched_for_a_minute_are_removed(root: Path) -> None:
     old = [unfinished(folder / ".tmp-1", paths.STALE + 5) for folder in (root, root / "segments", root / "manifests")]
     others = unfinished(root / "inbox" / ".tmp-1", paths.STALE + 5)  # which a commit looks after
     young = unfinished(root / "segments" / ".tmp-2", paths.STALE - 5)

@@ -1,4 +1,4 @@
-"""The dense index of a segment: what it misses, what a filter lets through, and that its scores are the exact ones."""
+"""The dense index of a segment: recall, filters and exact scores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.tiny import BASE, SETTINGS, make_store
 N, DIM, CLUSTERS = 20_000, 64, 100
 
 
-def unit(vectors: np.ndarray) -> np.ndarray:
+def normalise(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
@@ -46,7 +46,7 @@ def clustered(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarra
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(clusters, dim))
     points, questions = (
-        unit(centres[rng.integers(clusters, size=size)] + 1.2 * rng.normal(size=(size, dim))) for size in (n, 100)
+        normalise(centres[rng.integers(clusters, size=size)] + 1.2 * rng.normal(size=(size, dim))) for size in (n, 100)
     )
     return points, questions
 
@@ -67,8 +67,12 @@ def index_of(block: VectorBlock) -> DenseIndex:
     return block.dense
 
 
-def best(exact: np.ndarray, k: int) -> np.ndarray:
+def select_best(exact: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(-exact, kind="stable")[:k]
+
+
+def share_found(found: np.ndarray, exact: np.ndarray, k: int) -> float:
+    return len(np.intersect1d(found, select_best(exact, k))) / k
 
 
 @pytest.fixture(params=[True, False], ids=["in halves", "at once"])
@@ -81,8 +85,7 @@ def in_halves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def test_recall_at_100_is_at_least_95_percent(world) -> None:
     block, questions, exact, params = world
     shares = [
-        len(np.intersect1d(index_of(block).search(q, 100, None), best(row, 100))) / 100
-        for q, row in zip(questions, exact, strict=True)
+        share_found(index_of(block).search(q, 100, None), row, 100) for q, row in zip(questions, exact, strict=True)
     ]
     assert np.mean(shares) >= 0.95
     # Not by looking everywhere; and what was measured at build time is what is seen on other questions.
@@ -100,9 +103,7 @@ def test_probes_respect_the_bound_on_rows(world, monkeypatch: pytest.MonkeyPatch
 def test_one_list_does_not_suffice(world) -> None:
     block, questions, exact, _ = world
     _, found = index_of(block).index.search(questions, 100, params=faiss.SearchParametersIVF(nprobe=1))
-    assert (
-        np.mean([len(np.intersect1d(rows, best(row, 100))) / 100 for rows, row in zip(found, exact, strict=True)]) < 0.8
-    )
+    assert np.mean([share_found(rows, row, 100) for rows, row in zip(found, exact, strict=True)]) < 0.8
 
 
 @pytest.mark.usefixtures("in_halves")
@@ -116,7 +117,7 @@ def test_only_allowed_rows(world, share: float) -> None:
         found = index_of(block).search(q, 100, allowed)
         assert allowed[found].all()
         assert len(found) == len(np.unique(found)) <= 2 * 100 * index_of(block).over
-        shares.append(len(np.intersect1d(found, best(np.where(allowed, row, -9), wanted))) / wanted)
+        shares.append(len(np.intersect1d(found, select_best(np.where(allowed, row, -9), wanted))) / wanted)
     assert np.mean(shares) >= 0.95
 
 
@@ -265,9 +266,9 @@ def test_a_storage_level_reaches_96_percent_after_rescoring(world, tiered) -> No
     for k in (10, 100):
         shares, coarse = [], []
         for q, row in zip(questions, exact, strict=True):
-            shares.append(len(np.intersect1d(answered(block, q, k), best(row, k))) / k)
+            shares.append(share_found(answered(block, q, k), row, k))
             first = index_of(block).search(q, k, None)[:k]
-            coarse.append(len(np.intersect1d(first, best(row, k))) / k)
+            coarse.append(share_found(first, row, k))
         assert np.mean(shares) >= 0.96
         assert np.mean(coarse) < 0.8  # its own order would not do
     assert params["recall"] >= 0.9  # of questions that are harder than these
@@ -284,7 +285,7 @@ def test_a_storage_level_returns_allowed_rows_only(world, tiered, share: float) 
     for q, row in zip(questions, exact, strict=True):
         found = answered(block, q, 100, allowed)
         assert allowed[found].all()
-        shares.append(len(np.intersect1d(found, best(np.where(allowed, row, -9), wanted))) / wanted)
+        shares.append(len(np.intersect1d(found, select_best(np.where(allowed, row, -9), wanted))) / wanted)
     assert np.mean(shares) >= 0.96
     assert index_of(block).search(questions[0], 100, np.zeros(N, bool)).tolist() == []
 
@@ -313,14 +314,12 @@ def test_small_segments_in_a_storage_level(n: int, tier: str, tmp_path: Path) ->
 def test_a_prefix_holds_the_first_dimensions(tmp_path: Path) -> None:
     points, questions = clustered(3_000, 8, 30)
     points[:, 4:] = 0  # nothing to go by there
-    codes, scale = quantise_vectors(unit(points))
+    codes, scale = quantise_vectors(normalise(points))
     params = build_dense(codes, scale, tmp_path / "i", tier="prefix:4")
     block = VectorBlock(0, codes, scale, open_dense(tmp_path / "i", params))
     assert params["over"] <= 2
     exact = (questions @ codes.T.astype(np.float32)) * scale
-    shares = [
-        len(np.intersect1d(answered(block, q, 20), best(row, 20))) / 20 for q, row in zip(questions, exact, strict=True)
-    ]
+    shares = [share_found(answered(block, q, 20), row, 20) for q, row in zip(questions, exact, strict=True)]
     assert np.mean(shares) >= 0.95
 
 
@@ -345,11 +344,11 @@ def test_an_unknown_storage_level_is_refused(tier: str, tmp_path: Path) -> None:
 def test_float16_vectors_decide_ties_of_int8() -> None:
     """The exact array decides a tie of int8 codes, only among the best."""
     rng = np.random.default_rng(0)
-    points = unit(rng.normal(size=(400, 8)))
+    points = normalise(rng.normal(size=(400, 8)))
     question = points[0]
-    points[1:60] = unit(question + 0.004 * rng.normal(size=(59, 8)))
+    points[1:60] = normalise(question + 0.004 * rng.normal(size=(59, 8)))
     codes, scale = quantise_vectors(points)
-    wanted = best(points @ question, 10)
+    wanted = select_best(points @ question, 10)
     block = SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)
     snap = SimpleNamespace(
         vectors=SimpleNamespace(blocks=[block]),
@@ -360,7 +359,7 @@ def test_float16_vectors_decide_ties_of_int8() -> None:
     block.exact = points.astype(np.float16)
     leg = search_dense(question, snap, Plan(None, 400), 10)
     exact = points.astype(np.float16).astype(np.float32) @ question
-    assert set(leg.rows.tolist()) <= set(best((codes.astype(np.float32) @ question) * scale, 40).tolist())
+    assert set(leg.rows.tolist()) <= set(select_best((codes.astype(np.float32) @ question) * scale, 40).tolist())
     np.testing.assert_allclose(leg.scores, exact[leg.rows], atol=1e-6)
     assert (np.diff(leg.scores) <= 0).all()
     assert leg.scores[0] == pytest.approx(exact.max(), abs=1e-6)

@@ -1,4 +1,4 @@
-"""Questions a model wrote for items: indexed as a field of their own, found, carried through merges, never mixed up."""
+"""Questions a model wrote for items: a lexical field of their own, through merges and deletions."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:
         assert list(found.rows) == [("epsilon zeta", ["what is zeta"]), ("gamma delta", ["who repairs violins"])]
 
 
-def test_what_was_asked_while_a_merge_ran_is_carried_over_too(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_written_during_a_merge_are_copied(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(root, 0, [1], [["who repairs violins"]])
     at = []
 

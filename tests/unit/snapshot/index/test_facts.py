@@ -52,7 +52,7 @@ def term(word: str) -> np.uint64:
     return np.uint64(hashed)
 
 
-def found(snapshot: Snapshot, word: str) -> list[int]:
+def find_facts(snapshot: Snapshot, word: str) -> list[int]:
     return [fact for start, rows, _ in snapshot.facts.field.term(term(word)) for fact in (start + rows).tolist()]
 
 
@@ -127,8 +127,8 @@ def test_facts_of_deleted_rows_are_not_found(tmp_path: Path) -> None:
     field = snapshot.facts.field
     assert (field.rows, field.live) == (2, 2) == (len(snapshot.facts.columns.row), 2)
     assert snapshot.facts.columns.row.tolist() == [0, 3]
-    assert found(snapshot, "oslo") == [0]
-    assert found(snapshot, "bergen") == [1]
+    assert find_facts(snapshot, "oslo") == [0]
+    assert find_facts(snapshot, "bergen") == [1]
     assert (field.df(term("oslo")), field.df(term("ben")), field.mean_length) == (1, 0, 3.0)
     assert sorted(field.nearest(Y.astype(np.float32), 9).rows.tolist()) == [0, 1]
     assert texts(field.text(np.array([0, 1]))) == ["ana lives in oslo", "eva lives in bergen"]
@@ -139,7 +139,7 @@ def test_facts_of_a_segment_without_an_index_are_read_but_not_found(tmp_path: Pa
     field = snapshot.facts.field
     assert (field.rows, field.live, field.share) == (4, 3, 0.75)
     assert len(snapshot.facts.columns.row) == 4
-    assert found(snapshot, "oslo") == [1]
+    assert find_facts(snapshot, "oslo") == [1]
     assert field.mean_length == pytest.approx(10 / 3)  # of what can be found
     assert 0 not in field.nearest(X.astype(np.float32), 9).rows.tolist()
     manifest = current(tmp_path)
@@ -165,7 +165,7 @@ def same_field(one: Snapshot, other: Snapshot) -> None:
         assert left.rows.tolist() == right.rows.tolist()
         assert left.scores.tolist() == right.scores.tolist()
     for word in ("oslo", "lives", "ben", "quux", "bergen", "jazz"):
-        assert found(one, word) == found(other, word), word
+        assert find_facts(one, word) == find_facts(other, word), word
     indexed = np.flatnonzero(a.indexed)
     assert a.text(indexed) == b.text(indexed)
 
@@ -234,13 +234,13 @@ def test_a_forgotten_fact_leaves_no_byte(cache: Path, tmp_path: Path, talk: Path
     root = tmp_path / "store"
     ingest(root, [talk], load())
     before = Snapshot.open(root)
-    (row,) = before.facts.columns.row[found(before, "quuxworks")].tolist()
+    (row,) = before.facts.columns.row[find_facts(before, "quuxworks")].tolist()
     item_id = f"{int(before.columns.key[row]):016x}"
     del before
     forget(root, Selection(items=(item_id,)), load())
     after = Snapshot.open(root)
-    assert found(after, "quuxworks") == []
-    assert found(after, "tromso") == [0]
+    assert find_facts(after, "quuxworks") == []
+    assert find_facts(after, "tromso") == [0]
     assert read_status(root)["coverage"]["fact_index"] == {"facts": 1, "of": 1}
     folders = [root / "segments", root / "indexes", root / "parts", root / "documents"]
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
@@ -257,7 +257,7 @@ def test_a_reindex_adds_the_fact_index_to_an_old_store(cache: Path, tmp_path: Pa
     assert len(before.facts.columns.row) == 2
     assert before.facts.field.share == 0.0
     assert before.facts.field.nearest(before.encoder.query("where does Ana live"), 3).rows.tolist() == []
-    assert found(before, "tromso") == []
+    assert find_facts(before, "tromso") == []
     assert read_status(root)["coverage"]["fact_index"] == {"facts": 0, "of": 2}
     assert reindex(root, settings).swapped
     assert Snapshot.open(root).facts.field.share == 1.0

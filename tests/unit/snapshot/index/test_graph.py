@@ -1,4 +1,4 @@
-"""Links and facts in a store: seen from both ends, over segments, without what is deleted, ended by what came later."""
+"""Links and facts as edges: from both ends, over segments, without deleted items and ended facts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEYS = [int(hash_parts("tiny", "s", f"t{i}", "0"), 16) for i in range(5)]
 
 
 def linked(root: Path) -> Snapshot:
-    # b answers a; d is about the same file as b and as an item nobody has; e answers d, and is deleted.
+    # b answers a; d is about the same file as b and as a missing item; e answers d, and is deleted.
     links = [[], [(KEYS[0], 0)], [], [(KEYS[1], 1), (12345, 1)], [(KEYS[3], 0)]]
     return make_store(root, TEXTS, links=links, cuts=(2,), deleted={1: [2]})
 
@@ -47,7 +47,7 @@ def test_links_from_either_end_over_segments(tmp_path: Path) -> None:
         tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same') ORDER BY kind"
     ) as found:
         names = [f"{key:016x}" for key in KEYS]
-        # An edge to what nobody has is kept as it was written: the item may come yet.
+        # An edge to a missing item stays: the item may still arrive.
         assert sorted(found.rows) == sorted(
             [(names[1], "reply", names[0]), (names[3], "same", names[1]), (names[3], "same", f"{12345:016x}")]
         )
@@ -164,7 +164,7 @@ def test_a_deleted_item_has_no_edges(tmp_path: Path) -> None:
 
 def test_there_are_no_nodes_but_those_of_the_graph(tmp_path: Path) -> None:
     snapshot = linked(tmp_path / "s")
-    for node in (-1, snapshot.rows + len(snapshot.sessions)):  # nobody is named
+    for node in (-1, snapshot.rows + len(snapshot.sessions)):  # no such node
         with pytest.raises(StoreError):
             _seen(snapshot).degree(np.array([node]))
         with pytest.raises(StoreError):

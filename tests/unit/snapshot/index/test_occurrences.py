@@ -1,4 +1,4 @@
-"""Where terms occur, from the rows' own lists; from the postings where the lists do not tell."""
+"""Counts of terms and pairs, from the rows' lists or from the postings."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_every_occurrence_is_counted(snap: Snapshot, rows: list[int], asked: str
     assert counted(snap, rows, terms(asked)) == by_hand(rows, terms(asked))
 
 
-def test_pairs_are_counted_where_nothing_stands_between(snap: Snapshot) -> None:
+def test_only_adjacent_pairs_are_counted(snap: Snapshot) -> None:
     asked = terms("walnut bread")
     walnut, bread = (asked.tolist().index(term) for term in hash_terms(["walnut", "bread"]))
     pairs = np.array([[walnut, bread, walnut], [bread, walnut, walnut]])
     _, follows = snap.lexical.occurrences(np.array([2, 5, 0, 1]), asked, pairs)
-    assert follows.tolist() == [[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]  # in the last "rye" stands between
+    assert follows.tolist() == [[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]  # in the last one "rye" is between
 
 
 def changed(snap: Snapshot, **arrays: np.ndarray) -> None:
@@ -71,7 +71,7 @@ def test_a_segment_without_lists_is_looked_up_in_its_postings(snap: Snapshot) ->
     rows, asked = [0, 1, 2, 5], terms("walnut bread rye")
     assert counted(snap, rows, asked) == by_hand(rows, asked)
     _, follows = snap.lexical.occurrences(np.array([2, 0]), asked, np.array([[0, 1, 2], [1, 2, 0]]))
-    assert not follows.any()  # of a posting nobody knows where it stood
+    assert not follows.any()  # postings have no positions
 
 
 def test_terms_of_one_short_id_are_told_apart(snap: Snapshot) -> None:

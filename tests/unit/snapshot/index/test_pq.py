@@ -1,4 +1,4 @@
-"""Lists of 4-bit codes: sums in registers against a naive second way, and what FAISS makes of the same file."""
+"""Lists of 4-bit codes against a naive search and against FAISS."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_equal_vectors_can_be_searched(tmp_path: Path) -> None:
     assert len(found.search(np.zeros(8, np.float32), 10, None)) >= 10
 
 
-def test_a_file_whose_lists_do_not_fit(world) -> None:
+def test_a_file_with_inconsistent_lists_is_refused(world) -> None:
     index, _, _, _ = world
     held = faiss.clone_index(index)
     held.ntotal = N + 1

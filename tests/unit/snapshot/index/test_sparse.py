@@ -1,4 +1,4 @@
-"""The pass that weighs, with real models: what it covers and survives, what recall makes of it, what is forgotten."""
+"""The learned-sparse pass with real models: coverage, crashes, recall and forgetting."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def kinds(root: Path) -> list[str]:
     return sorted(index.kind for index in manifest.indexes if index.kind in (KIND, ENCODER))
 
 
-def found_by(root: Path, question: str, **given: Any) -> dict[str, Any]:
+def find_sparse(root: Path, question: str, **given: Any) -> dict[str, Any]:
     """Return the recalled items that the learned-sparse leg found, with its rank."""
     bundle = helix.open(root).recall(question, **given)
     return {item.text: item.why["sparse"] for item in bundle.items if item.why.get("sparse")}
@@ -163,21 +163,21 @@ def test_an_item_is_found_by_a_word_it_lacks(
 ) -> None:
     """Through ingest, expand and recall, without the model's folder and the cache."""
     question = "automobile"
-    assert TURNS[2] not in found_by(root, question)
+    assert TURNS[2] not in find_sparse(root, question)
     encode(root, model if kind == "splade" else other, settings)
-    assert found_by(root, question) == {TURNS[2]: 1}
+    assert find_sparse(root, question) == {TURNS[2]: 1}
     memory = helix.open(root)
     bundle = memory.recall(question, explain=True)
     assert bundle.degraded == ()
     assert bundle.items[0].text == TURNS[2]
-    assert bundle.items[0].why["bm25"] is None  # nobody else could have told
+    assert bundle.items[0].why["bm25"] is None  # no other leg finds it
     assert bundle.trace is not None
     stage = next(stage for stage in bundle.trace["stages"] if stage["stage"] == "sparse")
     assert (stage["rows_in"], stage["rows_out"]) == (6, 1)
     assert stage["ms"] > 0
     first = next(one for one in bundle.trace["candidates"] if one["sparse"] == 1)
     assert first["parts"]["sparse"] == pytest.approx(0.2)
-    assert found_by(root, question, profile="helix-paper") == {}
+    assert find_sparse(root, question, profile="helix-paper") == {}
     missed = bundle.items[-1]
     assert missed.why["sparse"] is None
     why = memory.recall(question, why_not=missed.id).trace
@@ -189,10 +189,10 @@ def test_filters_and_acls_hold(tmp_path: Path, settings: Settings, model: Docume
     for name, acl in (("a", []), ("b", ["ana"])):
         take_in(root, tmp_path / f"{name}.jsonl", [f"The car {name}."], settings, session=name, project=name, acl=acl)
     encode(root, model, settings)
-    assert found_by(root, "automobile") == {"The car a.": 1}
-    assert found_by(root, "automobile", principal="ana").keys() == {"The car a.", "The car b."}
-    assert found_by(root, "automobile", principal="ana", project="b") == {"The car b.": 1}
-    assert found_by(root, "automobile", principal="ana", project="a") == {"The car a.": 1}
+    assert find_sparse(root, "automobile") == {"The car a.": 1}
+    assert find_sparse(root, "automobile", principal="ana").keys() == {"The car a.", "The car b."}
+    assert find_sparse(root, "automobile", principal="ana", project="b") == {"The car b.": 1}
+    assert find_sparse(root, "automobile", principal="ana", project="a") == {"The car a.": 1}
     hidden = Snapshot.open(root).seen_by(None, ["b"])
     assert hidden.lexical.impacts is None  # nothing of it is shown
 
@@ -287,7 +287,7 @@ def test_a_changed_item_is_weighed_again(root: Path, settings: Settings, model: 
     before = weights(root)
     take_in(root, root.with_name("log.jsonl"), ["Marco lost the manifest.", *TURNS[1:]], settings)
     waits = count_waiting(root, settings)
-    assert 1 <= waits <= 2  # what stands beside it may count for something else, and be published again
+    assert 1 <= waits <= 2  # a neighbour's salience may change, so that it is published again
     assert encode(root, model, settings).items == waits
     after = weights(root)
     assert set(after["Marco lost the manifest."]) == {term(word) for word in ("marco", "lost", "manifest")}
@@ -302,7 +302,7 @@ def test_another_model_replaces_the_first(
     elsewhere = replace(settings, sparse_encoder=str(ready_free))
     assert (count_waiting(root, settings), count_waiting(root, elsewhere)) == (0, 6)
     assert encode(root, other, elsewhere, limit=2).waiting == 4
-    assert kinds(root) == [KIND, ENCODER]  # never two beside each other
+    assert kinds(root) == [KIND, ENCODER]  # never two models at once
     assert coverage(root) == {"items": 2, "model": other.spec.name}
     assert len(weights(root)) == 2
     encode(root, other, elsewhere)
@@ -318,7 +318,7 @@ def test_a_reindex_copies_the_weights(root: Path, settings: Settings, model: Doc
     assert kinds(root) == [KIND, ENCODER]
     assert coverage(root) == {"items": 6, "model": model.spec.name}
     assert count_waiting(root, settings) == 0
-    assert found_by(root, "automobile") == {TURNS[2]: 1}
+    assert find_sparse(root, "automobile") == {TURNS[2]: 1}
 
 
 def test_a_forgotten_item_leaves_no_weight(root: Path, settings: Settings, model: DocumentEncoder) -> None:
@@ -353,7 +353,7 @@ def test_indexes_of_a_model_that_is_not_there_are_not_searched(
         )
         writer.publish_generation(held, writer.build_next(held, name, manifest, indexes=changed))
     assert Snapshot.open(root).lexical.impacts is None
-    assert found_by(root, "automobile") == {}
+    assert find_sparse(root, "automobile") == {}
 
 
 def test_a_source_and_its_export_are_one_model(
@@ -440,7 +440,7 @@ def test_a_worker_weighs_waiting_items(
     assert (has_model(off), has_waiting(root, off)) == (False, False)
     monkeypatch.setenv("HELIX_SPARSE_ENCODER", "not-there")
     tasks._open_document_encoder.cache_clear()
-    tasks.expand()  # says so, and goes on with the other model, if there is one
+    tasks.expand()  # logs it, and runs the other pass, if it has a model
     assert "no sparse weights are computed: no sparse encoder 'not-there'" in caplog.text
     tasks._open_document_encoder.cache_clear()
     tasks._open_generator.cache_clear()

@@ -1,4 +1,4 @@
-"""Storage tiers from the setting to the answer: what a lineage was begun with it keeps until it is reindexed."""
+"""Storage levels from the setting to the answer: a lineage changes its level by a reindex only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.compat.history import current
 from tests.support.queries import make_query
 from tests.unit.snapshot.index.test_dense import clustered
 
-TIERS = ("int8", "binary", "prefix:64", "binary+float", "int8+float")
+LEVELS = ("int8", "binary", "prefix:64", "binary+float", "int8+float")
 ROWS = 700  # a batch
 FLOATS = "vectors.f16.npy"
 
@@ -69,18 +69,18 @@ def floats(root: Path) -> list[bool]:
     return found
 
 
-def told(root: Path) -> tuple[str, list[str], list[bool]]:
+def describe_levels(root: Path) -> tuple[str, list[str], list[bool]]:
     return current(root).lineage.vectors, tiers(root), floats(root)
 
 
-def nearest(root: Path, questions: np.ndarray) -> list[Leg]:
+def find_nearest(root: Path, questions: np.ndarray) -> list[Leg]:
     """Return the ten nearest rows of each question by the dense leg."""
     snap = Snapshot.open(root)
     plan = route(make_query("anything", snap, Settings()), None, snap)
     return [search_dense(question, snap, plan, 10) for question in questions]
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", LEVELS)
 def test_a_store_stays_at_its_first_storage_level(
     tier: str, world: tuple[list[RowBatch], np.ndarray, np.ndarray], tmp_path: Path, cache: Path, monkeypatch
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_store_stays_at_its_first_storage_level(
     paths.create_folders(root)
     commit_rows(root, batches, open_encoder(root, settings), settings)
     exact = tier.endswith("+float")
-    assert told(root) == (tier, [], [exact] * 2)
+    assert describe_levels(root) == (tier, [], [exact] * 2)
 
     searched = []
     search = DenseIndex.search
@@ -99,9 +99,9 @@ def test_a_store_stays_at_its_first_storage_level(
     name = tier.removesuffix("+float")
     for full, count in ((False, 2), (True, 1)):
         compact(root, load(), full=full)  # the setting of that moment says nothing
-        assert told(root) == (tier, [name] * count, [exact] * count)
+        assert describe_levels(root) == (tier, [name] * count, [exact] * count)
         searched.clear()
-        found = nearest(root, questions)
+        found = find_nearest(root, questions)
         assert searched == [name] * count * len(questions)
         overlap = [len(np.intersect1d(leg.rows, rows)) / 10 for leg, rows in zip(found, wanted, strict=True)]
         assert np.mean(overlap) >= (0.99 if exact else 0.95)
@@ -141,11 +141,11 @@ def test_a_reindex_changes_the_storage_level(
 
     run(first, "ingest", log(tmp_path / "a.jsonl", 0, 60))
     name, exact = first.removesuffix("+float"), first.endswith("+float")
-    assert told(root) == (first, [name], [exact])
+    assert describe_levels(root) == (first, [name], [exact])
     run(then, "ingest", log(tmp_path / "b.jsonl", 60, 40))
-    assert told(root) == (first, [name] * 2, [exact] * 2)
+    assert describe_levels(root) == (first, [name] * 2, [exact] * 2)
     run(then, "compact")
-    assert told(root)[0] == first
+    assert describe_levels(root)[0] == first
 
     question = "rain and boat were number 50"
     memory = helix.open(root)

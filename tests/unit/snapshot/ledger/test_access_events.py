@@ -1,4 +1,4 @@
-"""Access events: how they are appended, what a fold reads, when a file may go."""
+"""Access events: appending, folding and removal of files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def files(root: Path) -> list[Path]:
     return sorted((root / "events").iterdir())
 
 
-def held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     with path.open("r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,9 +84,9 @@ def test_a_line_holds_item_kind_and_time_only(tmp_path: Path) -> None:
     assert path.name.startswith(time.strftime("%Y-%m-%d", time.gmtime()) + f"-{os.getpid()}-")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert held(path)
+    assert is_locked(path)
     appender.close()
-    assert not held(path)
+    assert not is_locked(path)
 
 
 @pytest.mark.parametrize(("item", "kind"), [("", "used"), ("AB" * 8, "used"), ("0" * 17, "used"), ("0" * 16, "liked")])
@@ -147,7 +147,7 @@ def test_events_are_synced_soon_and_at_close(tmp_path: Path, monkeypatch) -> Non
         appender.append([AccessEvent("0" * 16, "used", AT)])
     [path] = files(tmp_path)
     deadline = time.monotonic() + 10
-    while path.stat().st_size not in synced:  # nobody appends any more, and still it is synced
+    while path.stat().st_size not in synced:  # it is synced without another append
         assert time.monotonic() < deadline
         time.sleep(0.01)
     appender.append([AccessEvent("0" * 16, "used", AT)])
@@ -155,10 +155,10 @@ def test_events_are_synced_soon_and_at_close(tmp_path: Path, monkeypatch) -> Non
     assert path.stat().st_size in synced
 
 
-def test_append_once(tmp_path: Path) -> None:
+def test_a_single_append_uses_its_own_file(tmp_path: Path) -> None:
     append_events(tmp_path, [AccessEvent("0" * 16, "used", AT)])
     [path] = files(tmp_path)
-    assert not held(path)
+    assert not is_locked(path)
     append_events(tmp_path, [])
     assert files(tmp_path) == [path]
 
@@ -169,7 +169,7 @@ def test_an_unwritable_store_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"cannot append access events to .*events.*write access"):
         appender.append([AccessEvent("0" * 16, "used", AT)])
     (tmp_path / "events").unlink()
-    appender.append([AccessEvent("0" * 16, "used", AT)])  # mended: goes on
+    appender.append([AccessEvent("0" * 16, "used", AT)])  # works after the repair
     assert read_events(tmp_path, {}).lines == 1
     appender.close()
 
@@ -190,7 +190,7 @@ def test_a_short_write_is_refused_and_harms_no_other_event(tmp_path: Path) -> No
     news = read_events(tmp_path, {})
     assert [f"{key:016x}" for key in news.access.key.tolist()] == ["00000000000000ab", "00000000000000ef"]
     assert (news.lines, news.access.count.tolist()) == (2, [1, 1])
-    assert remove_read_files(tmp_path, news.marks) == 2  # a torn line nobody will finish holds no file
+    assert remove_read_files(tmp_path, news.marks) == 2  # a torn line does not retain its file
 
 
 def test_a_failed_write_leaves_no_empty_file(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_new_day_a_full_file_and_a_removed_one_each_begin_another(tmp_path: Pa
     appender.append(event)
     old, new = files(tmp_path)
     assert new.name.startswith("2031-05-06-")
-    assert (held(old), held(new)) == (False, True)
+    assert (is_locked(old), is_locked(new)) == (False, True)
     monkeypatch.setattr(access_events, "ROTATE", 1)
     appender.append(event)
     monkeypatch.undo()
@@ -234,9 +234,9 @@ def test_a_forked_child_uses_its_own_file(tmp_path: Path) -> None:
     child = os.fork()
     if not child:
         appender.append([AccessEvent("00000000000000cd", "used", AT)])
-        os._exit(0 if appender._timer and appender._timer.is_alive() else 1)  # threads stay behind in a fork
+        os._exit(0 if appender._timer and appender._timer.is_alive() else 1)  # a fork copies no threads
     assert os.waitpid(child, 0)[1] == 0
-    assert held(path)  # the child let go of its copy, not of the lock
+    assert is_locked(path)  # the child let go of its copy, not of the lock
     assert len(files(tmp_path)) == 2
     appender.append([AccessEvent("00000000000000ab", "used", AT)])
     appender.close()
@@ -326,7 +326,7 @@ def test_only_files_read_and_released_are_removed(tmp_path: Path) -> None:
     news = read_events(tmp_path, {})
     gone.append([AccessEvent("0" * 16, "used", AT)])
     gone.close()
-    assert remove_read_files(tmp_path, news.marks) == 0  # one is held, the other has a line nobody has read
+    assert remove_read_files(tmp_path, news.marks) == 0  # one is locked, the other has an unread line
     news = read_events(tmp_path, news.marks)
     assert news.lines == 1
     assert remove_read_files(tmp_path, news.marks) == 1
@@ -447,7 +447,7 @@ def test_a_damaged_sidecar_is_named(store: Path) -> None:
     assert counts(store) == {first: (int(AT), 2)}
 
 
-def test_the_reader_sees_what_was_folded(store: Path) -> None:
+def test_the_reader_sees_folded_accesses(store: Path) -> None:
     first, _, third = ids(store)
     now = int(time.time()) - 1000
     append_events(

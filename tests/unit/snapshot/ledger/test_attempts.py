@@ -1,4 +1,4 @@
-"""Tries: one process at a time works on a document, and what fails or kills too often is given up."""
+"""Attempts: one process at a time works on a document, and too many failed ones make it dead."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def test_a_finished_document_leaves_no_record(root: Path) -> None:
     assert record(root) is None
 
 
-def test_an_exception_that_is_no_fault_of_the_document_counts_for_nothing(root: Path) -> None:
+def test_an_unrelated_exception_does_not_count(root: Path) -> None:
     with pytest.raises(OSError, match="full"), attempts.claim_document(root, DOCUMENT):
         raise OSError("full")
     assert record(root) is None
 
 
-def test_a_second_process_does_not_begin_beside_the_first(root: Path) -> None:
+def test_a_second_process_gets_no_claim(root: Path) -> None:
     process = holder(root)
     try:
         assert attempts.is_running(root, DOCUMENT)
@@ -76,7 +76,7 @@ def test_a_second_process_does_not_begin_beside_the_first(root: Path) -> None:
     assert not attempts.is_running(root, DOCUMENT)
 
 
-def test_one_whose_workers_disappear_is_given_up_at_the_sixth_try(root: Path) -> None:
+def test_five_vanished_workers_end_the_attempts(root: Path) -> None:
     for gone in range(attempts.MAX_LOST):
         process = holder(root)
         assert record(root).vanished == gone
@@ -87,7 +87,7 @@ def test_one_whose_workers_disappear_is_given_up_at_the_sixth_try(root: Path) ->
         assert "5 workers disappeared" in claimed.record.explain_end()
 
 
-def test_three_strikes_and_it_is_dead(root: Path) -> None:
+def test_three_failed_attempts_make_a_document_dead(root: Path) -> None:
     assert not attempts.record_failure(root, DOCUMENT, "first", 10.0)
     assert record(root).failed == 1
     assert record(root).is_waiting()
@@ -99,7 +99,7 @@ def test_three_strikes_and_it_is_dead(root: Path) -> None:
     assert record(root) is None
 
 
-def test_a_wait_that_was_reckoned_before_the_clock_was_set_back_is_over(root: Path) -> None:
+def test_a_wait_beyond_the_longest_is_over(root: Path) -> None:
     attempts.record_failure(root, DOCUMENT, "first", 10.0)
     assert record(root).is_waiting()
     early = AttemptRecord(failed=1, after=time.time() + 3_600)
@@ -107,7 +107,7 @@ def test_a_wait_that_was_reckoned_before_the_clock_was_set_back_is_over(root: Pa
     assert not AttemptRecord(failed=1, after=time.time() - 1).is_waiting()
 
 
-def test_one_that_is_revived_starts_afresh(root: Path) -> None:
+def test_a_revived_document_has_no_failed_attempts(root: Path) -> None:
     for _ in range(attempts.MAX_FAILURES - 1):
         attempts.record_failure(root, DOCUMENT, "again", 0.0)
     inbox.give_up(root, DOCUMENT, "by hand")
@@ -115,7 +115,7 @@ def test_one_that_is_revived_starts_afresh(root: Path) -> None:
     assert record(root) is None
 
 
-def test_a_record_that_a_power_cut_tore_is_taken_for_a_new_one(root: Path) -> None:
+def test_a_torn_record_counts_as_empty(root: Path) -> None:
     (root / "tries").mkdir()
     (root / "tries" / DOCUMENT).write_bytes(b'{"failed": 2, "van')
     with attempts.claim_document(root, DOCUMENT) as claimed:

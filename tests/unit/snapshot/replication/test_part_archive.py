@@ -1,4 +1,4 @@
-"""A part on its way between machines: it comes out as it went in, or not at all."""
+"""A part as one object: it is unpacked unchanged or refused."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_no_byte_can_change_unnoticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut", "headless", "empty", "grown"])
-def test_what_is_not_whole_is_refused(how: str, tmp_path: Path) -> None:
+def test_a_damaged_part_is_refused(how: str, tmp_path: Path) -> None:
     data = packed(make(tmp_path / "part"))
     broken = {"cut": data[:-1], "headless": data[:100], "empty": b"", "grown": data + b"x"}[how]
     with pytest.raises(Damaged, match="there"):
@@ -100,7 +100,7 @@ def test_a_header_that_lies_is_refused(header: object, said: str, tmp_path: Path
         unpacked(forged(header, b"xx"), tmp_path / "out")
 
 
-def test_a_part_that_goes_away_meanwhile_is_said_to_have(tmp_path: Path) -> None:
+def test_a_part_removed_meanwhile_is_reported_missing(tmp_path: Path) -> None:
     with pytest.raises(MissingFile):
         packed(tmp_path / "nowhere")
     stream = pack_part(folder := make(tmp_path / "part"), DOCUMENT, FINGERPRINT, SEAL)

@@ -1,4 +1,4 @@
-"""Zones of columns lie along sessions."""
+"""Zones of columns follow sessions."""
 
 from __future__ import annotations
 

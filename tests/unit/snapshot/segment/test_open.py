@@ -1,4 +1,4 @@
-"""How a segment is read: its text as Arrow says it, value by value; its arrays as they were saved, or not at all."""
+"""Reading a segment: values as Arrow returns them; arrays as saved, or refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_a_reader_gives_what_arrow_gives(name: str, tmp_path: Path) -> None:
+def test_readers_return_the_values_of_arrow(name: str, tmp_path: Path) -> None:
     kind, values = COLUMNS[name]
     made = pa.array(values, kind)
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, pa.schema([("a", kind)])) as writer:
@@ -52,7 +52,7 @@ def test_an_array_is_mapped_as_it_was_saved(shape: tuple[int, ...], kind: type, 
 EXPECTED = ArrayKind(np.int32, ("n", 3))
 
 
-def test_an_array_of_another_kind_is_refused_and_said_to_be(tmp_path: Path) -> None:
+def test_an_array_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     good = np.arange(6, dtype=np.int32).reshape(2, 3)
     others = {
@@ -72,7 +72,7 @@ def test_an_array_of_another_kind_is_refused_and_said_to_be(tmp_path: Path) -> N
             map_npy(path, EXPECTED, {"n": 4} if "4, 3" in said else {})
 
 
-def test_what_is_no_plain_array_is_refused_every_time(tmp_path: Path) -> None:
+def test_a_malformed_array_is_refused_every_time(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.arange(6, dtype=np.int32).reshape(2, 3))
     whole = path.read_bytes()
