@@ -132,14 +132,14 @@ def check_shape(path: Path, shape: Sequence[int], wanted: Sequence[Axis], sizes:
     if len(shape) != len(wanted):
         raise make_damage_error(path, f"it has {len(shape)} dimensions, not {len(wanted)}")
     expected = [
-        axis if isinstance(axis, int) else _size(axis, length, sizes)
+        axis if isinstance(axis, int) else _resolve_size(axis, length, sizes)
         for length, axis in zip(shape, wanted, strict=True)
     ]
     if list(shape) != expected:
         raise make_damage_error(path, f"its shape is {list(shape)}, not {expected}")
 
 
-def _size(axis: str, length: int, sizes: dict[str, int]) -> int:
+def _resolve_size(axis: str, length: int, sizes: dict[str, int]) -> int:
     """Return the required length of an axis; a new name takes the actual length."""
     name, _, more = axis.partition(" + ")
     return sizes.setdefault(name, max(0, length - int(more or 0))) + int(more or 0)
@@ -158,7 +158,7 @@ def map_ipc(path: Path, schema: pa.Schema, *, optional: Sequence[str] = (), full
     """
     try:
         reader = pa.ipc.open_file(map_file(path))
-        names = _known_names(path, reader.schema, schema, optional)
+        names = _check_names(path, reader.schema, schema, optional)
         batches = [reader.get_batch(i).select(names) for i in range(reader.num_record_batches)]
         for batch in batches:
             batch.validate(full=full)
@@ -167,7 +167,7 @@ def map_ipc(path: Path, schema: pa.Schema, *, optional: Sequence[str] = (), full
     return batches or [pa.RecordBatch.from_pylist([], schema=pa.schema([reader.schema.field(name) for name in names]))]
 
 
-def _known_names(path: Path, actual: pa.Schema, wanted: pa.Schema, optional: Sequence[str]) -> list[str]:
+def _check_names(path: Path, actual: pa.Schema, wanted: pa.Schema, optional: Sequence[str]) -> list[str]:
     """Check the columns that are read. Return their names in the file's order."""
     types: Mapping[str, pa.DataType] = {field.name: field.type for field in actual}
     if len(types) != len(actual):

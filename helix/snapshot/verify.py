@@ -68,7 +68,11 @@ def verify_store(root: Path) -> VerifyReport:
         for path in cursors.list_damaged(root)
     ]
     return VerifyReport(
-        len(seen) + len(envelopes) + len(sources) + len(names), total, len(names), tuple(problems), _orphans(root, seen)
+        len(seen) + len(envelopes) + len(sources) + len(names),
+        total,
+        len(names),
+        tuple(problems),
+        _find_orphans(root, seen),
     )
 
 
@@ -111,7 +115,7 @@ def is_whole_envelope(path: Path) -> bool:
         return claimed == hashlib.file_digest(file, "sha256").hexdigest().encode() + b"\n"
 
 
-def _orphans(root: Path, seen: dict[str, File]) -> tuple[str, ...]:
+def _find_orphans(root: Path, seen: dict[str, File]) -> tuple[str, ...]:
     named = {"/".join(Path(path).parts[:2]) for path in seen}
     return tuple(
         str(path.relative_to(root))

@@ -27,7 +27,7 @@ from helix.settings import Settings, load
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox
 from helix.snapshot.replication import share
-from helix.snapshot.replication.object_store import Remote, connect, delete_file, list_files, put_file, read_blocks
+from helix.snapshot.replication.object_store import RemoteStore, connect, delete_file, list_files, put_file, read_blocks
 from helix.snapshot.replication.part_archive import pack_part
 from helix.snapshot.status import read_status
 from helix.snapshot.verify import verify_store
@@ -42,7 +42,7 @@ from pipelines.maintain.replication import envelopes, member, primary
 from tests.contract.test_sync import bucket, server
 from tests.crash.test_kill import items, write_log
 from tests.support.fleet import count_done, expected_texts, list_turns, worker, write_documents
-from tests.support.processes import HELIX, wait_until
+from tests.support.processes import start_helix, wait_until
 
 __all__ = ["bucket", "server"]
 
@@ -112,7 +112,7 @@ class Fleet:
     tmp: Path
 
     @property
-    def remote(self) -> Remote:
+    def remote(self) -> RemoteStore:
         return connect(self.a.settings.share)
 
     def read_objects(self, folder: str = "") -> dict[str, bytes]:
@@ -678,10 +678,7 @@ def test_enriching_costs_a_constant_number_of_requests(
 @contextmanager
 def following(url: str, root: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run `helix pull --follow`."""
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [*HELIX, "pull", url, "--store", str(root), "--follow", "0.3"], stdout=output, stderr=output
-        )
+    process = start_helix(log, "pull", url, "--store", root, "--follow", "0.3")
     try:
         yield process
         process.send_signal(signal.SIGTERM)
@@ -690,6 +687,7 @@ def following(url: str, root: Path, log: Path) -> Iterator[subprocess.Popen[byte
         process.kill()
 
 
+@pytest.mark.soak
 def test_a_fleet_works_over_an_s3_server(
     tmp_path: Path, redis_url: str, bucket: tuple[str, Any], server: str, line: Line, run_helix
 ) -> None:

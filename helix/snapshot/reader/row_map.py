@@ -41,7 +41,7 @@ class RowMap:
     def narrow(self, alive: Bool, at: int | None) -> RowMap:
         """Return the same rows with fewer live ones; columns are shared, neighbours are not."""
         linked = relink_sessions(self.columns, read_order(self.segments), alive, self.alive & ~alive)
-        return RowMap(self.generation, alive, self.columns.linked(*linked), self.sessions, at)
+        return RowMap(self.generation, alive, self.columns.replace_links(*linked), self.sessions, at)
 
     def exclude(self, sessions: Sequence[int]) -> RowMap:
         """Return the same rows without those of some sessions, by code; neighbours stay as they are."""

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class RemoteStore:
     """An object store or a shared folder. `url` holds no secret. `folder` is None on S3, where every put is atomic."""
 
     files: Any  # pyarrow.fs.FileSystem
@@ -66,7 +66,7 @@ class MissingFile(Exception):
     """A file does not exist: it was never written, deleted since it was named, or lost."""
 
 
-def connect(url: str) -> Remote:
+def connect(url: str) -> RemoteStore:
     """Connect to the place a URL names. Only a bucket on AWS needs a request: for its region.
 
     Raises:
@@ -90,15 +90,15 @@ def connect(url: str) -> Remote:
     raise UsageError(f"no store can be at this {parts.scheme}: URL" if url else "the URL is empty", remedy)
 
 
-def _connect_folder(name: str) -> Remote:
+def _connect_folder(name: str) -> RemoteStore:
     path = Path(name).expanduser().absolute()
-    return Remote(fs.LocalFileSystem(), str(path), str(path), path)
+    return RemoteStore(fs.LocalFileSystem(), str(path), str(path), path)
 
 
-def _connect_s3(bucket: str, prefix: str, options: dict[str, str]) -> Remote:
+def _connect_s3(bucket: str, prefix: str, options: dict[str, str]) -> RemoteStore:
     scheme, endpoint = _find_endpoint(bucket, options)
     base = f"{bucket}/{prefix}".rstrip("/")
-    remote = Remote(None, base, f"s3://{base}" + (f"?{urlencode(options, safe=':/')}" if options else ""), None)
+    remote = RemoteStore(None, base, f"s3://{base}" + (f"?{urlencode(options, safe=':/')}" if options else ""), None)
     _shut_down_at_exit()
     with translate_errors(remote):
         region = options.get("region")
@@ -113,7 +113,7 @@ def _connect_s3(bucket: str, prefix: str, options: dict[str, str]) -> Remote:
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
             allow_delayed_open=True,  # one request a small file instead of three
         )
-    return Remote(files, remote.base, remote.url, None)
+    return RemoteStore(files, remote.base, remote.url, None)
 
 
 def _find_endpoint(bucket: str, options: dict[str, str]) -> tuple[str, str]:
@@ -152,7 +152,7 @@ def shut_down() -> None:
     fs.ensure_s3_finalized()
 
 
-def check_apart(root: Path, remote: Remote) -> None:
+def check_apart(root: Path, remote: RemoteStore) -> None:
     """Check that store and remote are separate folders.
 
     Raises:
@@ -171,7 +171,7 @@ def check_apart(root: Path, remote: Remote) -> None:
 
 
 @contextmanager
-def translate_errors(remote: Remote) -> Iterator[None]:
+def translate_errors(remote: RemoteStore) -> Iterator[None]:
     """Raise errors of the remote as StoreError, without credentials."""
     try:
         yield
@@ -179,7 +179,7 @@ def translate_errors(remote: Remote) -> Iterator[None]:
         fail(remote, "use", error)
 
 
-def fail(remote: Remote, action: str, error: Exception) -> NoReturn:
+def fail(remote: RemoteStore, action: str, error: Exception) -> NoReturn:
     """Raise an error of the remote as a StoreError of one line, without credentials."""
     reason = " ".join(str(error).split()).rstrip(".")
     for variable in SECRETS:
@@ -190,7 +190,7 @@ def fail(remote: Remote, action: str, error: Exception) -> NoReturn:
     raise StoreError(f"cannot {action} {remote.url}: {reason}", remedy) from None
 
 
-def list_files(remote: Remote, folder: str = "", *, recursive: bool = True) -> dict[str, Any]:
+def list_files(remote: RemoteStore, folder: str = "", *, recursive: bool = True) -> dict[str, Any]:
     """List the files of the remote or of one folder: FileInfo of pyarrow by name. S3 needs a request per 1,000."""
     base = remote.locate(folder).rstrip("/")
     with translate_errors(remote):
@@ -198,7 +198,7 @@ def list_files(remote: Remote, folder: str = "", *, recursive: bool = True) -> d
     return {info.path[len(remote.base) + 1 :]: info for info in infos if info.type == fs.FileType.File}
 
 
-def read_blocks(remote: Remote, name: str) -> Iterator[bytes]:
+def read_blocks(remote: RemoteStore, name: str) -> Iterator[bytes]:
     """Read a file block by block: on S3 one request to find it and one a block.
 
     Raises:
@@ -215,7 +215,7 @@ def read_blocks(remote: Remote, name: str) -> Iterator[bytes]:
         fail(remote, "read", error)
 
 
-def put_blocks(remote: Remote, name: str, blocks: Iterable[bytes], *, same_folder: bool = False) -> None:
+def put_blocks(remote: RemoteStore, name: str, blocks: Iterable[bytes], *, same_folder: bool = False) -> None:
     """Write a file that does not exist yet.
 
     Args:
@@ -241,7 +241,7 @@ def put_blocks(remote: Remote, name: str, blocks: Iterable[bytes], *, same_folde
             raise
 
 
-def put_file(remote: Remote, name: str, data: bytes) -> None:
+def put_file(remote: RemoteStore, name: str, data: bytes) -> None:
     """Write or replace a small file; concurrent readers get the old one or the new one."""
     with translate_errors(remote):
         if remote.folder:
@@ -252,7 +252,7 @@ def put_file(remote: Remote, name: str, data: bytes) -> None:
             stream.write(data)
 
 
-def delete_file(remote: Remote, name: str) -> None:
+def delete_file(remote: RemoteStore, name: str) -> None:
     """Delete a file, if it exists."""
     with translate_errors(remote), suppress(FileNotFoundError):
         remote.files.delete_file(remote.locate(name))

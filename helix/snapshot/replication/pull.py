@@ -13,7 +13,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import File, Manifest
 from helix.snapshot.replication.object_store import (
-    Remote,
+    RemoteStore,
     check_apart,
     connect,
     list_files,
@@ -107,7 +107,7 @@ def _has_stale_generations(root: Path) -> bool:
 
 def install(
     root: Path,
-    remote: Remote,
+    remote: RemoteStore,
     name: str,
     data: bytes,
     check: Callable[[str, Manifest], None],
@@ -150,7 +150,7 @@ def install(
     return build_report(remote, name, len(files), [file for file, new in results if new], 0, started)
 
 
-def _fetch(root: Path, remote: Remote, file: File, trusted: set[tuple[str, int, str]], workplace: Path) -> bool:
+def _fetch(root: Path, remote: RemoteStore, file: File, trusted: set[tuple[str, int, str]], workplace: Path) -> bool:
     """Fetch a file into the store; False if it is there already."""
     target, source = root / file.path, f"files/{file.sha256}"
     is_present = target.is_file() and target.stat().st_size == file.bytes
@@ -168,7 +168,7 @@ def _fetch(root: Path, remote: Remote, file: File, trusted: set[tuple[str, int, 
     return True
 
 
-def _check_nothing_lost(root: Path, mine: str, remote: Remote, name: str, manifest: Manifest) -> None:
+def _check_nothing_lost(root: Path, mine: str, remote: RemoteStore, name: str, manifest: Manifest) -> None:
     """Raise StoreError if a pull would lose local generations; see `pull_store`."""
     present = {path.removeprefix("manifests/") for path in list_files(remote, "manifests")}
 

@@ -16,7 +16,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, pins
 from helix.snapshot.manifest import File, Manifest
 from helix.snapshot.replication.object_store import (
-    Remote,
+    RemoteStore,
     check_apart,
     connect,
     delete_file,
@@ -83,7 +83,9 @@ def push_store(root: Path, url: str, *, force: bool = False, prune: bool = False
     return retry_while_moving(current, work, str(root), remedy)
 
 
-def _push_generation(root: Path, remote: Remote, name: str, force: bool, keep: int, started: float) -> TransferReport:
+def _push_generation(
+    root: Path, remote: RemoteStore, name: str, force: bool, keep: int, started: float
+) -> TransferReport:
     data = b"".join(read_local_blocks(root, f"manifests/{name}"))
     manifest = manifests.parse(name, data)
     present = {**list_files(remote, "files"), **list_files(remote, "manifests")}  # a share holds many other objects
@@ -118,7 +120,7 @@ def _push_generation(root: Path, remote: Remote, name: str, force: bool, keep: i
     return build_report(remote, name, len(wanted), missing, removed, started)
 
 
-def _check_history(root: Path, remote: Remote, name: str, old: str) -> None:
+def _check_history(root: Path, remote: RemoteStore, name: str, old: str) -> None:
     """Raise StoreError unless the published generation `old` may be replaced by `name`; see `push_store`."""
     history = trace_history(name, lambda ancestor: load_local_manifest(root, ancestor))
     if old not in history and parse_generation(old) >= parse_generation(history[-1]):
@@ -129,7 +131,7 @@ def _check_history(root: Path, remote: Remote, name: str, old: str) -> None:
         )
 
 
-def _read_replaced(remote: Remote, force: bool) -> str | None:
+def _read_replaced(remote: RemoteStore, force: bool) -> str | None:
     """Read CURRENT of the remote; with `force` a damaged one counts as none."""
     try:
         return read_remote_current(remote)
@@ -154,7 +156,7 @@ def _pin_generation(root: Path, name: str) -> Iterator[None]:
             pins.release_pin(*held)
 
 
-def _prune(remote: Remote, present: Mapping[str, Any], current: str, manifest: Manifest, keep: int) -> int:
+def _prune(remote: RemoteStore, present: Mapping[str, Any], current: str, manifest: Manifest, keep: int) -> int:
     """Delete files that the newest `keep` manifests do not name. Return their number.
 
     `present` was listed before the push, so files that others have sent since stay.

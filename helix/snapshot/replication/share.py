@@ -25,7 +25,7 @@ from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.replication.object_store import (
     MissingFile,
-    Remote,
+    RemoteStore,
     delete_file,
     list_files,
     map_parallel,
@@ -55,19 +55,19 @@ _applied: Final[dict[tuple[Path, str], int]] = {}
 """Bytes of FORGOTTEN that were applied, by store and remote. It only grows."""
 
 
-def list_names(remote: Remote, folder: str, form: re.Pattern[str]) -> list[str]:
+def list_names(remote: RemoteStore, folder: str, form: re.Pattern[str]) -> list[str]:
     """List the objects of that form in a folder, without its name: one request a thousand."""
     return sorted(list_sizes(remote, folder, form))
 
 
-def list_sizes(remote: Remote, folder: str, form: re.Pattern[str]) -> dict[str, int]:
+def list_sizes(remote: RemoteStore, folder: str, form: re.Pattern[str]) -> dict[str, int]:
     """List the objects of that form in a folder, with their bytes."""
     start = len(folder) + 1
     sizes = {name[start:]: int(info.size) for name, info in list_files(remote, folder).items()}
     return {name: size for name, size in sizes.items() if form.fullmatch(name)}
 
 
-def read_size(remote: Remote, name: str) -> int | None:
+def read_size(remote: RemoteStore, name: str) -> int | None:
     """Return the bytes of an object, by one request; None if it does not exist."""
     with translate_errors(remote):
         try:
@@ -77,7 +77,7 @@ def read_size(remote: Remote, name: str) -> int | None:
             return None
 
 
-def read_object(remote: Remote, name: str) -> bytes | None:
+def read_object(remote: RemoteStore, name: str) -> bytes | None:
     """Read an object; None if it does not exist."""
     try:
         return b"".join(read_blocks(remote, name))
@@ -85,7 +85,7 @@ def read_object(remote: Remote, name: str) -> bytes | None:
         return None
 
 
-def remove_abandoned(remote: Remote) -> None:
+def remove_abandoned(remote: RemoteStore) -> None:
     """Remove unfinished files of dead writers from a shared folder; S3 never shows one."""
     for folder in (INBOX, NEW, PARTS, DEAD):
         for path in (remote.folder / folder).glob(f"{paths.TEMPORARY}*") if remote.folder else ():
@@ -93,14 +93,14 @@ def remove_abandoned(remote: Remote) -> None:
                 path.unlink(missing_ok=True)
 
 
-def put_envelope(root: Path, remote: Remote, document: str) -> None:
+def put_envelope(root: Path, remote: RemoteStore, document: str) -> None:
     """Copy an envelope to the remote, replacing an older one."""
     with suppress(MissingFile):  # removed here meanwhile
         name = f"{INBOX}/{document}"
         put_blocks(remote, name, read_local_blocks(root, name), same_folder=True)
 
 
-def fetch_envelope(root: Path, remote: Remote, document: str) -> bool:
+def fetch_envelope(root: Path, remote: RemoteStore, document: str) -> bool:
     """Fetch an envelope, replacing the local one; False if the remote has none.
 
     Raises:
@@ -113,7 +113,7 @@ def fetch_envelope(root: Path, remote: Remote, document: str) -> bool:
     return True
 
 
-def put_part(root: Path, remote: Remote, name: str, seal: str) -> bool:
+def put_part(root: Path, remote: RemoteStore, name: str, seal: str) -> bool:
     """Copy a part to the remote; False if it no longer exists here."""
     document, _, fingerprint = name.partition("-")
     try:
@@ -124,7 +124,7 @@ def put_part(root: Path, remote: Remote, name: str, seal: str) -> bool:
     return True
 
 
-def fetch_part(root: Path, remote: Remote, name: str) -> bool:
+def fetch_part(root: Path, remote: RemoteStore, name: str) -> bool:
     """Fetch a part; False if the remote has none, or its document was forgotten since it was made.
 
     Raises:
@@ -167,7 +167,7 @@ def dump_ledger(manifest: Manifest, pipeline: str) -> bytes:
     return f"{name}\n".encode() + data
 
 
-def adopt_ledger(root: Path, remote: Remote, wait: float) -> bool:
+def adopt_ledger(root: Path, remote: RemoteStore, wait: float) -> bool:
     """Make LEDGER of the primary this store's current manifest; False if nothing changed.
 
     A store with items of its own is left to `pull_store`.
@@ -199,7 +199,7 @@ def adopt_ledger(root: Path, remote: Remote, wait: float) -> bool:
     return True
 
 
-def apply_forgotten(root: Path, remote: Remote) -> list[str]:
+def apply_forgotten(root: Path, remote: RemoteStore) -> list[str]:
     """Fetch the envelopes that the primary has forgotten. Return those replaced here. No news costs one request."""
     known = read_size(remote, FORGOTTEN)
     if known is None or _applied.get((root, remote.url)) == known:
@@ -217,7 +217,7 @@ def apply_forgotten(root: Path, remote: Remote) -> list[str]:
     return replaced
 
 
-def publish_forgotten(root: Path, remote: Remote, documents: Iterable[str]) -> None:
+def publish_forgotten(root: Path, remote: RemoteStore, documents: Iterable[str]) -> None:
     """Copy the emptied envelopes to the remote, then list them in FORGOTTEN. Only the primary does this."""
     documents = sorted(documents)
     map_parallel(lambda document: put_envelope(root, remote, document), documents)
@@ -232,7 +232,7 @@ def _parse_seals(text: bytes) -> Mapping[str, str]:
     return {line[:64]: line[65:] for line in text.decode("ascii", "replace").splitlines()}
 
 
-def reconcile_dead(root: Path, remote: Remote, done: Collection[str]) -> None:
+def reconcile_dead(root: Path, remote: RemoteStore, done: Collection[str]) -> None:
     """Give up documents that any machine gave up, and retry those that any machine retries.
 
     A local record that was shared is marked. If it is gone from the remote, another machine retries the document.
@@ -257,7 +257,7 @@ def reconcile_dead(root: Path, remote: Remote, done: Collection[str]) -> None:
                 _mark_shared(root, document, dict(orjson.loads(data)))
 
 
-def publish_dead(root: Path, remote: Remote, document: str) -> None:
+def publish_dead(root: Path, remote: RemoteStore, document: str) -> None:
     """Share the dead record of a document."""
     record = inbox.list_dead(root).get(document)
     if record is not None:
@@ -270,7 +270,7 @@ def _mark_shared(root: Path, document: str, record: Mapping[str, object]) -> Non
     paths.write_file(root / DEAD / f"{document}.json", data)
 
 
-def revive_documents(root: Path, remote: Remote, documents: Iterable[str]) -> None:
+def revive_documents(root: Path, remote: RemoteStore, documents: Iterable[str]) -> None:
     """Retry documents that were given up, here or on another machine."""
     wanted = set(documents)
     for name in list_names(remote, DEAD, RECORD):

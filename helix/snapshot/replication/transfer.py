@@ -14,7 +14,7 @@ from helix.errors import Damaged, HelixError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import File, Manifest
-from helix.snapshot.replication.object_store import BLOCK, MissingFile, Remote, read_blocks
+from helix.snapshot.replication.object_store import BLOCK, MissingFile, RemoteStore, read_blocks
 
 RESTARTS = 5  # starts over at most so often because CURRENT changed and its files were deleted
 MANIFEST_NAME = re.compile(r"\d{8}-[0-9a-f]{16}\.json")
@@ -38,7 +38,7 @@ class TransferReport:
 
 
 def build_report(
-    remote: Remote, name: str, files: int, moved: list[File], removed: int, started: float
+    remote: RemoteStore, name: str, files: int, moved: list[File], removed: int, started: float
 ) -> TransferReport:
     """Build the report of a transfer that began at `started` (time.monotonic)."""
     return TransferReport(
@@ -88,12 +88,12 @@ def load_local_manifest(root: Path, name: str) -> Manifest | None:
         return None
 
 
-def load_remote_manifest(remote: Remote, name: str) -> Manifest:
+def load_remote_manifest(remote: RemoteStore, name: str) -> Manifest:
     """Read and parse a manifest of the remote."""
     return parse_remote_manifest(remote, name, b"".join(read_blocks(remote, f"manifests/{name}")))
 
 
-def parse_remote_manifest(remote: Remote, name: str, data: bytes) -> Manifest:
+def parse_remote_manifest(remote: RemoteStore, name: str, data: bytes) -> Manifest:
     """Parse a manifest of the remote, which may name only files of a store.
 
     Raises:
@@ -114,7 +114,7 @@ def parse_remote_manifest(remote: Remote, name: str, data: bytes) -> Manifest:
     return manifest
 
 
-def read_remote_current(remote: Remote) -> str | None:
+def read_remote_current(remote: RemoteStore) -> str | None:
     """Return the manifest that CURRENT of the remote names; None if nothing is published.
 
     Raises:

@@ -51,7 +51,7 @@ class SnapshotColumns:
         self.speaker, self.speakers = _join_dictionary([segment.columns for segment in segments], "speaker")
         self._zones: dict[str, Zones] = {}  # views share them: these columns do not depend on the view
 
-    def linked(self, session: I32, previous: I32, following: I32) -> SnapshotColumns:
+    def replace_links(self, session: I32, previous: I32, following: I32) -> SnapshotColumns:
         """Return the same columns with other neighbours."""
         other = copy(self)
         other.session, other.previous, other.next = session, previous, following
@@ -65,11 +65,11 @@ class SnapshotColumns:
         """
         if name not in self._zones:
             # A session has one project and close times; the type changes from item to item.
-            first = np.empty(0, np.int64) if name == "type" else self._sessions()
+            first = np.empty(0, np.int64) if name == "type" else self._find_session_starts()
             self._zones[name] = build_zones(getattr(self, name), first)
         return self._zones[name]
 
-    def _sessions(self) -> I64:
+    def _find_session_starts(self) -> I64:
         """Return rows where the session changes; one for every few rows."""
         first = np.flatnonzero(np.diff(self.session, prepend=-1))
         return first[np.flatnonzero(np.diff(first // _FEW, prepend=-1))]

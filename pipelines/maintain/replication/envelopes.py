@@ -14,7 +14,7 @@ from helix.settings import Settings
 from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.replication import share
-from helix.snapshot.replication.object_store import Remote, check_apart, connect, map_parallel, put_file
+from helix.snapshot.replication.object_store import RemoteStore, check_apart, connect, map_parallel, put_file
 from helix.snapshot.replication.share import INBOX, NEW
 from helix.util.failpoints import failpoint
 from pipelines.ingest.versions import WINDOW
@@ -31,7 +31,7 @@ _offered: Final[set[tuple[Path, str, str]]] = set()
 """(store, share, document) known to be at the share, which this process does not ask again."""
 
 
-def connect_share(root: Path, settings: Settings) -> Remote:
+def connect_share(root: Path, settings: Settings) -> RemoteStore:
     """Connect to the share, which must lie outside the store."""
     remote = connect(settings.share)
     check_apart(root, remote)
@@ -43,7 +43,7 @@ def is_primary(root: Path) -> bool:
     return (root / HOME).exists()
 
 
-def offer(root: Path, remote: Remote, documents: Sequence[str]) -> None:
+def offer(root: Path, remote: RemoteStore, documents: Sequence[str]) -> None:
     """Send envelopes the share lacks. Of two machines that accepted the same document, the first one's counts."""
 
     def put(document: str) -> None:
@@ -59,7 +59,7 @@ def offer(root: Path, remote: Remote, documents: Sequence[str]) -> None:
     map_parallel(put, documents)
 
 
-def _reconcile(root: Path, remote: Remote, document: str) -> None:
+def _reconcile(root: Path, remote: RemoteStore, document: str) -> None:
     """Take the share's copy of an envelope that both have, or replace that copy if it is damaged."""
     theirs = share.read_object(remote, f"{INBOX}/{document}") or b""
     if theirs[: inbox.SEAL].decode("ascii", "replace") == inbox.read_seal(root, document):
@@ -70,7 +70,7 @@ def _reconcile(root: Path, remote: Remote, document: str) -> None:
     share.put_envelope(root, remote, document)
 
 
-def offer_pending(root: Path, remote: Remote) -> list[str]:
+def offer_pending(root: Path, remote: RemoteStore) -> list[str]:
     """Offer pending documents the share lacks after a kill or an outage; return them."""
     unknown = [one for one in inbox.list_pending(root) if (root, remote.url, one) not in _offered]
     sizes = map_parallel(lambda document: share.read_size(remote, f"{INBOX}/{document}"), unknown)
@@ -80,7 +80,7 @@ def offer_pending(root: Path, remote: Remote) -> list[str]:
     return left
 
 
-def complete(root: Path, remote: Remote, document: str) -> bool:
+def complete(root: Path, remote: RemoteStore, document: str) -> bool:
     """Fetch an envelope and its predecessors; return whether it can be read. See `pipelines.ingest.versions`."""
     envelope = load(root, remote, document)
     if envelope is None:
@@ -102,7 +102,7 @@ def complete(root: Path, remote: Remote, document: str) -> bool:
     return True
 
 
-def load(root: Path, remote: Remote, document: str) -> Envelope | None:
+def load(root: Path, remote: RemoteStore, document: str) -> Envelope | None:
     """Read an envelope of the store or the share; return None where neither has it whole."""
     if (root / INBOX / document).exists():
         with contextlib.suppress(Damaged):
@@ -110,7 +110,7 @@ def load(root: Path, remote: Remote, document: str) -> Envelope | None:
     return inbox.read_envelope(root, document) if fetch(root, remote, document) else None
 
 
-def fetch(root: Path, remote: Remote, document: str) -> bool:
+def fetch(root: Path, remote: RemoteStore, document: str) -> bool:
     """Fetch an envelope; return False where the share's copy is missing or damaged."""
     try:
         return share.fetch_envelope(root, remote, document)

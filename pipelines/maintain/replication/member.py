@@ -11,12 +11,12 @@ from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.paths import hold_lock
 from helix.snapshot.replication import share
-from helix.snapshot.replication.object_store import Remote
+from helix.snapshot.replication.object_store import RemoteStore
 from helix.snapshot.replication.share import PARTS
 from helix.util.failpoints import failpoint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
-from pipelines.maintain.exclusive import hold_lock
 from pipelines.maintain.replication.envelopes import complete, connect_share, is_primary, offer, offer_pending
 from pipelines.maintain.replication.primary import LOCK, keep_up_primary
 
@@ -86,7 +86,7 @@ def hand_in(root: Path, settings: Settings, document: str, fingerprint: str) -> 
     return _send(root, remote, part_folder(root, document, fingerprint).name)
 
 
-def _send(root: Path, remote: Remote, name: str) -> bool:
+def _send(root: Path, remote: RemoteStore, name: str) -> bool:
     sent = share.put_part(root, remote, name, inbox.read_seal(root, name[:64]))
     failpoint("share.sent")
     _sent.add((root, remote.url, name))
@@ -122,7 +122,7 @@ def keep_up(root: Path, settings: Settings) -> None:
             _keep_up_member(root, remote, settings)
 
 
-def _keep_up_member(root: Path, remote: Remote, settings: Settings) -> None:
+def _keep_up_member(root: Path, remote: RemoteStore, settings: Settings) -> None:
     share.adopt_ledger(root, remote, settings.lock_wait)
     share.apply_forgotten(root, remote)
     _, manifest = inbox.load_current(root)

@@ -13,14 +13,14 @@ from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox
+from helix.snapshot.paths import hold_lock
 from helix.snapshot.replication import share
-from helix.snapshot.replication.object_store import Remote, delete_file, map_parallel, put_file
+from helix.snapshot.replication.object_store import RemoteStore, delete_file, map_parallel, put_file
 from helix.snapshot.replication.push import KEEP, push_store
 from helix.snapshot.replication.share import DEAD, INBOX, LEDGER, NEW, PARTS
 from helix.snapshot.replication.transfer import SHA256, read_remote_current
 from helix.util.failpoints import failpoint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
-from pipelines.maintain.exclusive import hold_lock
 from pipelines.maintain.replication.envelopes import (
     HOME,
     complete,
@@ -92,7 +92,7 @@ def collect(root: Path, settings: Settings, fingerprint: str | None) -> Collecte
         return _collect(root, connect_share(root, settings), fingerprint)
 
 
-def _collect(root: Path, remote: Remote, fingerprint: str | None) -> CollectedObjects:
+def _collect(root: Path, remote: RemoteStore, fingerprint: str | None) -> CollectedObjects:
     done = inbox.list_done(root, inbox.load_current(root)[1])
     share.reconcile_dead(root, remote, done)
 
@@ -140,7 +140,7 @@ def publish(root: Path, settings: Settings, keep: int = KEEP) -> None:
         _publish(root, connect_share(root, settings), settings, keep)
 
 
-def _publish(root: Path, remote: Remote, settings: Settings, keep: int) -> None:
+def _publish(root: Path, remote: RemoteStore, settings: Settings, keep: int) -> None:
     if manifests.read_current(root) is None:
         return
     if share.read_size(remote, LEDGER) is None:  # a new share: members read published documents as predecessors
@@ -159,7 +159,7 @@ def _publish(root: Path, remote: Remote, settings: Settings, keep: int) -> None:
             delete_file(remote, f"{PARTS}/{name}")
 
 
-def _is_published(root: Path, remote: Remote, settings: Settings) -> bool:
+def _is_published(root: Path, remote: RemoteStore, settings: Settings) -> bool:
     name, manifest = inbox.load_current(root)
     if manifest is None or name is None:
         return True
@@ -167,7 +167,7 @@ def _is_published(root: Path, remote: Remote, settings: Settings) -> bool:
     return share.read_object(remote, LEDGER) == share.dump_ledger(manifest, fingerprint)
 
 
-def find_objects(remote: Remote, documents: Collection[str], digests: Collection[str]) -> list[str]:
+def find_objects(remote: RemoteStore, documents: Collection[str], digests: Collection[str]) -> list[str]:
     """Return the share's objects about the documents, and its store files with one of the digests."""
     wanted = set(documents)
     sizes = map_parallel(lambda document: share.read_size(remote, f"{INBOX}/{document}"), sorted(wanted))
@@ -183,7 +183,7 @@ def forget(root: Path, settings: Settings, documents: Collection[str]) -> None:
         _forget(root, connect_share(root, settings), documents)
 
 
-def _forget(root: Path, remote: Remote, documents: Collection[str]) -> None:
+def _forget(root: Path, remote: RemoteStore, documents: Collection[str]) -> None:
     if not documents:
         return
     share.publish_forgotten(root, remote, documents)
@@ -193,7 +193,7 @@ def _forget(root: Path, remote: Remote, documents: Collection[str]) -> None:
             delete_file(remote, name)
 
 
-def keep_up_primary(root: Path, remote: Remote, settings: Settings) -> None:
+def keep_up_primary(root: Path, remote: RemoteStore, settings: Settings) -> None:
     """Run the primary's round: collect, offer, publish."""
     if (root, remote.url) not in _compared:  # once a process: marks may be lost, or this store be a copy
         _compare(root, remote)
@@ -206,7 +206,7 @@ def keep_up_primary(root: Path, remote: Remote, settings: Settings) -> None:
         _publish(root, remote, settings, KEEP)
 
 
-def _compare(root: Path, remote: Remote) -> None:
+def _compare(root: Path, remote: RemoteStore) -> None:
     """Fetch every envelope that is missing here; repeat deletions the share has missed."""
     present, missing, other = set(inbox.list_accepted(root)), [], []
     for name, size in share.list_sizes(remote, INBOX, share.DOCUMENT).items():
