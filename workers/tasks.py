@@ -31,8 +31,8 @@ from pipelines.ingest.commit import commit as run_commit
 from pipelines.ingest.enrich import FAULTS, try_enrich
 from pipelines.ingest.lineage import open_encoder, read_encoder_fingerprint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
-from pipelines.maintain.reindex_pool import make_part
-from pipelines.maintain.tidy import tidy
+from pipelines.maintain.forget import tidy
+from pipelines.maintain.reindex import make_part
 from pipelines.maintain.touch import touch as run_touch
 from pipelines.passes import doc2query, sparse
 from pipelines.training import retention

@@ -11,7 +11,7 @@ from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import Cell, format_count, print_result, print_table, print_text
 from helix.errors import EncoderError, UsageError
 from helix.settings import load
-from pipelines.cli.inputs import progress_bar
+from pipelines.cli.ingest import progress_bar
 
 
 def expand(argv: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from helix.cli.terminal import Cell, format_count, print_result, print_table, pr
 from helix.errors import UsageError
 from helix.settings import load
 from helix.util.sanitise import printable
-from pipelines.cli.inputs import progress_bar
+from pipelines.cli.ingest import progress_bar
 
 if TYPE_CHECKING:
     from pipelines.maintain.deletion_plan import DeletionPreview, Selection

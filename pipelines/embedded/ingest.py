@@ -17,8 +17,7 @@ from pipelines.ingest.accept_all import IngestReport, Progress, accept_all
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import try_enrich
 from pipelines.ingest.lineage import open_encoder
-from pipelines.maintain.forget import resume
-from pipelines.maintain.tidy import tidy
+from pipelines.maintain.forget import resume, tidy
 
 COMMIT_ITEMS: Final = 20_000
 """Items after which a large import commits, which bounds its memory."""

@@ -19,7 +19,7 @@ from pipelines.ingest.enrich import try_enrich
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.watch import QUIET, SETTLE, SLICE
 from pipelines.maintain.compact import compact
-from pipelines.maintain.tidy import tidy
+from pipelines.maintain.forget import tidy
 
 MERGE: Final = 16
 """Commits before their segments are merged during work: each segment costs a commit and a recall milliseconds."""

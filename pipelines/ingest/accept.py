@@ -34,10 +34,19 @@ from helix.sources.common.export import Export, read_entry
 from helix.sources.common.pieces import PIECE_FORMATS, cut_session
 from helix.sources.common.session_text import SessionText
 from helix.types import Document, Problem
-from pipelines.ingest.envelopes import make_increment, make_whole, write_envelope
 from pipelines.ingest.increments import BLOCK, detect_growing, has_same_head, is_continued, read_increments
-from pipelines.ingest.source import START, Accepted, AcceptOptions, Inbox, SourceFile, find_cursor
-from pipelines.ingest.walk import walk_inputs
+from pipelines.ingest.source import (
+    START,
+    Accepted,
+    AcceptOptions,
+    Inbox,
+    SourceFile,
+    find_cursor,
+    make_increment,
+    make_whole,
+    walk_inputs,
+    write_envelope,
+)
 
 SETTLED: Final = 2.0
 """Seconds without a write after which a last line without a line feed counts as whole."""

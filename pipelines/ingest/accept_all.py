@@ -1,7 +1,8 @@
-"""Accepting many paths into one report; a refused file is noted and the rest is accepted."""
+"""Accepting many paths into one report: a refused file is noted, a full backlog refuses the rest."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +13,42 @@ from helix.errors import InputRefused
 from helix.redact.paths import redact_path
 from helix.settings import Settings
 from helix.snapshot.index.dense import FLOAT, parse_prefix
+from helix.snapshot.ledger import inbox
 from pipelines.ingest.accept import accept_source, prepare_store
-from pipelines.ingest.backpressure import Backlog
 from pipelines.ingest.part import EnrichedPart
-from pipelines.ingest.source import AcceptOptions, Inbox
-from pipelines.ingest.walk import walk_inputs
+from pipelines.ingest.source import AcceptOptions, Inbox, walk_inputs
+
+COUNTED: Final = 5.0
+"""Seconds for which a count of waiting documents is used, plus those accepted since."""
+
+
+@dataclass
+class Backlog:
+    """The number of documents that wait for workers, against its limit."""
+
+    root: Path
+    settings: Settings
+    _waits: int = 0
+    _counted: float = field(default=float("-inf"), repr=False)
+
+    def check(self) -> None:
+        """Check that another document may wait.
+
+        Raises:
+            InputRefused: the backlog is full.
+        """
+        if time.monotonic() - self._counted > COUNTED:
+            self._waits, self._counted = len(inbox.list_pending(self.root)), time.monotonic()
+        if self._waits >= self.settings.max_backlog:
+            raise InputRefused(
+                f"not accepted: {self._waits:,} documents wait for the workers already",
+                "offer it again when 'helix status' reports fewer, start more workers, or raise HELIX_MAX_BACKLOG",
+            )
+
+    def add(self, documents: int) -> None:
+        """Count documents that were just accepted."""
+        self._waits += documents
+
 
 Progress = Callable[[str, int, int], None]
 """Called with (step, done, total)."""

@@ -27,16 +27,12 @@ from helix.snapshot.segment.write import hash_sessions, write_segment
 from helix.snapshot.verify import require_whole
 from helix.types import I64, U64, Bool
 from helix.util.failpoints import failpoint
-from pipelines.ingest.commit_base import CommitBase, find_live_sessions, open_base
-from pipelines.ingest.coverage import count_optional, cover_all
-from pipelines.ingest.dedupe import Choice, add_revalued, choose_rows, take_chosen
-from pipelines.ingest.document_table import build_table
-from pipelines.ingest.forgotten import read_purged_keys
+from pipelines.ingest.commit_base import CommitBase, count_optional, cover_all, find_live_sessions, open_base
+from pipelines.ingest.dedupe import Choice, add_revalued, choose_rows, mark_near_duplicates, take_chosen
+from pipelines.ingest.forgotten import build_table, read_purged_keys
 from pipelines.ingest.lineage import resolve_lineage
-from pipelines.ingest.neardup import mark_near_duplicates
-from pipelines.ingest.part import EnrichedPart, pipeline_fingerprint
-from pipelines.ingest.ready_parts import find_ready, limit_parts
-from pipelines.training.cache import load_router
+from pipelines.ingest.part import EnrichedPart, find_ready, limit_parts, pipeline_fingerprint
+from pipelines.training.router import load_router
 
 Parts = Sequence[tuple[EnrichedPart, RowBatch]]
 

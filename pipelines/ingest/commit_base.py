@@ -1,22 +1,26 @@
-"""The generation a commit or a deletion starts from, opened for looking up items by key."""
+"""The generation a commit or a deletion starts from, opened for looking up items by key, and its coverage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from helix.encoders import seq2seq, sparse
 from helix.errors import StoreError
+from helix.settings import Settings
 from helix.snapshot import manifest as manifests
+from helix.snapshot.index import sparse as impacts
+from helix.snapshot.index.doc2query import KIND, open_queries
 from helix.snapshot.ledger import inbox
-from helix.snapshot.manifest import Manifest
+from helix.snapshot.manifest import Index, Manifest
 from helix.snapshot.segment.arrays import expand_rows, flatten_rows, look_up
-from helix.snapshot.segment.open import OpenSegment, load_alive, map_forgotten_keys, open_segment
-from helix.types import I64, U64, Bool
+from helix.snapshot.segment.open import OpenSegment, load_alive, map_fact_scales, map_forgotten_keys, open_segment
+from helix.types import I64, U32, U64, Bool
 
 _ARRAYS: Final = (
     *("ids.key", "ids.row", "sessions.key", "sessions.indptr", "sessions.rows"),
@@ -105,3 +109,58 @@ def find_live_sessions(opened: Sequence[OpenSegment], alive: Sequence[Bool], key
         indptr, flat = flatten_rows(segment["sessions.indptr"], at[here])
         out[here] |= np.bincount(expand_rows(indptr), live[segment["sessions.rows"][flat]], minlength=len(here)) > 0
     return out
+
+
+FACT_INDEX: Final = "fact_index"
+
+
+def cover_all(items: int) -> dict[str, Any]:
+    """Return the coverage of the fields that every published item has."""
+    return {name: {"items": items} for name in ("embedding", "entities", "facts", "minhash", "near", "salience")}
+
+
+def recount(coverage: Mapping[str, Any], items: int) -> dict[str, Any]:
+    """Return the coverage of a generation that lost items, without the fields of `count_optional`."""
+    types = coverage.get("types", {})
+    return {**coverage, **cover_all(items), **({"types": {"items": items}} if "items" in types else {})}
+
+
+def count_optional(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
+    """Count the fields that not every item or fact has, from the segments' arrays."""
+    return {
+        KIND: count_expanded(root, manifest, settings),
+        impacts.KIND: count_encoded(root, manifest, settings),
+        FACT_INDEX: _count_facts(root, manifest),
+    }
+
+
+def _count_facts(root: Path, manifest: Manifest) -> dict[str, Any]:
+    """Count the facts of live items, and those of them that a search finds."""
+    indexed = total = 0
+    for segment in manifest.segments:
+        rows, scale = map_fact_scales(root, segment)
+        alive = load_alive(root, manifest, segment)[rows]
+        indexed, total = indexed + int(np.count_nonzero(scale[alive])), total + int(np.count_nonzero(alive))
+    return {"facts": indexed, "of": total}
+
+
+def count_expanded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
+    """Count the live items that a model expanded, or tell why none does."""
+    mine = [(index, open_queries(root, index).rows) for index in manifest.indexes if index.kind == KIND]
+    return _describe(root, manifest, mine, seq2seq.find_seq2seq(settings.doc2query, settings) if not mine else "")
+
+
+def count_encoded(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
+    """Count the live items with learned-sparse weights, or tell why none has them."""
+    mine = [(index, impacts.open_sparse(root, index).rows) for index in impacts.select_usable(manifest.indexes)]
+    return _describe(root, manifest, mine, sparse.find_configured(settings) if not mine else "")
+
+
+def _describe(root: Path, manifest: Manifest, mine: Sequence[tuple[Index, U32]], model: Any) -> dict[str, Any]:
+    """Return the coverage of some indexes, each of one segment; without any, that of a model or its absence."""
+    if not mine:
+        return {"off": model} if isinstance(model, str) else {"items": 0, "model": model.name}
+    ids = {index.covers[0] for index, _ in mine}
+    alive = {segment.id: load_alive(root, manifest, segment) for segment in manifest.segments if segment.id in ids}
+    items = sum(int(alive[index.covers[0]][rows].sum()) for index, rows in mine)
+    return {"items": items, "model": mine[-1][0].params["model"]}

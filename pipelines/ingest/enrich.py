@@ -28,10 +28,9 @@ from helix.snapshot.segment.fact_arrays import format_facts
 from helix.types import F32, Parsed
 from helix.util.failpoints import failpoint
 from pipelines.ingest.items import ItemBatch, batch_records, judge_items, list_ids, list_vanished, make_items
-from pipelines.ingest.part import EnrichedPart, part_folder, pipeline_fingerprint, read_part
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import EnrichedPart, build_rows, part_folder, pipeline_fingerprint, read_part
 from pipelines.ingest.versions import DocumentReading, read_document
-from pipelines.training.cache import load_type_model
+from pipelines.training.router import load_type_model
 
 FAULTS: Final = (
     *(HelixError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError),

@@ -20,8 +20,7 @@ from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.digests import ORDER, check_name
 from pipelines.ingest.accept import prepare_store
-from pipelines.ingest.accept_all import IngestReport, accept_all
-from pipelines.ingest.backpressure import Backlog
+from pipelines.ingest.accept_all import Backlog, IngestReport, accept_all
 
 RETAINED: Final = 86_400.0
 """Seconds for which the outcome of an order is retained."""

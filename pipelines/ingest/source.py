@@ -1,21 +1,28 @@
-"""A file offered for acceptance: the options it is offered with, its cursor, and whether it is still the same file."""
+"""A file offered for acceptance: where a walk finds it, its options, its cursor, and the envelopes made of it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from pathlib import Path
 from typing import Final
 
+from helix.redact.paths import redact_log
+from helix.redact.redact import redact
 from helix.settings import Settings
 from helix.snapshot.ledger import cursors
 from helix.snapshot.ledger.cursors import Cursor
-from helix.snapshot.ledger.inbox import read_accepted_time
+from helix.snapshot.ledger.inbox import Envelope, accept_envelope, name_document, read_accepted_time, revive_document
+from helix.sources import registry as sources
+from helix.sources.common.decode import unescape_ascii
+from helix.types import Problem
+from helix.util.failpoints import failpoint
 from pipelines.ingest.forgotten import ForgottenDocuments
-from pipelines.ingest.increments import is_continued
+from pipelines.ingest.increments import Increment, is_continued
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -132,3 +139,138 @@ def find_cursor(inbox: Inbox, source: SourceFile) -> Cursor | None:
 def _is_of(cursor: Cursor, source: SourceFile) -> bool:
     with source.path.open("rb") as file:
         return is_continued(file, cursor, source.stat.st_size)
+
+
+_HISTORIES: Final = frozenset({".specstory", ".aider.chat.history.md"})
+"""Hidden names that are read all the same: they hold histories."""
+
+
+def walk_inputs(inputs: Sequence[str | Path], note_outside: Callable[[Path], object] = bool) -> Iterator[Path]:
+    """Yield the files of the given paths; walk folders in name order, without hidden entries and linked folders.
+
+    Files that belong to another file (a database's log) are left out: they are no inputs of their own.
+
+    Args:
+        note_outside: called with each link to a file outside the given folder; the link is not followed.
+    """
+    for given in inputs:
+        path = Path(given).expanduser()
+        if not path.is_dir():
+            yield path  # `accept` refuses a missing one by name
+            continue
+        for folder, folders, files in os.walk(path):
+            folders[:] = sorted(name for name in folders if is_visible(name))
+            for file in (Path(folder, name) for name in sorted(files) if is_visible(name)):
+                if file.is_symlink() and is_outside(file, path):
+                    note_outside(file)
+                elif not sources.is_companion(file):
+                    yield file
+
+
+def is_outside(path: Path, folder: Path) -> bool:
+    """Return whether a path in a folder leads out of that folder through links."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def is_visible(name: str) -> bool:
+    """Return whether a walk enters or reads an entry of this name."""
+    return not name.startswith(".") or name in _HISTORIES
+
+
+def make_increment(inbox: Inbox, source: SourceFile, where: str, start: Cursor, new: Increment) -> Envelope:
+    """Return the envelope of an increment, which follows the document of the cursor."""
+    options = source.options
+    name = partial(
+        name_document,
+        new.text,
+        start.format,
+        options.project,
+        options.acl,
+        after=start.document,
+        lines=start.lines,
+        epoch=start.epoch,
+    )
+    return Envelope(
+        document=_choose_name(inbox, options, name),
+        path=where,
+        text=new.text,
+        format=start.format,
+        project=options.project,
+        acl=tuple(sorted(options.acl)),
+        mtime=source.mtime,
+        accepted=inbox.now(),
+        redacted=new.redacted,
+        problems=new.problems,
+        after=start.document,
+        first=start.first,
+        lines=start.lines,
+        chars=start.chars,
+        epoch=start.epoch,
+        remember=options.remember,
+    )
+
+
+def make_whole(
+    inbox: Inbox,
+    options: AcceptOptions,
+    where: str,
+    text: str,
+    format: str,
+    mtime: datetime,
+    problems: Sequence[Problem],
+    older: str,
+) -> Envelope:
+    """Return the envelope of a text that is accepted whole.
+
+    Args:
+        older: the document it replaces, if that is another one; empty for none.
+    """
+    if format in sources.JSON_FORMATS:  # \\u0067 must not hide a secret
+        text, redacted = redact_log(unescape_ascii(text))
+    else:
+        text, redacted = redact(text)
+    name = partial(name_document, text, format, options.project, options.acl)
+    document = _choose_name(inbox, options, name)
+    # A remembered document repeats all its items: the version before has lost some of them.
+    if older == document or (options.remember and inbox.forgotten.has_lost(older)):
+        older = ""
+    return Envelope(
+        document=document,
+        path=where,
+        text=text,
+        format=format,
+        project=options.project,
+        acl=tuple(sorted(options.acl)),
+        mtime=mtime,
+        accepted=inbox.now(older),
+        redacted=dict(redacted),
+        problems=tuple(problems),
+        instead=older,
+        remember=options.remember,
+    )
+
+
+def _choose_name(inbox: Inbox, options: AcceptOptions, name: Callable[..., str]) -> str:
+    """Return the current name of a document: it changes each time the document is forgotten and remembered.
+
+    Args:
+        name: called with how often that happened (`again`).
+    """
+    again, document = 0, name(again=0)
+    while (inbox.root / "inbox" / document).exists() and inbox.forgotten.has_lost(document):
+        following = name(again=again + 1)
+        if not options.remember and not (inbox.root / "inbox" / following).exists():
+            inbox.stays_out |= inbox.forgotten.stays_out(document)
+            return document
+        again, document = again + 1, following
+    return document
+
+
+def write_envelope(inbox: Inbox, envelope: Envelope, retry: bool, *, settle: bool = True) -> bool:
+    """Write an envelope; without `settle`, `sync_inbox` makes it durable. Return False if the inbox has it already."""
+    if (inbox.root / "inbox" / envelope.document).exists():
+        # Offering a document again that was given up retries it.
+        return retry and revive_document(inbox.root, envelope.document)
+    accept_envelope(inbox.root, envelope, settle=settle)
+    failpoint("accept.envelope")
+    return True

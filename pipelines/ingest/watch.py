@@ -24,9 +24,8 @@ from helix.redact.paths import redact_path
 from helix.sources import registry as sources
 from helix.sources.common.places import Place
 from pipelines.ingest.accept import accept_source
-from pipelines.ingest.backpressure import Backlog
-from pipelines.ingest.source import AcceptOptions, Inbox
-from pipelines.ingest.walk import is_outside, is_visible
+from pipelines.ingest.accept_all import Backlog
+from pipelines.ingest.source import AcceptOptions, Inbox, is_outside, is_visible
 
 SETTLE: Final = 0.1
 """Seconds from a change until a file is read: a turn is written in several steps."""

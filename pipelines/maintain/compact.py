@@ -29,7 +29,7 @@ from helix.types import U32, Bool
 from helix.util.failpoints import failpoint
 from pipelines.maintain import merge_policy as policy
 from pipelines.passes.carry import merge_indexes, place_rows
-from pipelines.passes.kinds import PassKind
+from pipelines.passes.run import PassKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from helix.snapshot.segment.layout import ARRAYS
 from helix.snapshot.segment.open import read_table
 from helix.types import U64, Bool
 from pipelines.ingest.commit_base import CommitBase, open_base
-from pipelines.ingest.document_table import read_keys
 from pipelines.ingest.enrich import FAULTS, read_item_records
+from pipelines.ingest.forgotten import read_keys
 from pipelines.ingest.items import NO_PROJECT
 
 

@@ -23,13 +23,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from helix.deep import jobs
-from helix.errors import StoreError
+from helix.errors import Damaged, StoreError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
+from helix.snapshot.checked_arrays import REMEDY
+from helix.snapshot.gc import collect_garbage
 from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.access_events import dump_access, read_access, select_access
 from helix.snapshot.manifest import File, make_id
+from helix.snapshot.paths import hold_lock
 from helix.snapshot.replication.object_store import connect
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.open import read_table
@@ -38,12 +41,20 @@ from helix.types import U64
 from helix.util.failpoints import failpoint
 from helix.util.hashing import hash_file
 from pipelines.ingest.forgotten import list_purges, read_purge
-from pipelines.maintain.affected_files import find_affected, load_manifests, lost_items, match_paths
+from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection, list_segments, parse_ids, plan_deletion, refuse_nothing
-from pipelines.maintain.drop_rows import delete_rows, drop_rows, has_rows
-from pipelines.maintain.exclusive import hold_lock
+from pipelines.maintain.deletion_steps import (
+    delete_rows,
+    drop_rows,
+    dump_records,
+    find_affected,
+    has_rows,
+    load_manifests,
+    lost_items,
+    match_paths,
+    read_residue,
+)
 from pipelines.maintain.replication import primary
-from pipelines.maintain.residue import dump_records, read_residue
 from pipelines.maintain.touch import touch
 
 Say = Callable[[str], None]
@@ -341,3 +352,17 @@ def _make_receipt(root: Path, purge: dict[str, Any]) -> dict[str, Any]:
         "files": files,
         **({"share": objects} if "share" in purge else {}),
     }
+
+
+def tidy(root: Path, settings: Settings) -> None:
+    """Merge segments by the policy, remove files no generation needs, and finish interrupted deletions.
+
+    Raises:
+        StoreError: something is damaged; the rest was done.
+    """
+    done = compact(root, settings)
+    if done.merged:
+        collect_garbage(root, settings.keep_generations, settings.gc_grace, settings.lock_wait)
+    resume(root, settings)
+    if done.damaged:
+        raise Damaged(f"{root}: {done.damaged[0]}", REMEDY)

@@ -17,7 +17,7 @@ from helix.snapshot.segment.arrays import format_hex
 from helix.snapshot.segment.open import OpenSegment, load_alive, open_segment
 from helix.snapshot.verify import is_whole
 from helix.types import I64, U32, U64, Bool
-from pipelines.passes.kinds import KINDS, Ids, PassKind, find_missing, ids_of, publish_index, write_index
+from pipelines.passes.run import KINDS, Ids, PassKind, find_missing, ids_of, publish_index, write_index
 
 
 class _CurrentIndex(NamedTuple):

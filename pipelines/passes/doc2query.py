@@ -21,8 +21,7 @@ from helix.snapshot.segment.open import open_segment
 from helix.types import I64, U32
 from pipelines.passes import run as passes
 from pipelines.passes import sparse
-from pipelines.passes.kinds import DOC2QUERY
-from pipelines.passes.run import PassOutput, Say, read_text
+from pipelines.passes.run import DOC2QUERY, PassOutput, Say, read_text
 
 BATCH = 64  # items of one call of the model, which sorts them by length
 

@@ -22,8 +22,7 @@ from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.segment.open import open_segment
 from helix.types import I64, U32, Sparse
 from pipelines.passes import run as passes
-from pipelines.passes.kinds import SPARSE, Indexes, PassKind
-from pipelines.passes.run import PassOutput, PassResult, Say, read_text
+from pipelines.passes.run import SPARSE, Indexes, PassKind, PassOutput, PassResult, Say, read_text
 
 BATCH = 256  # items of one call of the model, which sorts them by length
 

@@ -1,10 +1,15 @@
-"""Training the router, which recognises questions that need no memory, and the classifier of item types."""
+"""Training the router, which recognises questions that need no memory, and the classifier of item types.
+
+Both are trained once an encoder, and cached with the encoders.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +18,10 @@ import orjson
 from helix.encoders.dense import Encoder
 from helix.enrich.classify import PRIORS, score_types
 from helix.enrich.type_cues import CUES
-from helix.enrich.type_model import build_features
+from helix.enrich.type_model import DAMAGE, TypeModel, build_features, load_types
+from helix.errors import StoreError
+from helix.settings import Settings
+from helix.snapshot import paths
 from helix.snapshot.segment.batch import hash_parts
 from helix.types import F32, TYPES
 
@@ -107,3 +115,52 @@ def _log_loss(logits: F32, y: npt.NDArray[Any]) -> float:
     shifted = logits - logits.max(axis=1, keepdims=True)
     chosen = shifted[np.arange(len(y)), y] - np.log(np.exp(shifted).sum(axis=1))
     return float(-chosen.mean())
+
+
+_loaded: Final[dict[Path, TypeModel]] = {}
+
+
+def load_router(encoder: Encoder, settings: Settings) -> bytes | str:
+    """Return the bytes of router.npz for an encoder's vectors, or why there is no router.
+
+    Raises:
+        StoreError: the cache cannot be written, or holds a damaged file.
+    """
+    return _load_or_train(_path(settings, encoder, "router", router_fingerprint()), lambda: train_router(encoder))
+
+
+def load_type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
+    """Return the classifier over an encoder's vectors, or why there is none.
+
+    Raises:
+        StoreError: the cache cannot be written, or holds a damaged file.
+    """
+    path = _path(settings, encoder, "types", types_fingerprint())
+    if path not in _loaded:
+        data = _load_or_train(path, lambda: train_types(encoder))
+        if isinstance(data, str):
+            return data
+        _loaded[path] = load_types(data)
+    return _loaded[path]
+
+
+def _path(settings: Settings, encoder: Encoder, kind: str, fingerprint: str) -> Path:
+    return Path(settings.cache).expanduser() / "classifiers" / f"{kind}-{encoder.spec.fingerprint}-{fingerprint}.npz"
+
+
+def _load_or_train(path: Path, train: Callable[[], bytes | str]) -> bytes | str:
+    """Return the bytes of an npz file; train and write it first where it is missing."""
+    if not path.is_file():
+        trained = train()
+        if not isinstance(trained, str):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            paths.write_file(path, trained)
+        return trained
+    data = path.read_bytes()
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            for name in arrays.files:
+                arrays[name]  # each has its checksum
+    except DAMAGE as error:
+        raise StoreError(f"{path} is damaged: {error}", "delete it: Helix trains it again") from None
+    return data

@@ -167,15 +167,13 @@ def test_eight_bits_find_what_the_exact_vectors_find(snapshot: Snapshot, vectors
 
 
 @pytest.mark.parametrize(
-    "quantiser",
-    [coarser(63), coarser(7), coarser(1), one_scale],
-    ids=["7 bits", "4 bits", "ternary", "one scale"],
+    "quantiser", [coarser(63), coarser(7), coarser(1), one_scale], ids=["7 bits", "4 bits", "ternary", "one scale"]
 )
 def test_a_coarser_quantiser_is_caught(
     quantiser: Callable[[F32], Codes], vectors: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Switch: bounds above that are so wide that a coarser quantiser passes them."""
-    monkeypatch.setattr("pipelines.ingest.rows.quantise", quantiser)
+    monkeypatch.setattr("pipelines.ingest.part.quantise", quantiser)
     assert not faithful(make_store(tmp_path, vectors[0], vectors[1]), vectors)
 
 

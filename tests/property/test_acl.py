@@ -40,7 +40,7 @@ from helix.stages.dense import search_dense
 from helix.stages.route import route
 from helix.types import F32, TYPES, Query
 from helix.util.threads import defer_work
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import build_rows
 from query.rest import create_app
 from query.schema.answers import render_bundle
 from query.schema.requests import PrincipalRequest

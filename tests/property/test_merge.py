@@ -30,7 +30,7 @@ from helix.snapshot.segment.open import open_segment
 from helix.snapshot.segment.write import write_segment
 from helix.text.cues import FIRST_PERSON
 from helix.text.titles import hash_titles
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import build_rows
 from tests.support.draws import draw_share
 from tests.support.tiny import BASE, fact, make_store, record
 

@@ -29,8 +29,7 @@ from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from pipelines.ingest.commit import commit
 from pipelines.ingest.lineage import open_encoder
-from pipelines.ingest.part import part_folder, pipeline_fingerprint
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import build_rows, part_folder, pipeline_fingerprint
 from tests.support.draws import draw_share
 from tests.support.tiny import BASE, record
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,13 @@ from helix.enrich.neardup import compute_signatures
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import paths, writer
+from helix.snapshot.ledger import inbox
+from helix.snapshot.ledger.access_events import load_access
 from helix.snapshot.manifest import Lineage, Manifest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.write import write_segment
+from helix.types import Bundle
 from pipelines.ingest.part import build_rows
 
 BASE = 1_700_000_000  # 2023-11-14T22:13:20Z
@@ -153,6 +157,16 @@ def make_store(
 SETTINGS = Settings()
 
 
+def list_ids(root: Path) -> list[str]:
+    return [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
+
+
+def count_accesses(root: Path) -> Counter[str]:
+    """Return the folded access events of each item."""
+    found = load_access(root, inbox.load_current(root)[1].access)
+    return Counter({f"{key:016x}": count for key, count in zip(found.key.tolist(), found.count.tolist(), strict=True)})
+
+
 def memory_of(root: Path, vector: Callable[[str], Any] | None = None, profiles: Path | None = None) -> Memory:
     """A store made here, to be asked as a whole.
 
@@ -162,9 +176,24 @@ def memory_of(root: Path, vector: Callable[[str], Any] | None = None, profiles: 
     """
     memory = Memory(root, replace(SETTINGS, profiles=str(profiles or "")))
     if vector is not None:
-        encoder = SimpleNamespace(query=lambda text: np.asarray(vector(text), np.float32))
-        memory.snapshot.files.__dict__.update(encoder=encoder, counter=EstimatedCounter())
+        add_encoder(memory.snapshot, lambda text: np.asarray(vector(text), np.float32))
     return memory
+
+
+def f32(*values: Any) -> Any:
+    return np.array(values, np.float32)
+
+
+def add_encoder(snap: Snapshot, vector: Callable[[str], Any]) -> Snapshot:
+    """Give a snapshot an encoder of questions, and an estimate of tokens."""
+    encoder = SimpleNamespace(query=vector, queries=lambda texts: np.stack([vector(text) for text in texts]))
+    snap.files.__dict__.update(encoder=encoder, counter=EstimatedCounter())
+    return snap
+
+
+def read_reasons(found: Bundle) -> dict[str, Any]:
+    """Return `why` of each item by its text."""
+    return {item.text: item.why for item in found.items}
 
 
 def at_cosine(towards: Any, cosine: Any, n: int, rng: np.random.Generator) -> Any:

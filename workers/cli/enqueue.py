@@ -10,7 +10,7 @@ from pathlib import Path
 from helix.cli.parser import build_parser, resolve_store
 from helix.cli.terminal import format_count, print_error, print_result
 from helix.settings import Settings, load
-from pipelines.cli.inputs import add_input_options, format_accepted, parse_acl, print_refused, progress_bar
+from pipelines.cli.ingest import add_input_options, format_accepted, parse_acl, print_refused, progress_bar
 
 
 def enqueue(argv: Sequence[str]) -> int:
@@ -24,8 +24,7 @@ def enqueue(argv: Sequence[str]) -> int:
     add_input_options(new)
     new.add_argument("--defer", action="store_true", help="note only the paths, durably: a worker reads them")
     options = new.parse_args(argv)
-    from pipelines.ingest.accept_all import IngestReport, accept_all
-    from pipelines.ingest.backpressure import Backlog
+    from pipelines.ingest.accept_all import Backlog, IngestReport, accept_all
 
     settings, root = load(), resolve_store(options)
     if settings.redis_url:

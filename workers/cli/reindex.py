@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import format_count
 from helix.settings import Settings, load
-from pipelines.cli.inputs import progress_bar
+from pipelines.cli.ingest import progress_bar
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -36,8 +36,8 @@ def reindex(argv: Sequence[str]) -> int:
     from helix.util.priority import lower_priority
     from pipelines.maintain.compact import ignore_progress
     from pipelines.maintain.forget import resume
+    from pipelines.maintain.reindex import make_parts
     from pipelines.maintain.reindex import reindex as run
-    from pipelines.maintain.reindex_pool import make_parts
 
     settings = load()
     root = resolve_store(options, settings).absolute()

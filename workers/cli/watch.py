@@ -11,7 +11,7 @@ from pathlib import Path
 from helix.cli.parser import build_parser, resolve_store
 from helix.errors import UsageError
 from helix.settings import Settings, load
-from pipelines.cli.inputs import parse_acl
+from pipelines.cli.ingest import parse_acl
 
 
 def watch(argv: Sequence[str]) -> int:
@@ -42,7 +42,7 @@ def watch(argv: Sequence[str]) -> int:
     from helix.sources.common.places import Place, find_places
     from pipelines.embedded.publisher import Publisher
     from pipelines.ingest.accept import prepare_store
-    from pipelines.ingest.backpressure import Backlog
+    from pipelines.ingest.accept_all import Backlog
     from pipelines.ingest.source import Inbox
     from pipelines.ingest.watch import Watch
     from pipelines.ingest.watch import watch as run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helix.enrich.neardup import PERMUTATIONS, compute_signatures, estimate_jaccard
-from pipelines.ingest.neardup import NEAR
+from pipelines.ingest.dedupe import NEAR
 from tests.support.labelled import add_report, load_labelled
 
 

@@ -76,15 +76,12 @@ def test_broken_lists_are_refused(text: str, block: int, monkeypatch: pytest.Mon
         values(text)
 
 
-def test_a_list_that_hides_a_fault_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_with_faults_or_long_values_are_not_read_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_list, "_BLOCK", 64)
     file = io.BytesIO(b'[{"a": 1}, {"a": x}' + b" " * 10_000 + b"]")
     with pytest.raises(ValueError):
         list(json_list.read_list(file, 1 << 20))
     assert file.tell() < 200
-
-
-def test_a_value_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_list, "_BLOCK", 64)
     with pytest.raises(InputRefused, match="more than 100 bytes"):
         values(json.dumps(["x" * 1_000]), 100)

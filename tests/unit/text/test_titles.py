@@ -148,8 +148,8 @@ def test_a_short_id_counts_every_term_with_it(tmp_path: Path, monkeypatch: pytes
     high, other = 0xFFFFFFFF << 32, 7 << 32
     hashes = {"walnut": high, "parsley": high | 0xFFFFFFFF, "saffron": other | 5, "redis": other + (1 << 32)}
     made = lambda terms: np.array([hashes[term] for term in terms], np.uint64)  # noqa: E731
-    monkeypatch.setattr("pipelines.ingest.rows.hash_terms", made)
-    monkeypatch.setattr("pipelines.ingest.rows.tokenise", str.split)
+    monkeypatch.setattr("pipelines.ingest.part.hash_terms", made)
+    monkeypatch.setattr("pipelines.ingest.part.tokenise", str.split)
     snap = make_store(tmp_path, ["walnut parsley", "parsley saffron", "redis"], cuts=(1,))
     assert snap.lexical.short_df(np.uint32(0xFFFFFFFF)) == 3
     assert snap.lexical.short_df(np.uint32(7)) == 1
@@ -159,11 +159,11 @@ def test_a_short_id_counts_every_term_with_it(tmp_path: Path, monkeypatch: pytes
 
 def test_only_the_keys_of_a_store_are_found(snap: Snapshot) -> None:
     keys = np.array([hash_title(ids(text)) for text in ("red hen", "absent", "oslo opera house", "red hen")], np.uint64)
-    at, rows = snap.lexical.titled(keys)
+    at, rows = snap.lexical.find_titled(keys)
     assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == [(0, 1), (2, 4), (3, 1)]
-    assert [len(found) for found in snap.lexical.titled(np.empty(0, np.uint64))] == [0, 0]
+    assert [len(found) for found in snap.lexical.find_titled(np.empty(0, np.uint64))] == [0, 0]
     ends = np.array([0, 2**64 - 1], np.uint64)
-    assert [len(found) for found in snap.lexical.titled(ends)] == [0, 0]
+    assert [len(found) for found in snap.lexical.find_titled(ends)] == [0, 0]
 
 
 def test_many_documents_of_one_title(tmp_path: Path) -> None:

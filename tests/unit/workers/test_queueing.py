@@ -23,7 +23,7 @@ from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.status import read_status
 from pipelines.ingest import orders
-from pipelines.ingest.backpressure import Backlog
+from pipelines.ingest.accept_all import Backlog
 from pipelines.ingest.orders import Order
 from workers import liveness
 from workers.app import create

@@ -13,7 +13,7 @@ from helix.errors import InputRefused
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox
 from pipelines.ingest.accept import accept
-from pipelines.ingest.walk import walk_inputs
+from pipelines.ingest.source import walk_inputs
 from tests.support.paths import DATA
 from tests.support.replay import Replay
 

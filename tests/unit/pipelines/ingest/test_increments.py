@@ -310,7 +310,7 @@ def test_windows_line_ends_and_byte_order_marks_are_read(replay: Replay, log: Pa
 
 
 def test_histories_with_a_dot_are_found(tmp_path: Path) -> None:
-    from pipelines.ingest.walk import walk_inputs
+    from pipelines.ingest.source import walk_inputs
 
     for name in (".aider.chat.history.md", ".hidden.md", "shown.md", ".specstory/history/a.md", ".git/config"):
         path = tmp_path / name

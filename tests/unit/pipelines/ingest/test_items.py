@@ -22,7 +22,7 @@ from helix.types import ROLES, TYPES, Parsed, Session, Turn
 from pipelines.ingest.enrich import read_item_records
 from pipelines.ingest.items import NO_PROJECT, ItemBatch, Record, batch_records, judge_items, make_items
 from pipelines.ingest.versions import DocumentReading, read_document
-from pipelines.maintain.residue import dump_records
+from pipelines.maintain.deletion_steps import dump_records
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 ACCEPTED = NOON + timedelta(days=30)

@@ -17,8 +17,8 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.arrays import BANDS, hash_bands
 from helix.snapshot.segment.batch import hash_parts
 from pipelines.embedded.ingest import ingest
-from pipelines.ingest import neardup as near
-from pipelines.ingest.neardup import NEAR, mark_near_duplicates
+from pipelines.ingest import dedupe as near
+from pipelines.ingest.dedupe import NEAR, mark_near_duplicates
 from tests.support.tiny import make_store
 
 WORDS = [f"word{i}" for i in range(400)]

@@ -26,7 +26,7 @@ from helix.snapshot.writer import WriterLock
 from pipelines.ingest.accept import accept
 from pipelines.ingest.commit import commit, commit_rows
 from pipelines.ingest.lineage import open_encoder
-from pipelines.ingest.rows import build_rows
+from pipelines.ingest.part import build_rows
 from pipelines.maintain.compact import Conflict, _replace_segments, compact, merge_segments
 from pipelines.maintain.merge_policy import plan_documents, plan_merge, tier
 from tests.support.publishing import make_part
@@ -164,7 +164,7 @@ def delete(root: Path, segment: str, rows: Sequence[int]) -> None:
 
 def during_the_merge(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
     """Run something after the first merge is written and before it is published."""
-    merge, waiting = module.merge, [then]
+    merge, waiting = module.merge_rows, [then]
 
     def slow(*arguments: object) -> int:
         rows = merge(*arguments)  # type: ignore[arg-type]
@@ -172,7 +172,7 @@ def during_the_merge(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]
             waiting.pop()()
         return rows
 
-    monkeypatch.setattr(module, "merge", slow)
+    monkeypatch.setattr(module, "merge_rows", slow)
 
 
 TEXTS = [f"text number {i}" for i in range(12)]

@@ -13,7 +13,7 @@ import pytest
 
 from helix.errors import StoreError
 from helix.settings import Settings
-from pipelines.training import cache as classifier
+from pipelines.training import router as classifier
 
 ENCODER: Any = SimpleNamespace(spec=SimpleNamespace(fingerprint="0123"))
 
