@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from helix.encoders.token_counter import EstimatedCounter
-from helix.ranking.rrf import rrf
 from helix.recipes.annie import AnnieProfile, apply_decay, find_facts, fuse, is_evergreen, recall
 from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr
 from helix.recipes.load_profile import load
@@ -27,7 +26,7 @@ from helix.types import Bundle, Leg, Pool
 from pipelines.embedded.ingest import ingest
 from tests.support.paths import DATA
 from tests.support.queries import make_query
-from tests.support.tiny import BASE, SETTINGS, make_store
+from tests.support.tiny import BASE, SETTINGS, add_encoder, f32, make_store, read_reasons
 from tests.support.tiny_facts import fact_store, item, state_fact
 
 DAY = 86_400
@@ -37,19 +36,8 @@ NO_MODELS: Any = SimpleNamespace()
 PRIYA = [("person", "priya", "Priya")]
 
 
-def f32(*values: Any) -> Any:
-    return np.array(values, np.float32)
-
-
 def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def seeing(snap: Snapshot, *vector: float) -> Snapshot:
-    """The snapshot with an encoder that gives every question this vector."""
-    snap.files.__dict__["encoder"] = SimpleNamespace(query=lambda _: f32(*vector))
-    snap.files.__dict__["counter"] = EstimatedCounter()
-    return snap
 
 
 def ask(snap: Snapshot, text: str, profile: AnnieProfile = ANNIE, trace: Trace | None = None, **how: Any) -> Bundle:
@@ -57,21 +45,11 @@ def ask(snap: Snapshot, text: str, profile: AnnieProfile = ANNIE, trace: Trace |
     return recall(query, snap, profile, trace or Trace(True), NO_MODELS)
 
 
-def reasons(found: Bundle) -> dict[str, Any]:
-    return {one.text: one.why for one in found.items}
-
-
 def bullets(found: Bundle) -> list[str]:
     return found.context.removeprefix(OPEN).removesuffix(CLOSE).strip().splitlines()
 
 
 # ------------------------------------------------------------ fused ranks
-
-
-def test_ranks_1_2_and_2() -> None:
-    fused = rrf(f32([1, NAN], [2, NAN], [2, 3]), [1.0] * 3, ANNIE.k)
-    assert fused[0] == pytest.approx(1 / 61 + 1 / 62 + 1 / 62, abs=1e-8)
-    assert fused[1] == pytest.approx(1 / 63, abs=1e-8)
 
 
 def test_three_lists_meet_in_one_pool(tmp_path: Path) -> None:
@@ -89,7 +67,9 @@ def test_three_lists_meet_in_one_pool(tmp_path: Path) -> None:
 
 def test_list_lengths(tmp_path: Path) -> None:
     facts = [[{"subject": "priya", "relation": f"r{i}", "object_": f"o{i}"}] for i in range(30)]
-    snap = seeing(make_store(tmp_path, [f"priya {i}" for i in range(30)], facts=facts), 1, *[0] * 29)
+    snap = add_encoder(
+        make_store(tmp_path, [f"priya {i}" for i in range(30)], facts=facts), lambda _: f32(1, *[0] * 29)
+    )
     trace = Trace(True)
     found = ask(snap, "Priya", trace=trace)
     assert {one.leg.name: len(one.leg.rows) for one in trace.retrieved} == {"bm25": 20, "dense": 10, "facts": 5}
@@ -214,7 +194,7 @@ def test_a_fact_comes_as_a_statement_where_no_words_found_it(tmp_path: Path) -> 
     snap = fact_store(tmp_path, items)
     found = ask(snap, "ana")
     assert set(bullets(found)) == {"- ana lives in Oslo", '- Omar said: "Omar said hello to Ana"'}
-    assert reasons(found)["I moved there last year"]["fact"] == "ana lives in Oslo"
+    assert read_reasons(found)["I moved there last year"]["fact"] == "ana lives in Oslo"
     plain = fact_store(tmp_path / "plain", items, plain=[0])
     assert set(bullets(ask(plain, "ana"))) == {
         '- Ana said: "I moved there last year"',
@@ -226,7 +206,7 @@ def test_a_fact_is_of_now(tmp_path: Path) -> None:
     facts = [[{"subject": "ana", "relation": "lives_in", "object_": "oslo"}], []]
     given = [{"time": BASE - 365 * DAY}, {"time": BASE - 365 * DAY}]
     snap = make_store(tmp_path, ["Ana has a flat", "Ana has a boat"], facts=facts, given=given)
-    found = reasons(ask(snap, "ana", now=moment(BASE)))
+    found = read_reasons(ask(snap, "ana", now=moment(BASE)))
     assert found["Ana has a flat"]["decay"] == 1
     assert found["Ana has a boat"]["decay"] < 0.001
 
@@ -418,20 +398,6 @@ def test_hidden_items_are_in_no_list(tmp_path: Path) -> None:
     asked = {"profile": "annie", "now": moment(BASE + DAY)}
     assert [one.text for one in memory.recall("ana", **asked).items] == ["Ana has a boat"]
     assert len(memory.recall("ana", principal="bo", **asked).items) == 2
-
-
-def test_a_question_that_needs_no_memory_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    snap = seeing(make_store(tmp_path, ["ferry", "boat"]), 1, 0)
-    router = {"weights": f32(9, 0), "bias": f32(0)[0], "threshold": f32(0.5)[0]}
-    monkeypatch.setitem(snap.files.__dict__, "router", router)
-    found = ask(snap, "what is a ferry")
-    assert found.skipped
-    assert not found.items
-
-
-def test_a_rerank_that_is_not_there_is_said(tmp_path: Path) -> None:
-    found = ask(make_store(tmp_path, ["ferry"]), "ferry", rerank="late")
-    assert "rerank: the recipe annie has none" in found.degraded
 
 
 def test_the_profile_says_every_number() -> None:

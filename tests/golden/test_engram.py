@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helix.encoders.token_counter import EstimatedCounter
 from helix.errors import EncoderError
-from helix.ranking.rrf import align_ranks, rrf
 from helix.recipes.engram import EngramProfile, recall
 from helix.recipes.engram_formulas import (
     CHANNELS,
@@ -43,7 +41,7 @@ from helix.stages.trace import Trace, why_not
 from helix.types import TYPES, Bundle, Leg, Plan
 from pipelines.maintain.touch import touch
 from tests.support.queries import make_query
-from tests.support.tiny import BASE, SETTINGS, make_store
+from tests.support.tiny import BASE, SETTINGS, add_encoder, f32, make_store, read_reasons
 
 DAY = 86_400
 ENGRAM: EngramProfile = load("engram")
@@ -57,16 +55,8 @@ def leg(name: str, *rows: int) -> Leg:
     return Leg(name, np.array(rows, np.uint32), np.linspace(1, 0.1, len(rows), dtype=np.float32))
 
 
-def f32(*values: float) -> Any:
-    return np.array(values, np.float32)
-
-
 def seeing(snap: Snapshot, vector: Sequence[float]) -> Snapshot:
-    """The snapshot with an encoder that gives every question this vector."""
-    found = np.array(vector, np.float32)
-    snap.files.__dict__["encoder"] = SimpleNamespace(query=lambda _: found / np.linalg.norm(found))
-    snap.files.__dict__["counter"] = EstimatedCounter()
-    return snap
+    return add_encoder(snap, lambda _: f32(*vector) / np.linalg.norm(f32(*vector)))
 
 
 def ask(
@@ -79,10 +69,6 @@ def ask(
 ) -> Bundle:
     query = make_query(text, snap, SETTINGS, **{"now": datetime.fromtimestamp(BASE + DAY, UTC), **how})
     return recall(query, snap, profile, trace or Trace(True), models)
-
-
-def reasons(found: Bundle) -> dict[str, Mapping[str, Any]]:
-    return {item.text: item.why for item in found.items}
 
 
 def test_constants_of_the_system() -> None:
@@ -109,7 +95,7 @@ def test_weights_of_each_intent(said: str, weights: tuple[float, ...], tmp_path:
     assert tuple(ENGRAM.intents[said][channel] for channel in ("dense", "bm25", "graph")) == weights
     snap = seeing(make_store(tmp_path, ["walnut loaf"], [[1, 0]]), [1, 0])
     alone = replace(QUIET, hopfield=replace(QUIET.hopfield, weight=0.0))
-    entry = reasons(ask(snap, f"{said} walnut", alone))["walnut loaf"]
+    entry = read_reasons(ask(snap, f"{said} walnut", alone))["walnut loaf"]
     assert (entry["dense"], entry["bm25"]) == (1, 1)  # and whatever the walk says of what it starts from
     held = weights[2] / 61 if entry["graph"] == 1 else 0
     assert entry["rrf"] == pytest.approx((weights[0] + weights[1]) / 61 + held, abs=1e-6)
@@ -143,29 +129,10 @@ def test_intent(text: str, said: str) -> None:
 
 
 def test_intent_of_a_megabyte_is_found_in_no_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for text in ("a" * 1_000_000, "what " * 200_000, "how" * 333_333, "what" + " " * 1_000_000, "wha" * 333_333):
         find_intent(text)
-    assert time.perf_counter() - began < 2
-
-
-# ------------------------------------------------------------ fusion
-
-
-def test_the_first_of_a_list_gives_its_weight_over_61() -> None:
-    rows, ranks = align_ranks([leg("dense", 7, 3), leg("bm25", 3, 9)])
-    score = rrf([*ranks.values()], [1.2, 1.0], 60)
-    assert rows.tolist() == [3, 7, 9]
-    assert score.tolist() == pytest.approx([1.2 / 62 + 1 / 61, 1.2 / 61, 1 / 62])
-    assert ranks["dense"].tolist()[:2] == [2, 1]
-    assert np.isnan(ranks["dense"][2])
-    assert ranks["bm25"].tolist()[::2] == [1, 2]
-    assert np.isnan(ranks["bm25"][1])
-
-
-def test_nothing_is_fused_of_nothing() -> None:
-    rows, ranks = align_ranks([])
-    assert (len(rows), ranks, len(rrf([], [], 60))) == (0, {}, 0)
+    assert time.process_time() - began < 2
 
 
 # ------------------------------------------------------------ factors
@@ -182,10 +149,10 @@ def test_an_item_of_the_day_asked_for_counts_twice(tmp_path: Path) -> None:
     moments = (BASE - 30 * DAY, BASE + 3 * DAY)  # the 15th of October and the 17th of November 2023
     given = [{"time": moment, "type": "code"} for moment in moments]
     snap = seeing(make_store(tmp_path, ["walnut one", "walnut two"], [[1, 0], [0.9, 0.1]], given), [1, 0])
-    found = reasons(ask(snap, "the walnut of 2023-11-17", now=datetime(2023, 12, 1, tzinfo=UTC)))
+    found = read_reasons(ask(snap, "the walnut of 2023-11-17", now=datetime(2023, 12, 1, tzinfo=UTC)))
     assert (found["walnut two"]["date"], found["walnut one"]["date"]) == (2.0, 1.0)
     assert next(iter(found)) == "walnut two"
-    none = reasons(ask(snap, "the walnut", now=datetime(2023, 12, 1, tzinfo=UTC)))
+    none = read_reasons(ask(snap, "the walnut", now=datetime(2023, 12, 1, tzinfo=UTC)))
     assert {entry["date"] for entry in none.values()} == {1.0}
     assert next(iter(none)) == "walnut one"
 
@@ -210,7 +177,7 @@ def test_only_episodes_fade_from_their_last_access(tmp_path: Path) -> None:
     make_store(tmp_path, texts, np.eye(3), given)
     year = ENGRAM.decay.half_life
     now = datetime.fromtimestamp(BASE + year * DAY, UTC)
-    found = reasons(ask(Snapshot.open(tmp_path), "walnut", now=now))
+    found = read_reasons(ask(Snapshot.open(tmp_path), "walnut", now=now))
     assert found["walnut one"]["decay"] == pytest.approx(0.5, abs=1e-3)
     assert found["walnut two"]["decay"] == 1.0
     assert found["walnut old"]["decay"] == 0.5
@@ -218,7 +185,7 @@ def test_only_episodes_fade_from_their_last_access(tmp_path: Path) -> None:
         tmp_path, [AccessEvent(f"{Snapshot.open(tmp_path).columns.key[2]:016x}", "used", BASE + year * DAY / 2)]
     )
     touch(tmp_path, SETTINGS)
-    found = reasons(ask(Snapshot.open(tmp_path), "walnut", now=now))
+    found = read_reasons(ask(Snapshot.open(tmp_path), "walnut", now=now))
     assert found["walnut old"]["decay"] == pytest.approx(math.exp(-0.3465), abs=1e-3)
 
 
@@ -229,7 +196,7 @@ def test_accesses_by_the_natural_logarithm(tmp_path: Path) -> None:
     second = f"{snap.columns.key[1]:016x}"
     access_events.append_events(tmp_path, [AccessEvent(second, "used", BASE)] * 9)
     touch(tmp_path, SETTINGS)
-    signals = reasons(ask(Snapshot.open(tmp_path), "walnut"))
+    signals = read_reasons(ask(Snapshot.open(tmp_path), "walnut"))
     assert signals["walnut two"]["access"] == pytest.approx(1 + 0.1 * math.log(10), abs=1e-6)
     assert signals["walnut one"]["access"] == 1.0
 
@@ -254,11 +221,11 @@ def test_the_association_is_a_list_of_its_own(tmp_path: Path) -> None:
     few = replace(QUIET, retrieve=replace(QUIET.retrieve, dense=3, hopfield=1))
     one = replace(few, hopfield=replace(QUIET.hopfield, neighbours=3, beta=0.0, weight=0.5))
     # Without β all three weigh the same: their mean is (.8, .434), nearest to the second.
-    places = {text: entry["hopfield"] for text, entry in reasons(ask(snap, "nothing", one)).items()}
+    places = {text: entry["hopfield"] for text, entry in read_reasons(ask(snap, "nothing", one)).items()}
     assert (places.pop("b b"), set(places.values())) == (1, {None})
-    off = reasons(ask(snap, "nothing", replace(one, hopfield=replace(one.hopfield, weight=0.0))))
+    off = read_reasons(ask(snap, "nothing", replace(one, hopfield=replace(one.hopfield, weight=0.0))))
     assert "hopfield" not in off["b b"]
-    on = reasons(ask(snap, "nothing", one))
+    on = read_reasons(ask(snap, "nothing", one))
     assert on["b b"]["rrf"] - off["b b"]["rrf"] == pytest.approx(0.5 / 61, abs=1e-6)
 
 
@@ -348,14 +315,14 @@ def publish_model(root: Path, model: Perceptron) -> Snapshot:
 def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path) -> None:
     snap = seeing(make_store(tmp_path, ["walnut one", "walnut two"], [[1, 0], [0, 1]]), [1, 0])
     trace = Trace(True)
-    without = reasons(ask(snap, "walnut", trace=trace))
+    without = read_reasons(ask(snap, "walnut", trace=trace))
     assert "retention" not in without["walnut one"]
     (said,) = [stage for stage in trace.stages if stage["stage"] == "retention"]
     assert "no model was trained" in said["off"]
 
     snap = seeing(publish_model(tmp_path, MODEL), [1, 0])
     trace = Trace(True)
-    with_it = reasons(ask(snap, "walnut", trace=trace))
+    with_it = read_reasons(ask(snap, "walnut", trace=trace))
     # One: cosine 1, retention .977 after a day: the logit is 2 + 0 − 1. Two: cosine 0, the logit −1.
     assert with_it["walnut one"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(-1)) - 0.5), abs=5e-3)
     assert with_it["walnut two"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(1)) - 0.5), abs=5e-3)
@@ -363,7 +330,7 @@ def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path)
 
     del snap.files.__dict__["encoder"]  # no encoder: no cosine
     trace = Trace(True)
-    assert "retention" not in reasons(ask(snap, "walnut", trace=trace))["walnut one"]
+    assert "retention" not in read_reasons(ask(snap, "walnut", trace=trace))["walnut one"]
     assert any("without an encoder" in stage.get("off", "") for stage in trace.stages)
 
 
@@ -457,14 +424,14 @@ FLIGHTS = {
 def test_the_walk_is_a_channel_ranked_by_mass(tmp_path: Path) -> None:
     snap = seeing(make_store(tmp_path, **FLIGHTS), [1, 0, 0])
     near = replace(PLAIN, retrieve=replace(PLAIN.retrieve, dense=1, hopfield=1))
-    found = reasons(ask(snap, "walnut", near))
+    found = read_reasons(ask(snap, "walnut", near))
     assert found["saffron"]["graph"] is not None  # over Ana alone
     assert found["saffron"]["dense"] is None
     assert found["saffron"]["bm25"] is None
     assert found["saffron"]["rrf"] == pytest.approx(1 / (60 + found["saffron"]["graph"]), abs=1e-6)
     assert "parsley" not in found
     mute = {name: {**weights, "graph": 0.0} for name, weights in near.intents.items()}
-    assert reasons(ask(snap, "walnut", replace(near, intents=mute)))["saffron"]["rrf"] == 0
+    assert read_reasons(ask(snap, "walnut", replace(near, intents=mute)))["saffron"]["rrf"] == 0
 
 
 def test_the_walk_ranks_by_mass_and_leaves_out_what_has_none(tmp_path: Path) -> None:
@@ -474,7 +441,7 @@ def test_the_walk_ranks_by_mass_and_leaves_out_what_has_none(tmp_path: Path) -> 
     texts = ["walnut loaf", "saffron", "parsley", "thyme"]
     snap = seeing(make_store(tmp_path, texts, np.eye(4), given, mentions), [1, 0.2, 0.2, 0.1])
     one = replace(PLAIN, graph=replace(PLAIN.graph, seeds=1))
-    found = reasons(ask(snap, "walnut", one))
+    found = read_reasons(ask(snap, "walnut", one))
     places = {text: entry["graph"] for text, entry in found.items()}
     assert places["parsley"] < places["saffron"]  # two ways lead there, one to the other
     assert places["thyme"] is None
@@ -485,7 +452,7 @@ def test_the_walk_ranks_by_mass_and_leaves_out_what_has_none(tmp_path: Path) -> 
 def test_no_channel_brings_what_a_filter_or_a_deletion_leaves_out(how: dict[str, str], tmp_path: Path) -> None:
     deleted = {} if how else {0: [2]}
     snap = seeing(make_store(tmp_path, **FLIGHTS, deleted=deleted), [0.6, 0.5, 0.6])
-    found = set(reasons(ask(snap, "walnut saffron", **how)))
+    found = set(read_reasons(ask(snap, "walnut saffron", **how)))
     assert found == ({"walnut loaf"} if how else {"walnut loaf", "parsley"})
 
 

@@ -55,10 +55,6 @@ def test_a_score_by_hand(tmp_path: Path) -> None:
     recency = [0.995**100, 1.0, 0.999**100]  # .606, 1, .905; over the pool 0, 1, .759
     scaled = [(one - recency[0]) / (1 - recency[0]) for one in recency]
     assert [found.recency[by[row]] for row in range(3)] == pytest.approx(scaled, abs=1e-6)
-    by_hand = [
-        0.35 * 1 + 0.30 * 0 + 0.15 * 0,
-        0.35 * 0 + 0.10 * 1 + 0.25 * 1,
-        0.50 * 0 + 0.15 * scaled[2] + 0.10 * 0.5,
-    ]
+    by_hand = [0.35 * 1 + 0.30 * 0 + 0.15 * 0, 0.35 * 0 + 0.10 * 1 + 0.25 * 1, 0.50 * 0 + 0.15 * scaled[2] + 0.10 * 0.5]
     assert [found.final[by[row]] for row in range(3)] == pytest.approx(by_hand, abs=1e-6)
     assert found.row.tolist() == [0, 1, 2]

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import helix
-from helix.encoders.token_counter import EstimatedCounter
 from helix.errors import EncoderError
 from helix.recipes import load_profile as profiles
 from helix.recipes.memoria import (
@@ -40,6 +39,7 @@ from helix.types import Bundle, Leg, Pool, Query
 from pipelines.embedded.ingest import ingest
 from tests.support.draws import draw_share
 from tests.support.queries import make_query
+from tests.support.tiny import add_encoder
 from tests.support.tiny_facts import fact_store, item, state_fact
 
 X, Y, Z = np.eye(4)[:3]
@@ -49,13 +49,13 @@ KEYS = np.arange(100, dtype=np.uint64)
 
 @pytest.fixture(autouse=True, scope="module")
 def no_fsync() -> Iterator[None]:
-    """Dozens of stores whose durability nobody asks for."""
+    """Leave fsync out, for dozens of stores."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 
-def on(date: str) -> int:
+def read_noon(date: str) -> int:
     return int(datetime.fromisoformat(f"{date}T12:00:00+00:00").timestamp())
 
 
@@ -65,23 +65,23 @@ ITEMS = (
         state_fact("ana", "lives_in", "berlin kreuzberg", vector=X, confidence=0.9),
         session="home",
         turn="h1",
-        time=on("2024-01-10"),
+        time=read_noon("2024-01-10"),
     ),
     item(
         "We have moved, I am in Paris now.",
         state_fact("ana", "lives_in", "paris", vector=0.9 * X + 0.436 * Y, confidence=0.8),
         session="home",
         turn="h2",
-        time=on("2024-05-01"),
+        time=read_noon("2024-05-01"),
     ),
-    item("Nothing.", session="home", turn="h3", time=on("2024-05-02")),
+    item("Nothing.", session="home", turn="h3", time=read_noon("2024-05-02")),
     item(
         "My friend Ben says hello. Ben works at Acme.",
         state_fact("ana", "friend", "ben", vector=0.3 * X + 0.954 * Z, confidence=0.5, functional=False),
         state_fact("ben", "works_at", "acme", vector=Z, confidence=0.6),
         session="work",
         turn="w1",
-        time=on("2024-02-03"),
+        time=read_noon("2024-02-03"),
     ),
 )
 FRIEND = 2  # the third fact
@@ -94,9 +94,7 @@ def store(root: Path, items: Sequence[Any] = ITEMS, **more: Any) -> Snapshot:
 
 
 def with_encoder(snapshot: Snapshot) -> Snapshot:
-    snapshot.files.__dict__["encoder"] = SimpleNamespace(query=lambda text: X.astype(np.float32))
-    snapshot.files.__dict__["counter"] = EstimatedCounter()
-    return snapshot
+    return add_encoder(snapshot, lambda _: X.astype(np.float32))
 
 
 def profile(**changes: Any) -> MemoriaProfile:
@@ -126,7 +124,7 @@ class Models:
 NO_MODELS: Any = Models()
 
 
-def asked(snapshot: Snapshot, text: str = QUESTION, **more: Any) -> Query:
+def ask_facts(snapshot: Snapshot, text: str = QUESTION, **more: Any) -> Query:
     return make_query(text, snapshot, Settings(), **{"now": NOW, **more})
 
 
@@ -143,9 +141,9 @@ def answer(
     return recall(query, seen, how or profile(), trace or Trace(), models)
 
 
-def told(snapshot: Snapshot, **more: Any) -> Bundle:
+def fact_texts(snapshot: Snapshot, **more: Any) -> Bundle:
     """The answer to the question."""
-    return answer(snapshot, asked(snapshot, **more))
+    return answer(snapshot, ask_facts(snapshot, **more))
 
 
 def texts(bundle: Bundle) -> list[str]:
@@ -171,7 +169,7 @@ ana friend ben
 
 def test_the_context_of_a_small_example(tmp_path: Path) -> None:
     """Outside-in: ranks 1, 3, 4, 2."""
-    found = told(store(tmp_path))
+    found = fact_texts(store(tmp_path))
     assert found.context == CONTEXT
     assert (found.profile, found.degraded, found.skipped) == ("memoria", (), False)
 
@@ -182,7 +180,7 @@ def test_every_rank_and_score_of_the_example(tmp_path: Path) -> None:
     The walk from Ana, whose mass is a, gives Berlin .85 · .9/2.2 a = .348 a, Paris .309 a; Ben gets .193 a from her and
     .85 of what Acme has, which has .85 · .6/1.1 of his: .319 a. So: Berlin, friend, Paris, Acme.
     """
-    found = told(store(tmp_path))
+    found = fact_texts(store(tmp_path))
     ranks = {one.text: [one.why[leg] for leg in ("dense", "bm25", "graph")] for one in found.items}
     assert ranks == {
         "ana lives in paris": [2, 1, 3],
@@ -197,7 +195,7 @@ def test_every_rank_and_score_of_the_example(tmp_path: Path) -> None:
 
 def test_an_item_is_a_fact_under_the_id_of_its_source(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
-    best = answer(snapshot, asked(snapshot)).items[0]
+    best = answer(snapshot, ask_facts(snapshot)).items[0]
     (source,) = snapshot.text(np.array([1]))
     assert (best.id, best.session, best.turns, best.time) == (source["id"], "home", ("h2",), "2024-05-01T12:00:00Z")
     assert best.why["fact"] == {
@@ -229,24 +227,24 @@ def test_from_a_log_to_an_answer(cache: Path, tmp_path: Path) -> None:
 
 def test_without_an_encoder_words_and_the_walk_answer(tmp_path: Path) -> None:
     snapshot = fact_store(tmp_path, ITEMS, cuts=(2,))
-    found = answer(snapshot, asked(snapshot))
+    found = answer(snapshot, ask_facts(snapshot))
     assert texts(found)[0] == "ana lives in paris"
     assert any("dense" in line for line in found.degraded)
     assert found.items[0].why.get("dense") is None
 
 
 def test_a_store_without_an_index_answers_nothing_and_says_so(tmp_path: Path) -> None:
-    found = told(store(tmp_path, plain=(0, 1)))
+    found = fact_texts(store(tmp_path, plain=(0, 1)))
     assert (found.items, found.context) == ((), "")
     assert found.degraded == ("facts: 4 of 4 have no index; 'helix reindex' makes it",)
-    partly = told(store(tmp_path / "partly", plain=(1,)))
+    partly = fact_texts(store(tmp_path / "partly", plain=(1,)))
     assert sorted(texts(partly)) == ["ana lives in berlin kreuzberg", "ana lives in paris"]
     assert partly.degraded == ("facts: 2 of 4 have no index; 'helix reindex' makes it",)
 
 
 def test_an_empty_store(tmp_path: Path) -> None:
     snapshot = with_encoder(fact_store(tmp_path, [item("nothing said")]))
-    found = answer(snapshot, asked(snapshot))
+    found = answer(snapshot, ask_facts(snapshot))
     assert (found.items, found.context, found.degraded) == ((), "", ())
 
 
@@ -259,43 +257,43 @@ def test_as_of_what_was_known_and_held_then(tmp_path: Path) -> None:
     items = [(text, facts, more) for (text, facts, _), more in zip(ITEMS, given, strict=True)]
     snapshot = store(tmp_path, items)
 
-    def at(second: int) -> set[str]:
-        return set(texts(answer(snapshot, asked(snapshot, as_of=datetime.fromtimestamp(second, UTC), now=NOW))))
+    def ask_at(second: int) -> set[str]:
+        return set(texts(answer(snapshot, ask_facts(snapshot, as_of=datetime.fromtimestamp(second, UTC), now=NOW))))
 
-    known = on("2024-01-11")
-    assert at(known - 1) == set()
-    assert at(known) == {"ana lives in berlin kreuzberg"}
+    known = read_noon("2024-01-11")
+    assert ask_at(known - 1) == set()
+    assert ask_at(known) == {"ana lives in berlin kreuzberg"}
     work = {"ana friend ben", "ben works at acme"}
     # What was said of Paris is not known yet, so Berlin holds.
-    assert at(on("2024-05-02") - 1) == {"ana lives in berlin kreuzberg", *work}
-    assert at(on("2024-05-02")) == {"ana lives in paris", *work}
+    assert ask_at(read_noon("2024-05-02") - 1) == {"ana lives in berlin kreuzberg", *work}
+    assert ask_at(read_noon("2024-05-02")) == {"ana lives in paris", *work}
 
 
 def test_as_of_takes_no_fact_of_later_than_that(tmp_path: Path) -> None:
-    """An item may say early what begins, is taken in or ends later."""
-    begins, ends = on("2024-03-01"), on("2024-04-01")
+    """An item may state early a fact that begins, is ingested or ends later."""
+    begins, ends = read_noon("2024-03-01"), read_noon("2024-04-01")
     one = item(
         "a",
         state_fact("ana", "plans", "a", functional=False, t_valid=begins),
         state_fact("ana", "plans", "b", functional=False, until=ends),
         state_fact("ana", "plans", "c", functional=False, t_ingested=begins * 1_000_000),
-        time=on("2024-01-10"),
+        time=read_noon("2024-01-10"),
     )
     snapshot = with_encoder(fact_store(tmp_path, [one]))
 
-    def at(second: int) -> list[bool]:
-        query = asked(snapshot, as_of=datetime.fromtimestamp(second, UTC), now=NOW)
+    def ask_at(second: int) -> list[bool]:
+        query = ask_facts(snapshot, as_of=datetime.fromtimestamp(second, UTC), now=NOW)
         seen = snapshot.known_at(query.as_of)
         return list(filter_facts(query, seen, route(query, None, seen)))
 
-    assert at(begins - 1) == [False, True, False]
-    assert at(begins) == [True, True, True]
-    assert at(ends - 1) == [True, True, True]
-    assert at(ends) == [True, False, True]
+    assert ask_at(begins - 1) == [False, True, False]
+    assert ask_at(begins) == [True, True, True]
+    assert ask_at(ends - 1) == [True, True, True]
+    assert ask_at(ends) == [True, False, True]
 
 
-def test_what_no_longer_holds_is_absent_with_current_only(tmp_path: Path) -> None:
-    found = told(store(tmp_path), current_only=True)
+def test_current_only_excludes_expired_facts(tmp_path: Path) -> None:
+    found = fact_texts(store(tmp_path), current_only=True)
     assert texts(found) == ["ana lives in paris", "ana friend ben", "ben works at acme"]
 
 
@@ -303,18 +301,18 @@ def test_one_fact_of_an_item_that_holds_does_not_bring_another_that_does_not(tmp
     both = item(
         "a",
         state_fact("ana", "likes", "tea", functional=False),
-        state_fact("ana", "diet", "fish", until=on("2024-02-01")),
+        state_fact("ana", "diet", "fish", until=read_noon("2024-02-01")),
     )
     snapshot = with_encoder(fact_store(tmp_path, [both]))
-    assert texts(answer(snapshot, asked(snapshot, "what does ana eat", current_only=True))) == ["ana likes tea"]
+    assert texts(answer(snapshot, ask_facts(snapshot, "what does ana eat", current_only=True))) == ["ana likes tea"]
 
 
-def test_what_says_that_something_ended_is_no_fact_itself(tmp_path: Path) -> None:
+def test_a_closing_statement_is_no_fact(tmp_path: Path) -> None:
     items = (
         *ITEMS,
-        item("x", state_fact("ana", "friend", "ben", closes=True, functional=False), time=on("2024-05-05")),
+        item("x", state_fact("ana", "friend", "ben", closes=True, functional=False), time=read_noon("2024-05-05")),
     )
-    found = told(store(tmp_path, items))
+    found = fact_texts(store(tmp_path, items))
     assert [text for text in texts(found) if "no longer" in text] == []
     assert {one.text: one.why["holds"] for one in found.items}["ana friend ben"] == 0.5
 
@@ -322,17 +320,17 @@ def test_what_says_that_something_ended_is_no_fact_itself(tmp_path: Path) -> Non
 def test_facts_that_may_not_be_searched_or_seen_are_in_no_list(tmp_path: Path) -> None:
     private = (
         *ITEMS,
-        item("x", state_fact("ana", "lives_in", "nowhere", vector=X), acl=["ana"], time=on("2024-05-20")),
+        item("x", state_fact("ana", "lives_in", "nowhere", vector=X), acl=["ana"], time=read_noon("2024-05-20")),
     )
     snapshot = store(tmp_path, private).seen_by(None)
     with_encoder(snapshot)
-    found = answer(snapshot, asked(snapshot))
+    found = answer(snapshot, ask_facts(snapshot))
     assert "ana lives in nowhere" not in texts(found)
     assert found.items[0].why["holds"] == 1.0  # what is hidden ends nothing
     assert found.items[0].text == "ana lives in paris"
     deleted = store(tmp_path / "deleted", deleted={1: [1]})
-    assert sorted(texts(answer(deleted, asked(deleted)))) == ["ana lives in berlin kreuzberg", "ana lives in paris"]
-    late = asked(snapshot, since="2024-04-01")
+    assert sorted(texts(answer(deleted, ask_facts(deleted)))) == ["ana lives in berlin kreuzberg", "ana lives in paris"]
+    late = ask_facts(snapshot, since="2024-04-01")
     assert texts(answer(snapshot, late)) == ["ana lives in paris"]
 
 
@@ -355,7 +353,7 @@ def test_reciprocal_ranks_by_hand() -> None:
     assert profile().fuse.k == 60
 
 
-def test_what_no_longer_holds_keeps_half() -> None:
+def test_an_expired_fact_keeps_half_its_score() -> None:
     pool = Pool(np.array([2, 5], np.uint32), np.array([0.04, 0.03], np.float32), {}, {})
     over = np.zeros(6, bool)
     over[2] = True
@@ -367,8 +365,8 @@ def test_what_no_longer_holds_keeps_half() -> None:
 def test_at_most_ten_facts_and_never_more_than_asked_for(tmp_path: Path) -> None:
     many = [item(f"{i}", state_fact("ana", "likes", f"tea{i}", functional=False)) for i in range(14)]
     snapshot = with_encoder(fact_store(tmp_path, many))
-    assert len(answer(snapshot, asked(snapshot, k=30)).items) == 10
-    assert len(answer(snapshot, asked(snapshot, k=3)).items) == 3
+    assert len(answer(snapshot, ask_facts(snapshot, k=30)).items) == 10
+    assert len(answer(snapshot, ask_facts(snapshot, k=3)).items) == 3
 
 
 def test_how_many_facts_each_list_gives(tmp_path: Path) -> None:
@@ -377,7 +375,7 @@ def test_how_many_facts_each_list_gives(tmp_path: Path) -> None:
     berlin, paris = "ana lives in berlin kreuzberg", "ana lives in paris"
     for leg, best in (("dense", berlin), ("bm25", paris), ("graph", berlin)):
         how = profile(retrieve=replace(profile().retrieve, **{**one, leg: 1}))
-        found = answer(snapshot, asked(snapshot), how)
+        found = answer(snapshot, ask_facts(snapshot), how)
         assert texts(found) == [best], leg
     lists = profile().retrieve
     assert (lists.dense, lists.bm25, lists.graph, lists.k1, lists.b) == (100, 100, 100, 0.9, 0.6)
@@ -385,14 +383,15 @@ def test_how_many_facts_each_list_gives(tmp_path: Path) -> None:
 
 def test_the_budget_is_kept(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
-    found = answer(snapshot, asked(snapshot, budget=45))
+    found = answer(snapshot, ask_facts(snapshot, budget=45))
     assert 0 < found.tokens <= 45
     assert [one.text for one in found.packed] == ["ana lives in paris"]
     assert len(found.items) == 4
 
 
 @pytest.mark.parametrize(
-    ("second", "said"), [(0, "1970-01-01"), (-86_401, "1969-12-30"), (on("2024-02-29"), "2024-02-29"), (NO_TIME, None)]
+    ("second", "said"),
+    [(0, "1970-01-01"), (-86_401, "1969-12-30"), (read_noon("2024-02-29"), "2024-02-29"), (NO_TIME, None)],
 )
 def test_days(second: int, said: str | None) -> None:
     assert format_day(second) == said
@@ -406,7 +405,7 @@ def edges(*pairs: tuple[int, int, float]) -> Edges:
     return Edges(np.array(left, np.uint64), np.array(right, np.uint64), np.array(weight, np.float32))
 
 
-def named(*entities: int) -> Any:
+def named_entities(*entities: int) -> Any:
     return np.array(entities, np.uint64)
 
 
@@ -418,17 +417,17 @@ def test_the_mass_of_both_ends_by_hand() -> None:
     how = profile().walk
     assert (how.restart, how.steps) == (0.15, 50)
     a = 0.15 / (1 - 0.85**2)
-    mass = walk(edges((1, 2, 0.9), (3, 1, 0.3)), named(1), how.restart, how.steps)
+    mass = walk(edges((1, 2, 0.9), (3, 1, 0.3)), named_entities(1), how.restart, how.steps)
     assert mass.tolist() == pytest.approx([1.6375 * a, 1.2125 * a], abs=0.85**50)
     # Two names share the restart: now c, which is named, is worth more than b.
-    both = walk(edges((1, 2, 0.9), (3, 1, 0.3)), named(1, 3), how.restart, how.steps)
+    both = walk(edges((1, 2, 0.9), (3, 1, 0.3)), named_entities(1, 3), how.restart, how.steps)
     assert both[1] > mass[1]
 
 
 def test_a_name_that_no_fact_has_starts_nothing() -> None:
-    assert walk(edges((1, 2, 0.9)), named(7), 0.15, 50).tolist() == [0]
-    assert walk(edges((1, 2, 1.0)), named(1, 7), 0.15, 50) == pytest.approx(
-        walk(edges((1, 2, 1.0)), named(1), 0.15, 50)
+    assert walk(edges((1, 2, 0.9)), named_entities(7), 0.15, 50).tolist() == [0]
+    assert walk(edges((1, 2, 1.0)), named_entities(1, 7), 0.15, 50) == pytest.approx(
+        walk(edges((1, 2, 1.0)), named_entities(1), 0.15, 50)
     )
 
 
@@ -460,7 +459,7 @@ PAIR = st.tuples(st.integers(1, 7), st.integers(1, 7), st.sampled_from([0.25, 0.
 @draw_share(1.5)
 @given(pairs=st.lists(PAIR, min_size=1, max_size=12), names=st.sets(st.integers(1, 9), min_size=1, max_size=3))
 def test_the_walk_against_a_second_implementation(pairs: list[tuple[int, int, float]], names: set[int]) -> None:
-    found = walk(edges(*pairs), named(*sorted(names)), 0.15, 12)
+    found = walk(edges(*pairs), named_entities(*sorted(names)), 0.15, 12)
     there = {node for a, b, _ in pairs for node in (a, b)}
     wanted = naive(pairs, names, 0.15, 12) if names & there else [0.0] * len(pairs)
     assert found.tolist() == pytest.approx(wanted, abs=1e-6)
@@ -470,10 +469,10 @@ CHAIN = edges((1, 2, 0.5), (2, 3, 0.5), (3, 4, 0.9), (4, 5, 0.9), (9, 8, 1.0))
 
 
 def test_how_far_the_walk_may_go() -> None:
-    assert reach(CHAIN, KEYS[:5], named(1), 3, 99).tolist() == [0, 1, 2]
-    assert reach(CHAIN, KEYS[:5], named(1), 1, 99).tolist() == [0]
-    assert sorted(reach(CHAIN, KEYS[:5], named(3), 2, 99).tolist()) == [0, 1, 2, 3]
-    assert reach(CHAIN, KEYS[:5], named(7), 3, 99).tolist() == []
+    assert reach(CHAIN, KEYS[:5], named_entities(1), 3, 99).tolist() == [0, 1, 2]
+    assert reach(CHAIN, KEYS[:5], named_entities(1), 1, 99).tolist() == [0]
+    assert sorted(reach(CHAIN, KEYS[:5], named_entities(3), 2, 99).tolist()) == [0, 1, 2, 3]
+    assert reach(CHAIN, KEYS[:5], named_entities(7), 3, 99).tolist() == []
     assert profile().walk.hops == 3
 
 
@@ -481,14 +480,14 @@ def test_how_many_facts_take_part() -> None:
     """The nearest hop first, in a hop the surest, of equally sure ones the smaller id."""
     star = edges((1, 2, 0.5), (1, 3, 0.9), (1, 4, 0.5), (3, 5, 1.0))
     tie = np.array([5, 1, 4, 2], np.uint64)
-    assert reach(star, tie, named(1), 3, 2).tolist() == [1, 2]
-    assert reach(star, tie, named(1), 3, 4).tolist() == [1, 2, 0, 3]
+    assert reach(star, tie, named_entities(1), 3, 2).tolist() == [1, 2]
+    assert reach(star, tie, named_entities(1), 3, 4).tolist() == [1, 2, 0, 3]
     assert profile().walk.facts == 5000
 
 
 def test_only_allowed_facts_take_part(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
-    query = asked(snapshot)
+    query = ask_facts(snapshot)
     every = score_graph(query.mentions, snapshot, np.ones(4, bool), profile().walk)
     assert (every > 0).all()
     without = score_graph(query.mentions, snapshot, np.arange(4) != FRIEND, profile().walk)
@@ -498,9 +497,9 @@ def test_only_allowed_facts_take_part(tmp_path: Path) -> None:
 
 def test_it_starts_from_entities_that_are_given(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
-    plain = answer(snapshot, asked(snapshot, "who has a job"))
+    plain = answer(snapshot, ask_facts(snapshot, "who has a job"))
     assert all(one.why["graph"] is None for one in plain.items)
-    forced = answer(snapshot, asked(snapshot, "who has a job", entities=("ben",)))
+    forced = answer(snapshot, ask_facts(snapshot, "who has a job", entities=("ben",)))
     walked = {one.text: one.why["graph"] for one in forced.items}
     assert (walked["ana friend ben"], walked["ben works at acme"]) == (1, 2)
 
@@ -511,7 +510,7 @@ def test_it_starts_from_entities_that_are_given(tmp_path: Path) -> None:
 def test_a_cross_encoder_orders_the_best(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
     models = Models({"ben works at acme": 0.9, "ana lives in berlin kreuzberg": 1.0, "ana lives in paris": 0.2})
-    found = answer(snapshot, asked(snapshot), models=models)
+    found = answer(snapshot, ask_facts(snapshot), models=models)
     # Berlin no longer holds: half of 1.0 is as much as the friend's .5; then the id decides.
     assert texts(found)[0] == "ben works at acme"
     assert texts(found)[-1] == "ana lives in paris"
@@ -523,14 +522,16 @@ def test_it_reads_no_more_than_thirty(tmp_path: Path) -> None:
     many = [item(f"{i}", state_fact("ana", "likes", f"tea{i}", functional=False)) for i in range(33)]
     snapshot = with_encoder(fact_store(tmp_path, many))
     models = Models({"ana likes tea1": 1.0})
-    answer(snapshot, asked(snapshot), models=models)
+    answer(snapshot, ask_facts(snapshot), models=models)
     assert len(models.read) == 30
     assert profile().rerank.weight == 1.0
 
 
 def test_scores_that_say_nothing_change_nothing(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
-    assert texts(answer(snapshot, asked(snapshot), models=Models({}))) == texts(answer(snapshot, asked(snapshot)))
+    assert texts(answer(snapshot, ask_facts(snapshot), models=Models({}))) == texts(
+        answer(snapshot, ask_facts(snapshot))
+    )
 
 
 def test_a_cross_encoder_that_cannot_be_opened_is_left_out_and_named(tmp_path: Path) -> None:
@@ -540,9 +541,9 @@ def test_a_cross_encoder_that_cannot_be_opened_is_left_out_and_named(tmp_path: P
             raise EncoderError("it is gone", "fetch it again")
 
     snapshot = store(tmp_path)
-    found = answer(snapshot, asked(snapshot), models=Broken())
+    found = answer(snapshot, ask_facts(snapshot), models=Broken())
     assert found.degraded == ("cross-encoder: it is gone",)
-    assert texts(found) == texts(answer(snapshot, asked(snapshot)))
+    assert texts(found) == texts(answer(snapshot, ask_facts(snapshot)))
 
 
 # ---------------------------------------------------------------- explained
@@ -552,7 +553,7 @@ def test_why_an_item_is_not_there(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
     trace = Trace(True)
     how = profile(retrieve=replace(profile().retrieve, dense=1, bm25=1, graph=1))
-    found = answer(snapshot, asked(snapshot), how, trace=trace)
+    found = answer(snapshot, ask_facts(snapshot), how, trace=trace)
     (nothing, work) = (entry["id"] for entry in snapshot.text(np.array([2, 3])))
     said = why_not(nothing, 2, trace, found.items, found.packed)
     assert "finds nothing in it" in said or "below dense rank 1: 0.000" in said

@@ -38,7 +38,7 @@ def run(sample_store: Path) -> Run:
     """A notebook executed against the sample, each once. A cell that raises fails here, with its traceback."""
     done: dict[Path, NotebookNode] = {}
 
-    def once(path: Path) -> NotebookNode:
+    def run_once(path: Path) -> NotebookNode:
         if path not in done:
             with pytest.MonkeyPatch.context() as patch:
                 if path.stem != OWN_STORE:
@@ -46,17 +46,17 @@ def run(sample_store: Path) -> Run:
                 done[path] = refresh.executed(path)
         return done[path]
 
-    return once
+    return run_once
 
 
 @pytest.fixture
 def show(request: pytest.FixtureRequest, run: Run) -> Callable[[str, str], str]:
-    """What a cell of a notebook prints, as it is stored or as it runs."""
+    """The output of a cell, as it is stored or as it runs."""
 
     def text(name: str, cell: str) -> str:
         path = refresh.HERE / f"{name}.ipynb"
         notebook = refresh.read(path) if request.param == "stored" else run(path)
-        return printed(next(one for one in code_of(notebook) if one.id == cell))
+        return read_output(next(one for one in code_of(notebook) if one.id == cell))
 
     return text
 
@@ -65,7 +65,7 @@ def code_of(notebook: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def printed(cell: NotebookNode) -> str:
+def read_output(cell: NotebookNode) -> str:
     """Text of a cell: what it prints, and of what it displays the plain form, such as a picture's size."""
     outputs = [output.get("text", "") + output.get("data", {}).get("text/plain", "") for output in cell.outputs]
     return "\n".join(outputs)
@@ -80,12 +80,7 @@ def pictures(cell: NotebookNode) -> list[Image.Image]:
 
 
 def test_there_are_four() -> None:
-    assert [path.stem for path in PATHS] == [
-        "01_tour",
-        "02_anatomy_of_a_recall",
-        "03_quality_and_speed",
-        "04_profiles",
-    ]
+    assert [path.stem for path in PATHS] == ["01_tour", "02_anatomy_of_a_recall", "03_quality_and_speed", "04_profiles"]
 
 
 @each
@@ -128,7 +123,7 @@ def test_every_plot_is_stored(path: Path) -> None:
 
 
 @each
-def test_what_is_linked_is_there(path: Path) -> None:
+def test_linked_files_exist(path: Path) -> None:
     prose = "\n".join(cell.source for cell in refresh.read(path).cells if cell.cell_type == "markdown")
     links = re.findall(r"\]\(([^)]+)\)", prose)
     headings = {"#" + heading.replace(" ", "-") for heading in re.findall(r"^#+ (.+)$", prose, re.M)}
@@ -146,13 +141,13 @@ def test_a_notebook_runs_without_error(path: Path, run: Run) -> None:
 
 
 @each
-def test_what_is_stored_is_what_it_shows(path: Path, run: Run) -> None:
+def test_stored_output_is_current(path: Path, run: Run) -> None:
     """But for cells tagged `machine`, what they print depends on the clock or, by a thousandth, on the processor."""
     for stored, ran in zip(code_of(refresh.read(path)), code_of(run(path)), strict=True):
-        assert bool(printed(stored)) == bool(printed(ran)), stored.id
+        assert bool(read_output(stored)) == bool(read_output(ran)), stored.id
         assert len(pictures(stored)) == len(pictures(ran)), stored.id
         if "machine" not in stored.metadata.get("tags", ()):
-            assert printed(stored) == printed(ran), f"{stored.id} is stale: make notebooks"
+            assert read_output(stored) == read_output(ran), f"{stored.id} is stale: make notebooks"
 
 
 def test_code_and_data_of_another_kind_make_stored_pictures_stale(monkeypatch: pytest.MonkeyPatch) -> None:

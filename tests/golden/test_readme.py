@@ -1,4 +1,4 @@
-"""What the README shows is so: its recall is the sample's, every profile has its figures, make knows the targets."""
+"""The README is true: its recall is the sample's, every profile has its figures, make knows the targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no vector knows: a path, an id, an error string or a made-up word, among a hundred thousand distractors."""
+"""Words that no vector knows: a path, an id, an error or a made-up word, among a hundred thousand distractors."""
 
 from __future__ import annotations
 
@@ -39,15 +39,9 @@ NEEDLES = {
         "services/ledger/export_rows.py lost its last batch, fixed",
         "the ledger export of the {} service broke",
     ),
-    "id": Needle(
-        "what came of ticket PAY-48213?",
-        "closed PAY-48213 as a duplicate",
-        "ticket {} of pay came back",
-    ),
+    "id": Needle("what came of ticket PAY-48213?", "closed PAY-48213 as a duplicate", "ticket {} of pay came back"),
     "hash": Needle(
-        "which change is 9f3c1ab7e2d4?",
-        "9f3c1ab7e2d4 pins the driver",
-        "this change of {} pins what it can",
+        "which change is 9f3c1ab7e2d4?", "9f3c1ab7e2d4 pins the driver", "this change of {} pins what it can"
     ),
     "error": Needle(
         "ORA-01555: snapshot too old",
@@ -60,9 +54,7 @@ NEEDLES = {
         "the retry budget of {} was exceeded",
     ),
     "made-up word": Needle(
-        "how do we seal the qzx-flumbrick?",
-        "two turns of tape do for the qzx-flumbrick",
-        "how to seal a {} brick",
+        "how do we seal the qzx-flumbrick?", "two turns of tape do for the qzx-flumbrick", "how to seal a {} brick"
     ),
 }
 COMMON = (
@@ -114,7 +106,7 @@ def seen_by_dense(bundle: Bundle) -> Sequence[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", NEEDLES)
-def test_what_the_vectors_miss_is_found_by_its_words(root: Path, kind: str) -> None:
+def test_words_find_items_that_vectors_miss(root: Path, kind: str) -> None:
     """Switch: no lexical leg (`retrieve.bm25 = 0`), or `tokenise` without whole identifiers, or the order of the fused
     ranks alone (`helix-paper`): there the first of one list is worth what the first of the other is.
     """
@@ -159,7 +151,7 @@ def test_words_nobody_has_heard_of_blow_nothing_up(root: Path, question: str) ->
     for memory in (memory_of(root, noise), memory_of(root)):
         found = ask(memory, question)
         assert all(np.isfinite(item.score) and 0 <= item.score <= 1 for item in found.items)
-        assert len(found.items) == (10 if memory.snapshot.__dict__.get("encoder") else 0)
+        assert len(found.items) == (10 if memory.snapshot.files.__dict__.get("encoder") else 0)
         assert found.tokens <= found.budget
 
 

@@ -27,7 +27,7 @@ COLD = 2.0
 """Seconds to the first answer, opening and warming included; measured .05."""
 
 FILES = 20
-"""Opened by a process's first question: the profile, modules nobody needed before; measured 8."""
+"""Opened by a process's first question: the profile, modules not needed before; measured 8."""
 
 # A process of its own: nothing of an earlier test is in a cache. The audit hook sees every file that is opened.
 FIRST = """
@@ -51,8 +51,7 @@ def lazy(kind: type) -> set[str]:
     return {name for name, value in vars(kind).items() if isinstance(value, cached_property)}
 
 
-def count_computed(snapshot: Snapshot) -> set[str]:
-    """What of it has been computed."""
+def list_computed(snapshot: Snapshot) -> set[str]:
     own = {f"snapshot.{name}" for name in lazy(Snapshot) & vars(snapshot).keys()}
     return own | {f"columns.{name}" for name in lazy(SnapshotColumns) & vars(snapshot.columns).keys()}
 
@@ -94,9 +93,9 @@ def test_a_warm_store_leaves_nothing_for_the_first_question(root: Path, given: d
     """Switch: a name taken out of `Snapshot.warm`."""
     memory = memory_of(root, vector)
     memory.snapshot.warm()
-    warm = count_computed(memory.snapshot)
+    warm = list_computed(memory.snapshot)
     assert memory.recall("what does word7 say of word12 and name5?", **given).items
-    assert count_computed(memory.snapshot) - warm == set()
+    assert list_computed(memory.snapshot) - warm == set()
 
 
 def test_a_new_generation_is_warm_before_it_answers(root: Path, tmp_path: Path) -> None:
@@ -109,10 +108,10 @@ def test_a_new_generation_is_warm_before_it_answers(root: Path, tmp_path: Path) 
         assert manifest is not None
         publish_generation(held, build_next(held, name, manifest, counts=manifest.counts))
     assert memory.refresh()
-    warm = count_computed(memory.snapshot)
+    warm = list_computed(memory.snapshot)
     assert memory.snapshot.generation == 2
     assert memory.recall("what does word7 say of word12 and name5?").items
-    assert count_computed(memory.snapshot) - warm == set()
+    assert list_computed(memory.snapshot) - warm == set()
 
 
 def test_the_first_question_opens_no_file_of_the_store(sample_store: Path) -> None:

@@ -27,7 +27,7 @@ def link(i: int) -> tuple[str, str, str]:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows 0 to 2 hold the question's word, all name the hub, as every other item does. Row 3 shares a rare name with
-    row 0. Rows 10 to 21 are a chain: each shares a name with the next, row 10 with row 1. Row 2 stands at the start of
+    row 0. Rows 10 to 21 are a chain: each shares a name with the next, row 10 with row 1. Row 2 is the start of
     a session of 3,000 turns, row 4 of one of 90; 90 others share a name with row 5.
     """
     texts = [f"note {i} on redis" for i in range(SIZE)]
@@ -60,7 +60,7 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answer(memory: Memory, question: str, profile: str, k: int = 200) -> dict[int, dict[str, Any]]:
-    """What took part, by row: all of it, as words alone brought the first."""
+    """Return the candidates by row."""
     found = memory.recall(question, k=k, profile=profile, explain=True)
     assert found.degraded  # no encoder: dense neighbours would be unrelated by nature
     assert found.trace is not None
@@ -69,7 +69,7 @@ def answer(memory: Memory, question: str, profile: str, k: int = 200) -> dict[in
     return {row: one for row, one in rows.items() if row is not None}
 
 
-def related(row: int) -> bool:
+def is_related(row: int) -> bool:
     """Of the question, of its rare name, early in the chain, or among the next turns of the long sessions."""
     return row <= 5 or 10 <= row < 10 + CHAIN or 5_000 <= row < 5_010 or 8_500 <= row < 8_510
 
@@ -81,14 +81,14 @@ def test_a_hub_drags_nothing_in(root: Path, profiles: Path, question: str, profi
     found = answer(memory_of(root, profiles=profiles), question, profile)
     assert {0, 1, 2} <= {row for row, one in found.items() if one["bm25"] is not None}
     assert 3 in found  # the walk did go over the rare name
-    assert [row for row in found if not related(row)] == []
+    assert [row for row in found if not is_related(row)] == []
 
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper", "breadth"])
 def test_a_small_hub_drags_nothing_in(root: Path, profiles: Path, profile: str) -> None:
     """Switch: `graph.entity_df` above 91: what shares the name with the one item that answers floods the answer."""
     found = answer(memory_of(root, profiles=profiles), "harbour", profile)
-    assert [row for row in found if not related(row)] == []
+    assert [row for row in found if not is_related(row)] == []
 
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper", "breadth"])
@@ -96,11 +96,11 @@ def test_a_long_session_drags_nothing_in(root: Path, profiles: Path, profile: st
     """Switch: `graph.session_size` above 91: a turn then brings its whole session, not the next turns only."""
     found = answer(memory_of(root, profiles=profiles), "voyage", profile)
     assert {4, 8_500} <= found.keys()
-    assert [row for row in found if not related(row)] == []
+    assert [row for row in found if not is_related(row)] == []
 
 
 def test_a_hub_that_the_question_names_drags_nothing_in(root: Path) -> None:
-    """Switch: as in the first test. A hundred that name it come by its word, with the turns beside them; of the other
+    """Switch: as in the first test. A hundred that name it come by its word, with the turns next to them; of the other
     ten thousand the walk may add a few, and no more.
     """
     memory = memory_of(root)
@@ -109,13 +109,13 @@ def test_a_hub_that_the_question_names_drags_nothing_in(root: Path) -> None:
     assert len(named) == 100
     columns = memory.snapshot.columns
     beside = {*columns.previous[named].tolist(), *columns.next[named].tolist()}
-    assert sum(row not in {*named, *beside} and not related(row) for row in found) <= 10
+    assert sum(row not in {*named, *beside} and not is_related(row) for row in found) <= 10
 
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper"])
 def test_a_walk_does_not_go_far(root: Path, profile: str) -> None:
     """Switch: `graph.hops = 50`, and an `epsilon` that lets them count. The first knot is one step away, over its
-    name; nobody who asks of vacation wants the seventh.
+    name; the seventh has nothing to do with vacation.
     """
     found = answer(memory_of(root), "vacation", profile)
     assert 10 in found
@@ -123,14 +123,14 @@ def test_a_walk_does_not_go_far(root: Path, profile: str) -> None:
 
 
 def masses(root: Path, monkeypatch: pytest.MonkeyPatch, profile: str, profiles: Path | None = None) -> list[float]:
-    """What `rank` gets of the walk, best first."""
+    """Return the masses that `rank` gets of the walk, best first."""
     seen: list[Candidates] = []
 
-    def noted(pool: Candidates, *rest: Any) -> Candidates:
+    def note_pool(pool: Candidates, *rest: Any) -> Candidates:
         seen.append(pool)
         return rank(pool, *rest)
 
-    monkeypatch.setattr("helix.recipes.default.rank", noted)
+    monkeypatch.setattr("helix.recipes.default.rank", note_pool)
     memory_of(root, profiles=profiles).recall("vacation", profile=profile)
     monkeypatch.undo()
     return sorted(seen[0].ppr.tolist(), reverse=True)

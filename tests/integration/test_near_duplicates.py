@@ -33,7 +33,7 @@ OTHERS = (
 )
 
 
-def spammed(folder: Path, count: int) -> Memory:
+def spammed_store(folder: Path, count: int) -> Memory:
     """The copies are nearest to the question in every leg; each ends in another word."""
     rng = np.random.default_rng(9)
     copies = [f"{SPAM}, note {i}" for i in range(count)]
@@ -51,7 +51,7 @@ def spammed(folder: Path, count: int) -> Memory:
 
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
-    return spammed(tmp_path_factory.mktemp("spam"), COPIES)
+    return spammed_store(tmp_path_factory.mktemp("spam"), COPIES)
 
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper"])
@@ -69,8 +69,8 @@ def test_copies_leave_room_for_the_others(memory: Memory, profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper"])
-def test_what_was_left_out_says_of_what_it_is_a_copy(memory: Memory, profile: str) -> None:
-    """Switch: as above; then nobody is told."""
+def test_the_trace_names_the_original_of_a_near_duplicate(memory: Memory, profile: str) -> None:
+    """Switch: as above."""
     found = memory.recall("when is the nightly backup of the ledger?", profile=profile, explain=True)
     assert found.trace is not None
     said = [one["dropped"] for one in found.trace["candidates"] if "near-duplicate" in str(one["dropped"])]
@@ -81,7 +81,7 @@ def test_what_was_left_out_says_of_what_it_is_a_copy(memory: Memory, profile: st
 @pytest.mark.parametrize("profile", ["helix", "helix-paper"])
 def test_more_copies_than_a_leg_brings_leave_room_too(tmp_path: Path, profile: str) -> None:
     """They fill both legs. Switch: `collapse` that gives what the first search gave."""
-    found = spammed(tmp_path, 150).recall("when is the nightly backup of the ledger?", profile=profile)
+    found = spammed_store(tmp_path, 150).recall("when is the nightly backup of the ledger?", profile=profile)
     assert len(found.items) == 10
     copies = [item.text.startswith(SPAM) for item in found.items].count(True)
     assert copies == 1 or (copies == 0 and profile == "helix-paper")  # which has newer things first

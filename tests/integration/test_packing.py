@@ -18,7 +18,7 @@ LONG = "this goes on " * 60
 """Without the end of a sentence it is cut to no less than an excerpt."""
 
 
-def ranked(root: Path, texts: Sequence[str], given: Sequence[dict[str, Any]] | None = None) -> Memory:
+def pack_ranked(root: Path, texts: Sequence[str], given: Sequence[dict[str, Any]] | None = None) -> Memory:
     """A store whose items answer any question in the order given: no word of theirs is asked for."""
     cosine = np.linspace(0.9, 0.3, len(texts))
     vectors = at_cosine(AXIS, cosine, len(texts), np.random.default_rng(0))
@@ -30,7 +30,7 @@ def ranked(root: Path, texts: Sequence[str], given: Sequence[dict[str, Any]] | N
 def test_the_best_stand_at_both_ends(tmp_path: Path, n: int) -> None:
     """Lost in the middle. Switch: `outside_in` that gives the ranks in their order."""
     texts = [f"number{i} said something" for i in range(n)]
-    found = ranked(tmp_path, texts).recall("question", k=n)
+    found = pack_ranked(tmp_path, texts).recall("question", k=n)
     assert [item.text for item in found.items] == texts
     read = sorted(range(n), key=lambda i: found.context.index(f"number{i} "))
     assert (read[0], read[-1]) == (0, 1)
@@ -46,12 +46,12 @@ def test_no_budget_is_ever_exceeded(tmp_path: Path, pad: int) -> None:
     """Over-packing. Switch: `left -= size` left out of `pack`, or a line break after a block not counted.
 
     Blocks of equal length, padded so that every remainder by the counter's four characters comes up: a character a
-    block that nobody counts adds up.
+    block that is not counted adds up.
     """
     rng = np.random.default_rng(pad)
     letters = np.array(list("abcdefgh"))
     texts = [f"{''.join(rng.choice(letters, 20))} {''.join(rng.choice(letters, 19))}{'x' * pad}." for _ in range(9)]
-    memory = ranked(tmp_path, [*texts, "A last one. " * 30])
+    memory = pack_ranked(tmp_path, [*texts, "A last one. " * 30])
     packed = set()
     for budget in range(0, 420):
         found = memory.recall("question", budget=budget)
@@ -61,29 +61,29 @@ def test_no_budget_is_ever_exceeded(tmp_path: Path, pad: int) -> None:
     assert packed == set(range(11))
 
 
-def test_what_is_weaker_is_not_squeezed_in_where_something_better_does_not_fit(tmp_path: Path) -> None:
+def test_no_weaker_item_replaces_a_better_one_that_does_not_fit(tmp_path: Path) -> None:
     """Over-packing. Switch: in `pack`, items that fit taken wherever they stand, and not only in front of one that
     does not.
     """
     texts = ["number0 is short", f"number1 is long: {LONG}", "number2 is short", "number3 is short"]
-    memory = ranked(tmp_path / "a", texts)
+    memory = pack_ranked(tmp_path / "a", texts)
     assert [item.text for item in memory.recall("question", budget=2_000).packed] == [texts[i] for i in (0, 2, 3, 1)]
     found = memory.recall("question", budget=75)
     assert [item.text for item in found.packed] == [texts[0]]
     assert found.tokens < 45  # there was room for two short ones more
 
     texts[1] = "number1 is long. " + "It goes on and on, and has an end here. " * 40
-    found = ranked(tmp_path / "b", texts).recall("question", budget=75)
-    assert [item.text for item in found.packed] == texts[:2]  # some of it, and nothing behind
+    found = pack_ranked(tmp_path / "b", texts).recall("question", budget=75)
+    assert [item.text for item in found.packed] == texts[:2]  # some of it, and nothing after
     assert "number2" not in found.context
     assert "…" in found.context
 
 
-def test_what_is_long_leaves_room_for_what_comes_after(tmp_path: Path) -> None:
+def test_a_long_item_leaves_room_for_the_next(tmp_path: Path) -> None:
     """Over-packing. Switch: no excerpts (`excerpt = 0` in the profile)."""
     letters = np.random.default_rng(1).choice(list("abcdefghij"), (9, 8, 30))
     texts = [f"number{i} begins. " + " ".join(f"{''.join(word)} is long." for word in letters[i]) for i in range(9)]
-    memory = ranked(tmp_path, texts)
+    memory = pack_ranked(tmp_path, texts)
     found = memory.recall("question", budget=600)
     assert [item.text for item in found.packed] == [texts[i] for i in (0, 2, 4, 6, 8, 7, 5, 3, 1)]
     assert texts[0] in found.context  # the best is there in full

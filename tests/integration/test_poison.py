@@ -70,7 +70,7 @@ ASKED: Final = (
 
 
 def _name(number: int) -> str:
-    """A name nobody has: `number` in syllables."""
+    """Return an unknown name: `number` in syllables."""
     return "".join("bcdfghjkmn"[int(digit)] + "aeiouaeiou"[int(digit)] for digit in str(number)).capitalize()
 
 
@@ -220,7 +220,7 @@ def _ordinary(characters: int) -> str:
 
 
 class Taken(NamedTuple):
-    """What one log cost and became."""
+    """The cost of a log and its rows."""
 
     seconds: float  # of CPU from reading to the part, without the encoder's
     size: int  # bytes

@@ -16,7 +16,7 @@ from tests.support.tiny import make_store
 Lists = Mapping[str, Sequence[int]]
 
 
-def fused(root: Path, k: float, lists: Lists) -> dict[int, float]:
+def fuse_lists(root: Path, k: float, lists: Lists) -> dict[int, float]:
     """Scores by item, best first."""
     snap = make_store(root, [f"item {i}" for i in range(6)])
     legs = [Leg(name, np.array(rows, np.uint32), np.ones(len(rows), np.float32)) for name, rows in lists.items()]
@@ -26,7 +26,7 @@ def fused(root: Path, k: float, lists: Lists) -> dict[int, float]:
 
 def test_first_in_two_lists_is_two_sixty_firsts(tmp_path: Path) -> None:
     """Switch: `fuse` with `np.arange(len(…))` for the ranks: 2/60."""
-    assert fused(tmp_path, 60, {"dense": [4], "bm25": [4]}) == pytest.approx({4: 2 / 61}, rel=1e-6)
+    assert fuse_lists(tmp_path, 60, {"dense": [4], "bm25": [4]}) == pytest.approx({4: 2 / 61}, rel=1e-6)
 
 
 def test_our_k_of_one_is_a_zero_based_k_of_two(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_our_k_of_one_is_a_zero_based_k_of_two(tmp_path: Path) -> None:
         for item in by_hand
     }
     assert theirs == by_hand
-    found = fused(tmp_path, 1, lists)
+    found = fuse_lists(tmp_path, 1, lists)
     assert list(found) == list(by_hand)
     assert found == pytest.approx({item: float(score) for item, score in by_hand.items()}, rel=1e-6)
 
@@ -51,7 +51,7 @@ def test_the_base_decides_who_wins(tmp_path: Path) -> None:
     """Switch: as above. With k = 1, a second and a fourth place (1/3 + 1/5) beat a first one (1/2); counted from 0
     they would lose (1/2 + 1/4 against 1).
     """
-    found = fused(tmp_path, 1, {"dense": [0, 1], "bm25": [2, 3, 4, 1]})
+    found = fuse_lists(tmp_path, 1, {"dense": [0, 1], "bm25": [2, 3, 4, 1]})
     assert next(iter(found)) == 1
     assert found[1] == pytest.approx(8 / 15, rel=1e-6)
     assert found[0] == found[2] == pytest.approx(1 / 2, rel=1e-6)

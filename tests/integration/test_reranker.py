@@ -56,11 +56,11 @@ def scoring(monkeypatch: pytest.MonkeyPatch, scores: Callable[[int], Any]) -> li
     """Put such a reranker in; says of how many texts it was asked."""
     asked: list[int] = []
 
-    def scored(query: Any, texts: Any, *rest: Any) -> F32:
+    def score_texts(query: Any, texts: Any, *rest: Any) -> F32:
         asked.append(len(texts))
         return np.asarray(scores(len(texts)), np.float32)
 
-    monkeypatch.setattr("helix.recipes.default.score_texts", scored)
+    monkeypatch.setattr("helix.recipes.default.score_texts", score_texts)
     return asked
 
 
@@ -93,7 +93,7 @@ def test_a_reranker_that_says_nothing_changes_nothing(
     assert next(stage["unusable"] for stage in found.trace["stages"] if stage["stage"] == "rerank")
 
 
-def test_nobody_reranks_a_hundred(memory: Memory) -> None:
+def test_a_hundred_items_are_not_reranked(memory: Memory) -> None:
     """Switch: `check_top` that lets everything pass."""
     with pytest.raises(UsageError, match="at most 30"):
         memory.recall("question", rerank="late", rerank_top=100)
@@ -118,4 +118,4 @@ def test_late_interaction_by_the_default_encoder(sample_store: Path) -> None:
     assert all(-1 <= score <= 1 for score in scores[:10])
     assert len(set(scores[:10])) > 1
     assert scores[10:] == [None] * (len(scores) - 10)
-    assert late.items[0].text == plain.items[0].text  # and it is of use: what both find first is the answer
+    assert late.items[0].text == plain.items[0].text  # both find the answer first

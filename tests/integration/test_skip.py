@@ -12,7 +12,7 @@ from helix.sdk.memory import Memory
 from helix.types import Bundle
 
 GENERAL = ("translate 'good evening' to French", "what is the boiling point of water?", "how do tides work?")
-"""Nobody's memory is needed for these."""
+"""No memory is needed for these."""
 
 LOOK_GENERAL = (
     "what is the visibility timeout?",
@@ -62,7 +62,7 @@ def classify(memory: Memory, bias: float | None = None, threshold: float | None 
         changed |= {"weights": np.zeros_like(router["weights"]), "bias": np.asarray(bias, np.float32)}
     if threshold is not None:
         changed["threshold"] = np.asarray(threshold, np.float32)
-    memory.snapshot.__dict__["router"] = changed
+    memory.snapshot.files.__dict__["router"] = changed
 
 
 def ask(memory: Memory, question: str, **given: Any) -> Bundle:
@@ -84,7 +84,7 @@ def test_a_question_that_only_looks_general_is_searched(memory: Memory) -> None:
     assert any(ask(memory, question).skipped for question in GENERAL)  # the classifier is there, and is asked
 
 
-def test_whoever_says_where_to_look_is_never_refused(memory: Memory) -> None:
+def test_a_question_with_a_filter_is_never_skipped(memory: Memory) -> None:
     """Switch: any one of the filters, or the entities, left out of `wants_memory` in `route`."""
     question = GENERAL[0]
     item = memory.recall("what did I tell Priya about vacation?").items[0]
@@ -108,7 +108,7 @@ def test_whoever_says_where_to_look_is_never_refused(memory: Memory) -> None:
     "question",
     ["how do tides work, as I noted?", "remind me how tides work", "my notes on tides", "what's mine of the tides?"],
 )
-def test_who_speaks_of_themselves_is_never_refused(memory: Memory, question: str) -> None:
+def test_a_question_about_the_caller_is_never_skipped(memory: Memory, question: str) -> None:
     """Switch: `first_person` left out of `wants_memory`, or one of its words out of `_FIRST_PERSON`."""
     classify(memory, **CERTAIN)
     assert ask(memory, GENERAL[0]).skipped

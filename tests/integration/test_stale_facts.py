@@ -1,4 +1,4 @@
-"""Stale facts: what no longer holds stands below what replaced it."""
+"""Stale facts: superseded facts rank below their successors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_successor_no_leg_brings_comes_with_what_it_superseded(tmp_path: Path)
 
 
 @pytest.mark.parametrize("given", [{"functional": False}, {"successor": False}], ids=["both hold", "alone"])
-def test_what_still_holds_loses_nothing(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_facts_that_hold_keep_their_score(tmp_path: Path, given: dict[str, Any]) -> None:
     """Switch: `stale` that takes every older statement for superseded."""
     assert best(ask(world(tmp_path, **given))) == [OLD, NEW]
 

@@ -210,7 +210,7 @@ def named_hub(world: World, state: Any) -> dict[Any, tuple[float, float]]:
 
 
 def number_of(snap: Snapshot, name: str) -> int:
-    """The node of a person, −1 for one whom nobody names."""
+    """Return the node of a person, −1 for an unknown one."""
     return int(snap.graph.nodes.find(np.array([key(name)], np.uint64))[0][0])
 
 
@@ -488,12 +488,6 @@ def test_breadth_first_the_best_way_counts_and_the_best_seed_goes_first(tmp_path
 
 
 # ------------------------------------------------------------ as a stage
-
-
-def test_entities_that_are_forced_are_seeds(tmp_path: Path) -> None:
-    snap = shared_store(tmp_path, [], ["ana"], ["ana"])
-    assert mass_of(snap, [0]) == {}
-    assert set(mass_of(snap, [0], "ana")) == {1, 2}
 
 
 def test_the_same_again_byte_for_byte(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What a snapshot adds up over its segments, against dictionaries and loops over one flat list of items."""
+"""Sums of a snapshot over its segments, against dictionaries and loops over one flat list of items."""
 
 from __future__ import annotations
 
@@ -240,10 +240,7 @@ def test_entities(world: World) -> None:
     assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == sorted(expected)
     assert [
         len(found)
-        for found in (
-            *snap.graph.entities_of(np.empty(0, np.int64)),
-            *snap.graph.rows_of(np.empty(0, np.uint64)),
-        )
+        for found in (*snap.graph.entities_of(np.empty(0, np.int64)), *snap.graph.rows_of(np.empty(0, np.uint64)))
     ] == [0] * 4
 
 

@@ -98,19 +98,6 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return World(tmp_path_factory.mktemp("world") / "store", request.param)
 
 
-def test_lexical(world: World) -> None:
-    query = world.query()
-    found = search_lexical(query, world.snap.lexical, route(query, None, world.snap), 10, 0.9, 0.6)
-    documents = {i: world.terms[i] for i in world.live()}
-    naive = {i: world.bm25(i, 0.9, 0.6, documents, world.df(), len(world.live())) for i in world.rows()}
-    naive = {i: score for i, score in naive.items() if score > 0}
-    assert sorted(found.scores.tolist(), reverse=True) == found.scores.tolist()
-    assert found.scores.tolist() == pytest.approx([naive[i] for i in world.best(naive, 10)], rel=1e-4)
-    assert all(
-        naive[int(row)] == pytest.approx(score, rel=1e-4) for row, score in zip(found.rows, found.scores, strict=True)
-    )
-
-
 def test_dense(world: World) -> None:
     query = world.query()
     vector = world.vectors[0]
@@ -232,7 +219,7 @@ def test_mmr(world: World) -> None:
 
 @pytest.mark.parametrize("trade", [0.3, 0.5, 0.9, 1.0])
 def test_mmr_of_what_is_within_reach_is_mmr_of_all(trade: float) -> None:
-    """What is below it is never chosen, however much alike the better ones are."""
+    """Rows below it are never chosen, however much alike the better ones are."""
     left_out = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -263,15 +250,3 @@ def test_repeats_are_found_whatever_else_is_there() -> None:
                 if of[high] < 0 and of[low] < 0 and (signatures[high] == signatures[low]).mean() >= 0.8:
                     of[low] = high
         assert find_repeats(signatures, 0.8).tolist() == of
-
-
-def test_every_filter_equals_brute_force(world: World) -> None:
-    """Top-k under a filter is the top-k of the allowed rows, however few there are."""
-    vector = world.vectors[3]
-    scored = world.snap.vectors.dequantise(np.arange(world.snap.rows)) @ vector
-    for low in range(0, 60, 7):
-        since = datetime.fromtimestamp(BASE + low, UTC)
-        query = make_query(world.query_text, world.snap, SETTINGS, since=since, now=NOW)
-        found = search_dense(vector, world.snap, route(query, None, world.snap), 5)
-        allowed = {i: float(scored[i]) for i in world.live() if i >= low}
-        assert found.rows.tolist() == world.best({i: round(s, 6) for i, s in allowed.items()}, 5)

@@ -41,13 +41,7 @@ def test_inverting(lists: list[list[int]]) -> None:
     assert flat[order].tolist() == np.repeat(keys, np.diff(starts)).tolist()
 
 
-@given(
-    values=st.lists(
-        st.lists(st.floats(-2, 2, width=32), min_size=4, max_size=4),
-        min_size=1,
-        max_size=6,
-    )
-)
+@given(values=st.lists(st.lists(st.floats(-2, 2, width=32), min_size=4, max_size=4), min_size=1, max_size=6))
 def test_quantising_errs_by_half_a_step_at_most(values: list[list[float]]) -> None:
     vectors = np.array(values, np.float32)
     codes, scale = quantise_vectors(vectors)

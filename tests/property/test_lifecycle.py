@@ -233,7 +233,7 @@ class Life(RuleBasedStateMachine):
 
     @precondition(lambda self: self.files)
     @rule(i=st.integers(0, 20))
-    def again(self, i: int) -> None:
+    def offer_again(self, i: int) -> None:
         """Offer a file again."""
         self.offer(self.files[i % len(self.files)])
 
@@ -359,7 +359,7 @@ class Life(RuleBasedStateMachine):
         assert traces(self.root, needles) == []
         self.check()
 
-    def owned(self) -> None:
+    def update_owners(self) -> None:
         """Check the document of each item: the last one that changed its salience or confidence."""
         with run_statement(self.root, "SELECT id, document FROM items") as found:
             owner = {KEYS[name]: document for name, document in found.rows}

@@ -67,8 +67,8 @@ def killed_touch(root: Path, point: str) -> None:
             return
 
 
-def torn(root: Path, appender: EventAppender, event: AccessEvent, length: int) -> None:
-    """Return an appender that dies inside its last line."""
+def tear_line(root: Path, appender: EventAppender, event: AccessEvent, length: int) -> None:
+    """Let an appender die inside its last line."""
     appender.append([event])
     file = appender._file
     assert file is not None
@@ -109,7 +109,7 @@ def test_every_event_counts_exactly_once(base: Path, steps) -> None:
                 case "close", [i]:
                     appenders[i].close()
                 case "tear", [i, event, length]:
-                    torn(root, appenders[i], model(*event), length)
+                    tear_line(root, appenders[i], model(*event), length)
                 case "kill", [point]:
                     killed_touch(root, point)
                 case _:

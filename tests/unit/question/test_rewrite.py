@@ -1,4 +1,4 @@
-"""What a question is about, and as a speaker would put it."""
+"""The core of a question, and its wording as a speaker would put it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ NAMES = frozenset({"ana", "lopez", "james", "will", "may", "o'brien", "jean-luc"
 @pytest.mark.parametrize(
     ("text", "about"),
     [
-        (
-            "Can you list the order in which I brought up different aspects of my budget tracker?",
-            "my budget tracker?",
-        ),
+        ("Can you list the order in which I brought up different aspects of my budget tracker?", "my budget tracker?"),
         ("Can you give me a short, clear summary of how my garden changed over time?", "how my garden changed ?"),
         ("How has my budget changed across all of our previous conversations?", "How has my budget changed ?"),
         ("Please remind me what port redis uses", "what port redis uses"),
@@ -84,7 +81,7 @@ def test_without_speakers_nothing_changes() -> None:
 
 
 @given(st.text(alphabet="Ana will's,\u2019 James'", max_size=40))
-def test_what_names_nobody_stays(text: str) -> None:
+def test_a_question_without_a_speaker_stays(text: str) -> None:
     assert speak_as(text, frozenset({"zoe"})) == text
 
 
@@ -119,15 +116,15 @@ def test_a_question_is_worked_out_before_it_is_asked(tmp_path: Path) -> None:
     text = "Can you tell me what Ana told Bo and what Bo told Zoe?"
     ask = load("helix").ask
 
-    def heard(project: str | None = None, **how: bool) -> str:
+    def embedded_text(project: str | None = None, **how: bool) -> str:
         query = make_query(text, snap, SETTINGS, project=project, now="2023-11-20")
         return add_search_terms(query, snap, replace(ask, **how)).embedded
 
-    assert heard() == "what I told I and what I told Zoe?"
-    assert heard("home") == "what I told Bo and what Bo told Zoe?"
-    assert heard("work") == "what Ana told I and what I told Zoe?"
-    assert heard(speaker=False) == "what Ana told Bo and what Bo told Zoe?"
-    assert heard(core=False, speaker=False) == text
+    assert embedded_text() == "what I told I and what I told Zoe?"
+    assert embedded_text("home") == "what I told Bo and what Bo told Zoe?"
+    assert embedded_text("work") == "what Ana told I and what I told Zoe?"
+    assert embedded_text(speaker=False) == "what Ana told Bo and what Bo told Zoe?"
+    assert embedded_text(core=False, speaker=False) == text
     query = add_search_terms(make_query(text, snap, SETTINGS, now="2023-11-20"), snap, ask)
     told = hash_terms(tokenise("ana told bo bo told zoe"))
     assert query.term_order.tolist() == told.tolist()  # the words that are looked up keep their names

@@ -15,6 +15,8 @@ def test_ranks_count_from_one() -> None:
     score = rrf([np.array([1, np.nan, 2]), np.array([2, 1, np.nan])], [2.0, 1.0], 60)
     assert score.tolist() == pytest.approx([2 / 61 + 1 / 62, 1 / 61, 2 / 62])
     assert rrf([], [], 60).tolist() == []
+    rows, ranks = align_ranks([])
+    assert (len(rows), ranks) == (0, {})
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,4 +1,4 @@
-"""What a question proposes, what its options leave out, and what a hit brings with it."""
+"""Proposals of a question, rows that its options leave out, and views."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULT = load("helix")
 
 
 def bonus(snap: Snapshot, text: str, vector: F32 | None = None, **sim: float) -> list[float]:
-    """What every row gets for what the question says besides its words."""
+    """Return the score of each row for these weights alone."""
     query = make_query(text, snap, SETTINGS, now=NOW)
     quiet = SimilarityConstants(**{**dict.fromkeys((field.name for field in fields(SimilarityConstants)), 0.0), **sim})
     rows, profile = np.arange(snap.rows), replace(DEFAULT, sim=quiet)
@@ -67,7 +67,7 @@ def test_the_type_nearest_to_the_question_is_proposed(tmp_path: Path) -> None:
 # ------------------------------------------------------------ facts that no longer hold
 
 
-def moved(root: Path) -> Snapshot:
+def move_scores(root: Path) -> Snapshot:
     """Ana lived in Oslo, then in Rome; Bo's dog has no facts."""
     given = [{"session": "a", "time": BASE}, {"session": "b", "time": BASE + 1000}, {"session": "c"}]
     facts = [[{"subject": "ana", "relation": "lives_in", "object_": place}] for place in ("oslo", "rome")]
@@ -76,7 +76,7 @@ def moved(root: Path) -> Snapshot:
 
 
 def test_superseded_facts_are_demoted(tmp_path: Path) -> None:
-    snap = moved(tmp_path)
+    snap = move_scores(tmp_path)
     query = make_query("where does Ana live", snap, SETTINGS, now=NOW)
     plan = route(query, None, snap)
     pool = fuse([Leg("bm25", np.arange(3, dtype=np.uint32), np.ones(3, np.float32))], snap, 60, {"bm25": 1.0})
@@ -92,18 +92,18 @@ def test_superseded_facts_are_demoted(tmp_path: Path) -> None:
 
 
 def test_current_only_leaves_them_out(tmp_path: Path) -> None:
-    snap = moved(tmp_path)
+    snap = move_scores(tmp_path)
 
-    def allowed(**given: Any) -> list[int]:
+    def allowed_rows(**given: Any) -> list[int]:
         query = make_query("where does Ana live", snap, SETTINGS, now=NOW, **given)
         seen = snap.known_at(query.as_of)
         plan = route(query, None, seen)
         return np.flatnonzero(np.ones(3, bool) if plan.allowed is None else plan.allowed).tolist()
 
-    assert allowed() == [0, 1, 2]
-    assert allowed(current_only=True) == [1, 2]
+    assert allowed_rows() == [0, 1, 2]
+    assert allowed_rows(current_only=True) == [1, 2]
     then = datetime.fromtimestamp(BASE + 500, UTC)
-    assert allowed(current_only=True, as_of=then) == [0, 2]  # Rome was not yet said
+    assert allowed_rows(current_only=True, as_of=then) == [0, 2]  # Rome was not yet said
     assert snap.facts.stale(np.arange(3), BASE + 5000).tolist() == [True, False, False]
     assert snap.facts.stale(np.arange(3), BASE + 500).tolist() == [False, False, False]
 
@@ -147,7 +147,7 @@ def test_only_a_session_or_a_speaker(memory: Memory) -> None:
 # ------------------------------------------------------------ views
 
 
-def shared(root: Path) -> Snapshot:
+def shared_store(root: Path) -> Snapshot:
     names = ["ana", "bo", "cy", "di", "eve"]
     return make_store(root, ["for all", *names], given=[{}, *({"acl": [name]} for name in names)])
 
@@ -158,7 +158,7 @@ def test_a_store_without_acls_is_its_own_view(tmp_path: Path) -> None:
 
 
 def test_few_views_are_kept_and_the_next_question_finds_them(tmp_path: Path) -> None:
-    snap = shared(tmp_path)
+    snap = shared_store(tmp_path)
     view = snap.seen_by("ana")
     assert np.flatnonzero(view.alive).tolist() == [0, 1]
     assert snap.seen_by("ana") is view
@@ -172,8 +172,8 @@ def test_few_views_are_kept_and_the_next_question_finds_them(tmp_path: Path) -> 
     assert snap.seen_by("ana") is not view
 
 
-def test_what_everybody_sees_is_warm(tmp_path: Path) -> None:
-    snap = shared(tmp_path).warm()
+def test_the_public_view_is_warm(tmp_path: Path) -> None:
+    snap = shared_store(tmp_path).warm()
     everybody = snap.seen_by(None)
     assert "mean_length" in vars(everybody.lexical)
     assert "session_size" in vars(everybody.catalog)
@@ -184,7 +184,7 @@ def test_what_everybody_sees_is_warm(tmp_path: Path) -> None:
 def test_a_view_keeps_its_generation_pinned_and_lets_it_go(tmp_path: Path) -> None:
     import gc
 
-    snap = shared(tmp_path)
+    snap = shared_store(tmp_path)
     gc.disable()  # by counting alone: a store must not stay pinned until the collector happens to run
     try:
         pins = tmp_path / "pins"

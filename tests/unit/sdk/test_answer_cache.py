@@ -17,7 +17,7 @@ from tests.support.tiny import SETTINGS, make_store, memory_of
 TEXTS = ["the red apple", "the green apple", "a pear"]
 
 
-def towards(text: str) -> object:
+def embed(text: str) -> object:
     return np.eye(3)[0]
 
 
@@ -25,7 +25,7 @@ def answer() -> Bundle:
     return Bundle(1, "helix", False, (), (), (), "", 0, 0, "words", {})
 
 
-def test_who_asked_last_stays() -> None:
+def test_the_most_recently_used_answers_stay() -> None:
     kept, (a, b, c) = AnswerCache(2), (answer() for _ in range(3))
     kept.put("a", a)
     kept.put("b", b)
@@ -42,7 +42,7 @@ def test_none_are_kept() -> None:
 
 def test_the_same_again_takes_no_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_store(tmp_path / "s", TEXTS)
-    memory = memory_of(tmp_path / "s", towards)
+    memory = memory_of(tmp_path / "s", embed)
     monkeypatch.setattr("time.time", lambda: 1_700_000_000.0)
     first = memory.recall("which apple", k=2)
     again = memory.recall("which apple", k=2)
@@ -50,7 +50,8 @@ def test_the_same_again_takes_no_stage(tmp_path: Path, monkeypatch: pytest.Monke
     assert {name: ms for name, ms in again.ms.items() if name != "total"} == dict.fromkeys(
         first.ms.keys() - {"total"}, 0
     )
-    assert 0 <= again.ms["total"] < first.ms["total"]
+    assert again.ms["total"] >= 0
+    assert min(memory.recall("which apple", k=2).ms["total"] for _ in range(5)) < first.ms["total"]  # one may stall
     assert memory.recall("which apple", k=2, explain=True).trace is not None
     for other in ({"k": 1}, {"budget": 100}, {"type": "episodic"}, {"now": "2024-01-01"}, {"profile": "helix-paper"}):
         assert memory.recall("which apple", **{"k": 2, **other}).ms["fuse"] > 0, other
@@ -65,7 +66,7 @@ def test_without_the_encoder_nothing_is_kept(tmp_path: Path) -> None:
     assert memory.recall("apple", now="2024-01-01").ms["fuse"] > 0
 
 
-def test_what_a_new_generation_holds_is_found(tmp_path: Path, cache: Path) -> None:
+def test_a_new_generation_is_not_answered_from_the_cache(tmp_path: Path, cache: Path) -> None:
     root, file, settings = tmp_path / "s", tmp_path / "notes.md", replace(SETTINGS, cache=str(cache))
     file.write_text("The apple is red.", "utf-8")
     ingest(root, [file], settings)
@@ -80,9 +81,9 @@ def test_what_a_new_generation_holds_is_found(tmp_path: Path, cache: Path) -> No
     assert "green" in after.items[0].text
 
 
-def test_nobody_is_given_what_another_may_see(tmp_path: Path) -> None:
+def test_callers_do_not_share_answers(tmp_path: Path) -> None:
     make_store(tmp_path / "s", TEXTS, given=[{"acl": ["ana"]}, {}, {}])
-    memory = memory_of(tmp_path / "s", towards)
+    memory = memory_of(tmp_path / "s", embed)
     shown = [
         {item.text for item in memory.recall("apple", principal=who, now="2024-01-01").items}
         for who in ("ana", None, "bo")

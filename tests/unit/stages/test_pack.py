@@ -43,7 +43,7 @@ def entry(i: int | str, text: str, **given: Any) -> dict[str, Any]:
     } | given
 
 
-def apart(*texts: str) -> list[dict[str, Any]]:
+def separate_sessions(*texts: str) -> list[dict[str, Any]]:
     """Each of a session of its own."""
     return [entry(i, text, session=f"s{i}") for i, text in enumerate(texts)]
 
@@ -173,7 +173,7 @@ def test_outside_in() -> None:
 
 
 def test_the_best_stands_first_and_the_second_best_last() -> None:
-    context, tokens, placed = pack(apart("text0", "text1", "text2", "text3"), 200, words)
+    context, tokens, placed = pack(separate_sessions("text0", "text1", "text2", "text3"), 200, words)
     assert placed == [0, 2, 3, 1]
     lines = context.splitlines()
     assert lines[0] == "<memory>"
@@ -183,7 +183,7 @@ def test_the_best_stands_first_and_the_second_best_last() -> None:
     assert tokens == words([context])[0]
 
 
-def test_what_items_of_a_session_share_is_said_once() -> None:
+def test_items_of_a_session_share_a_header() -> None:
     ana, bo = {"speaker": "Ana", "time": DAY}, {"speaker": "Bo", "time": DAY}
     entries = [
         entry(0, "text0", **ana),
@@ -267,24 +267,26 @@ def budget_for(*texts: str) -> int:
 
 
 def test_all_in_full_where_all_fit() -> None:
-    context, tokens, placed = pack(apart(LONG, LONG, "end"), budget_for(LONG, LONG, "end"), words, rules=SHORT)
+    context, tokens, placed = pack(
+        separate_sessions(LONG, LONG, "end"), budget_for(LONG, LONG, "end"), words, rules=SHORT
+    )
     assert (placed, context.count(LONG)) == ([0, 2, 1], 2)
     assert tokens == budget_for(LONG, LONG, "end")
 
 
 def test_long_items_are_shortened_where_not_all_fit_and_get_back_what_is_left() -> None:
     whole = budget_for(LONG, LONG, "end")
-    shown = body(pack(apart(LONG, LONG, "end"), whole - 1, words, rules=SHORT)[0])
+    shown = body(pack(separate_sessions(LONG, LONG, "end"), whole - 1, words, rules=SHORT)[0])
     assert (shown[1], shown[3]) == (LONG, "end")  # the best in full, in what the excerpt of the other leaves
     assert "The heron stands at the lake." in shown[5]
     assert LONG not in shown[5]
-    least = body(pack(apart(LONG, LONG, "end"), whole - 15, words, rules=SHORT)[0])
+    least = body(pack(separate_sessions(LONG, LONG, "end"), whole - 15, words, rules=SHORT)[0])
     assert [least[1], least[5]] == ["A park has ponds. … The heron stands at the lake. …"] * 2
     assert least[3] == "end"
 
 
 def test_a_share_of_the_budget_goes_to_the_best_in_full() -> None:
-    items = apart(*[LONG] * 9)
+    items = separate_sessions(*[LONG] * 9)
     shown = {}
     for share in (0.0, 0.5, 1.0):
         context, _, placed = pack(items, budget_for(*[LONG] * 4), words, rules=SHORT._replace(full=share))
@@ -297,28 +299,28 @@ def test_a_share_of_the_budget_goes_to_the_best_in_full() -> None:
 
 def test_the_last_that_fits_in_part_is_there_in_part_and_nothing_behind_it() -> None:
     long = "One two three four. " * 20
-    context, tokens, placed = pack(apart("first", long, "third"), budget_for("first", long) - 40, words)
+    context, tokens, placed = pack(separate_sessions("first", long, "third"), budget_for("first", long) - 40, words)
     assert placed == [0, 1]
     assert 30 <= words([body(context)[3]])[0] <= 41
     assert context.count("…") == 1
     assert tokens <= budget_for("first", long) - 40
     # Also where a token has fewer letters in it than on average.
     long = "aa bb cc dd. " * 30 + "aaa bbb ccc ddd. " * 30
-    context, _, placed = pack(apart("first", long), budget_for("first") + 41, words)
+    context, _, placed = pack(separate_sessions("first", long), budget_for("first") + 41, words)
     assert placed == [0, 1]
     assert 30 <= words([body(context)[3]])[0] <= 40
     # Neither a sentence that is cut nor a scrap: then it is not there at all.
     for text in ("no end here " * 50, "Yes. " + "no end here " * 50):
-        assert pack(apart("first", text, "third"), budget_for("first") + 40, words)[2] == [0]
+        assert pack(separate_sessions("first", text, "third"), budget_for("first") + 40, words)[2] == [0]
 
 
-def many(n: int, mark: str) -> str:
+def make_entries(n: int, mark: str) -> str:
     """So many sentences of four words."""
     return " ".join(f"{mark}{i} two three four." for i in range(n))
 
 
-def test_what_the_last_takes_is_not_given_away_again() -> None:
-    items, room = apart(many(15, "a"), many(30, "b")), 1 + 40 + 1 + 30
+def test_the_room_of_the_last_item_is_not_spent_twice() -> None:
+    items, room = separate_sessions(make_entries(15, "a"), make_entries(30, "b")), 1 + 40 + 1 + 30
     context, _, placed = pack(items, budget_for() + room, words, rules=ExcerptRules({}, 40))
     assert placed == [0, 1]
     assert "a9 two" not in context
@@ -326,7 +328,7 @@ def test_what_the_last_takes_is_not_given_away_again() -> None:
 
 
 def test_where_all_are_there_the_first_that_is_cut_takes_what_is_left() -> None:
-    items, room = apart(many(15, "a"), many(15, "b")), 1 + 40 + 1 + 40 + 8
+    items, room = separate_sessions(make_entries(15, "a"), make_entries(15, "b")), 1 + 40 + 1 + 40 + 8
     context, tokens, placed = pack(items, budget_for() + room, words, rules=ExcerptRules({}, 40))
     assert placed == [0, 1]
     first, second = (words([body(context)[i]])[0] for i in (1, 3))
@@ -336,7 +338,7 @@ def test_where_all_are_there_the_first_that_is_cut_takes_what_is_left() -> None:
 
 def test_a_heading_is_paid_for_once() -> None:
     """All of three items but a few words: the last of them gives way in part."""
-    items = [entry(i, many(n, "abcd"[i]), speaker="Ana") for i, n in enumerate([2, 2, 2, 15])]
+    items = [entry(i, make_entries(n, "abcd"[i]), speaker="Ana") for i, n in enumerate([2, 2, 2, 15])]
     whole = pack(items, 1_000, words)[1]
     assert pack(items, whole, words, rules=ExcerptRules({}, 40))[0].count("four.") == 21
     context, tokens, placed = pack(items, whole - 1, words, rules=ExcerptRules({}, 80))
@@ -346,7 +348,7 @@ def test_a_heading_is_paid_for_once() -> None:
 
 
 def test_neighbours_go_before_an_item_does_where_sizes_were_told_too_small() -> None:
-    items = [one | {"tokens": 1} for one in apart("one two three four five", "six seven eight nine ten")]
+    items = [one | {"tokens": 1} for one in separate_sessions("one two three four five", "six seven eight nine ten")]
     around = [(0, True, entry("x", "beside", session="s0"))]
     bare = pack(items, 500, words)[1]
     assert pack(items, bare, words, around, 50)[2] == [0, 1]
@@ -378,10 +380,10 @@ def tokens_told(context: str) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("counter", [words, EstimatedCounter()], ids=["words", "characters"])
 @pytest.mark.parametrize("told", [None, 0.5, 1.0, 2.0])
-def test_whatever_the_items_the_budget_holds_and_every_item_is_cited(
+def test_any_items_fit_the_budget_and_are_cited(
     counter: Callable[[Sequence[str]], list[int]], told: float | None
 ) -> None:
-    """Also where the sizes that are told of the items are wrong."""
+    """Also with wrong sizes."""
     rng = random.Random(told)
     for _ in range(150):
         entries = []
@@ -416,7 +418,7 @@ def test_sizes_that_are_told_are_not_counted_again() -> None:
         seen.extend(texts)
         return words(texts)
 
-    entries = [one | {"tokens": 20} for one in apart(LONG, LONG)]
+    entries = [one | {"tokens": 20} for one in separate_sessions(LONG, LONG)]
     context, _, _ = pack(entries, 200, count, rules=SHORT)
     assert context.count(LONG) == 2
     assert [text for text in seen if LONG in text] == [context]
@@ -444,7 +446,7 @@ def test_a_hit_brings_its_neighbours_where_the_budget_allows() -> None:
     assert pack(items, bare + 6, words, around, 50)[1] == bare + 6  # one of them fits
     assert pack(items, bare + 5, words, around, 50)[1] == bare
     assert pack(items, 500, words, around, 5)[1] == bare  # too long to be brought
-    # What did not fit, or not in full, comes before what is only beside it.
+    # What did not fit, or not in full, comes before a mere neighbour.
     for text in ("word " * 200, "A few words. " * 100):
         assert "first word" not in pack([*items, turn("y", text)], bare + 40, words, around, 50)[0]
 

@@ -10,10 +10,7 @@ import pytest
 from helix.errors import UsageError
 from helix.stages.rerank import MAX_ITEMS, check_top, explain_unusable, maxsim, maxsims
 from helix.stages.rerank import rerank as blend
-
-
-def f32(*values: float) -> np.ndarray:
-    return np.array(values, np.float32)
+from tests.support.tiny import f32
 
 
 def test_maxsim_by_hand() -> None:

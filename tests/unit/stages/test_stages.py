@@ -69,46 +69,6 @@ def test_idf_and_saturation_by_hand() -> None:
     assert saturate_tf(2 * one, 5 * one, 5.0, 1.2, 0.75)[0] == pytest.approx(2 * 2.2 / 3.2)
 
 
-def test_lexical_leg_by_hand(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, ["redis timeout", "redis redis cache cache", "walnut bread"])
-    query = make_query("redis", snap, SETTINGS, now=NOW)
-    found = search_lexical(query, snap.lexical, route(query, None, snap), 100, 0.9, 0.6)
-    mean = 8 / 3
-    weight = np.log(1 + 1.5 / 2.5)
-    first = weight * 1 * 1.9 / (1 + 0.9 * (0.4 + 0.6 * 2 / mean))
-    second = weight * 2 * 1.9 / (2 + 0.9 * (0.4 + 0.6 * 4 / mean))
-    assert found.rows.tolist() == [1, 0]
-    assert found.scores.tolist() == pytest.approx([second, first], rel=1e-5)
-
-
-def test_statistics_are_of_all_segments_and_leave_deleted_rows_out(tmp_path: Path) -> None:
-    texts = ["redis timeout", "redis cache", "walnut bread", "redis walnut"]
-    whole = make_store(tmp_path / "a", texts)
-    cut_up = make_store(tmp_path / "b", texts, cuts=(1, 3))
-    query = make_query("redis walnut", whole, SETTINGS, now=NOW)
-    a, b = (search_lexical(query, snap.lexical, route(query, None, snap), 100, 0.9, 0.6) for snap in (whole, cut_up))
-    assert a.rows.tolist() == b.rows.tolist()
-    assert a.scores.tolist() == pytest.approx(b.scores.tolist())
-    # Without the deleted row the others score as if it had never been there.
-    less = make_store(tmp_path / "c", texts, cuts=(3,), deleted={1: [0]})
-    never = make_store(tmp_path / "d", texts[:3])
-    c, d = (search_lexical(query, snap.lexical, route(query, None, snap), 100, 0.9, 0.6) for snap in (less, never))
-    assert c.rows.tolist() == d.rows.tolist()
-    assert c.scores.tolist() == pytest.approx(d.scores.tolist())
-
-
-# ------------------------------------------------------------ dense
-
-
-def test_dense_leg_by_hand(tmp_path: Path) -> None:
-    vectors = [[1, 0], [0.6, 0.8], [0, 1]]
-    snap = make_store(tmp_path, ["a a", "b b", "c c"], vectors, cuts=(2,))
-    query = make_query("a", snap, SETTINGS, now=NOW)
-    found = search_dense(np.array([0.6, 0.8], np.float32), snap, route(query, None, snap), 2)
-    assert found.rows.tolist() == [1, 2]
-    assert found.scores.tolist() == pytest.approx([1.0, 0.8], abs=0.01)
-
-
 # ------------------------------------------------------------ route
 
 
@@ -120,7 +80,7 @@ def test_filters_are_pre_filters(tmp_path: Path) -> None:
     ]
     snap = make_store(tmp_path, ["red one", "red two", "red three"], given=given)
 
-    def allowed(**filters):
+    def allowed_rows(**filters):
         query = make_query("red", snap, SETTINGS, now=NOW, **filters)
         plan = route(query, None, snap)
         leg = search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)
@@ -128,22 +88,13 @@ def test_filters_are_pre_filters(tmp_path: Path) -> None:
         assert set(leg.rows.tolist()) == set(near.rows.tolist())
         return set(leg.rows.tolist())
 
-    assert allowed() == {0, 1, 2}
-    assert allowed(project="a") == {0, 1}
-    assert allowed(type="decision") == {0, 2}
-    assert allowed(project="a", type="decision") == {0}
-    assert allowed(since="2023-11-15") == {1}
-    assert allowed(until="2023-11-14") == {0}  # the whole day; an unknown time is in no window
-    assert allowed(since="2023-11-14", until="2023-11-15") == {0, 1}
-
-
-def test_an_acl_hides_an_item_from_everybody_it_does_not_name(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, ["red one", "red two"], given=[{"acl": ["ana", "bo"]}, {}])
-    for principal, rows in ((None, [1]), ("ana", [0, 1]), ("eve", [1])):
-        seen = snap.seen_by(principal)
-        query = make_query("red", seen, SETTINGS, principal=principal, now=NOW)
-        found = search_lexical(query, seen.lexical, route(query, None, seen), 100, 0.9, 0.6)
-        assert sorted(found.rows.tolist()) == rows
+    assert allowed_rows() == {0, 1, 2}
+    assert allowed_rows(project="a") == {0, 1}
+    assert allowed_rows(type="decision") == {0, 2}
+    assert allowed_rows(project="a", type="decision") == {0}
+    assert allowed_rows(since="2023-11-15") == {1}
+    assert allowed_rows(until="2023-11-14") == {0}  # the whole day; an unknown time is in no window
+    assert allowed_rows(since="2023-11-14", until="2023-11-15") == {0, 1}
 
 
 def test_as_of_is_bitemporal(tmp_path: Path) -> None:
@@ -298,7 +249,7 @@ def test_a_turn_between_matching_turns_beats_a_lone_match(tmp_path: Path) -> Non
     pool = fuse([leg("bm25", 0, 1, 2, 3, 4, 5)], snap, 60, {"dense": 1.0, "bm25": 1.0})
     ranked = rank(pool, query, None, snap, plan, load("helix"))
     place = {row: i for i, row in enumerate(ranked.row.tolist())}
-    assert place[1] < place[3]  # both without the words; 1 stands between two matches
+    assert place[1] < place[3]  # both without the words; 1 is between two matches
     assert place[1] < place[4]
     assert place[0] < place[5]
 
@@ -362,7 +313,7 @@ def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
     assert left.far.tolist() == []  # the third is out by its score alone
 
 
-def test_what_diversify_leaves_out_it_accounts_for(tmp_path: Path) -> None:
+def test_diversify_explains_what_it_leaves_out(tmp_path: Path) -> None:
     long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
     snap = make_store(tmp_path, [long, long + " ok", "b two", "c three"], np.eye(4)[[0, 0, 0, 1]])
     final = np.array([0.9, 0.85, 0.8, 0.7], np.float32)
@@ -376,8 +327,8 @@ def test_what_diversify_leaves_out_it_accounts_for(tmp_path: Path) -> None:
     assert left.alike == pytest.approx([1], abs=0.01)
 
 
-def test_what_is_left_out_makes_room_for_what_is_further_down(tmp_path: Path) -> None:
-    """Where λ is 1 only the best k are looked at, and more only as far as some of them are copies of others."""
+def test_dropped_near_duplicates_make_room_for_lower_rows(tmp_path: Path) -> None:
+    """With λ = 1 only the best k count, and one more for each copy among them."""
     long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
     snap = make_store(tmp_path, [long, long + " ok", "b two", long + " yes", "c three"], np.eye(5))
     pool = Candidates(np.arange(5, dtype=np.uint32), *([np.full(5, np.nan, np.float32)] * 12), np.linspace(1, 0.5, 5))

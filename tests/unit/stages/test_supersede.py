@@ -1,4 +1,4 @@
-"""What superseded an item stands above it; and many copies of one item take one place."""
+"""Successors rank above superseded items, and many copies of one item take one place."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def test_successors_are_those_that_hold(tmp_path: Path) -> None:
     snap = homes(tmp_path)
     rows = np.arange(6)
     assert snap.facts.stale(rows, NOW).tolist() == [True, True, False, True, False, False]
-    found = superseded(rows, snap)
+    found = superseded_in(rows, snap)
     assert found.rows.tolist() == [0, 1, 3]
     assert list(zip(found.old.tolist(), found.new.tolist(), strict=True)) == [(0, 2), (1, 2)]  # not the one between
-    found = superseded(rows, snap, BASE + 150)
+    found = superseded_in(rows, snap, BASE + 150)
     assert list(zip(found.old.tolist(), found.new.tolist(), strict=True)) == [(0, 1)]
     assert find_superseded(np.array([2, 5], np.uint32), snap, NOW) is None
 
 
-def superseded(rows: np.ndarray, snap: Snapshot, at: int = NOW) -> Superseded:
+def superseded_in(rows: np.ndarray, snap: Snapshot, at: int = NOW) -> Superseded:
     found = find_superseded(rows.astype(np.uint32), snap, at)
     assert found
     return found
@@ -58,26 +58,26 @@ def test_demotion_by_hand(tmp_path: Path) -> None:
     rows = np.array([2, 0, 3, 4, 5, 1])
     final = np.array([0.3, 0.8, 0.6, 0.5, 0.4, 0.2], np.float32)
     expected = [0.8, 0.9 * 0.8, 0.9 * 0.6, 0.5, 0.4, 0.9 * 0.2]
-    assert demote(rows, final, superseded(rows, snap), 0.1).tolist() == pytest.approx(expected)
+    assert demote(rows, final, superseded_in(rows, snap), 0.1).tolist() == pytest.approx(expected)
     assert final.tolist() == pytest.approx([0.3, 0.8, 0.6, 0.5, 0.4, 0.2])  # nothing is changed in place
-    assert demote(rows, final, superseded(rows, snap), 0.0).tolist() == final.tolist()
+    assert demote(rows, final, superseded_in(rows, snap), 0.0).tolist() == final.tolist()
     # A better successor stays where it is; without one in the pool the share alone is taken.
     for rows in (np.array([0, 2]), np.array([0, 5])):
-        after = demote(rows, np.array([0.5, 0.9], np.float32), superseded(rows, snap), 0.1)
+        after = demote(rows, np.array([0.5, 0.9], np.float32), superseded_in(rows, snap), 0.1)
         assert after.tolist() == pytest.approx([0.45, 0.9])
 
 
 def test_a_successor_joins_the_pool_if_it_may_be_searched(tmp_path: Path) -> None:
     snap = homes(tmp_path)
     pool = fuse([Leg("bm25", np.array([0, 5], np.uint32), np.ones(2, np.float32))], snap, 60, {"bm25": 1.0})
-    everything, found = Plan(None, 6), superseded(pool.row, snap)
+    everything, found = Plan(None, 6), superseded_in(pool.row, snap)
     assert add_successors(pool, found, everything).row.tolist() == [0, 5, 2]
     assert np.isnan(add_successors(pool, found, everything).rrf[-1])
     without = np.array([True, True, False, True, True, True])
     assert add_successors(pool, found, Plan(without, 5)).row.tolist() == [0, 5]
     assert find_superseded(pool.row, snap, BASE + 50) is None
     both = fuse([Leg("bm25", np.array([0, 2], np.uint32), np.ones(2, np.float32))], snap, 60, {"bm25": 1.0})
-    assert add_successors(both, superseded(both.row, snap), everything).row.tolist() == [0, 2]  # it is there
+    assert add_successors(both, superseded_in(both.row, snap), everything).row.tolist() == [0, 2]  # it is there
 
 
 # ------------------------------------------------------------ copies

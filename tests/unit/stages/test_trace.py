@@ -1,4 +1,4 @@
-"""What an explanation says: every stage, every candidate, and why another item is not in the answer."""
+"""The trace of a recall: every stage, every candidate, and why another item is not in the answer."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_why_not_below_the_limit_of_a_leg(tmp_path: Path) -> None:
     assert len(found.items) == 1
 
 
-def test_what_mmr_passes_over_it_says(tmp_path: Path) -> None:
+def test_mmr_explains_what_it_does_not_choose(tmp_path: Path) -> None:
     from dataclasses import replace
 
     texts = ["fox hen owl elk", "fox hen owl asp", "fox emu"]
@@ -190,7 +190,7 @@ def test_a_replay_gives_the_same_bytes(sample_store: Path) -> None:
 
 
 def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path, cache: Path) -> None:
-    """What was published since, a merge included, changes nothing of an answer that is asked for by its snapshot."""
+    """Later generations, a merge included, do not change an answer by an earlier snapshot."""
     import helix
     from helix.errors import UsageError
     from helix.settings import load

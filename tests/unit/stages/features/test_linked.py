@@ -25,7 +25,7 @@ NOTHING = dict.fromkeys((field.name for field in fields(LinkConstants)), 0)
 TURN, DOCUMENT = {"role": "user"}, {"role": "document"}
 
 
-def how(**given: Any) -> LinkConstants:
+def constants(**given: Any) -> LinkConstants:
     """No step is taken but those that are given."""
     return LinkConstants(**{**NOTHING, "seeds": 1, "title_df": 50, "walk_df": 20, "walk_df_turns": 3, **given})
 
@@ -35,12 +35,14 @@ def pool_of(*rows: int) -> Candidates:
     return Candidates(**{**known, "row": np.array(rows, np.uint32)})
 
 
-def joined(snap: Snapshot, pool: Candidates, asked: str = "", allowed: Bool | None = None, **given: Any) -> list[int]:
+def join_rows(
+    snap: Snapshot, pool: Candidates, asked: str = "", allowed: Bool | None = None, **given: Any
+) -> list[int]:
     """The rows that joined, in order; what was there stays where it was."""
     terms = shorten_ids(hash_terms(tokenise(asked)))
-    named = find_titled(terms, snap, how(**given).title_df)
+    named = find_titled(terms, snap, constants(**given).title_df)
     plan = Plan(allowed, snap.live if allowed is None else int(allowed.sum()), titled=named)
-    after = add_linked(pool, snap, plan, how(**given))
+    after = add_linked(pool, snap, plan, constants(**given))
     for field in fields(Candidates):
         before, now = getattr(pool, field.name), getattr(after, field.name)
         assert now.dtype == before.dtype
@@ -68,84 +70,86 @@ def library(tmp_path: Path) -> Snapshot:
     return make_store(tmp_path, texts, given=given, cuts=(3,), deleted={1: [0]})
 
 
-def test_what_the_question_names_joins(library: Snapshot) -> None:
+def test_documents_named_by_the_question_join(library: Snapshot) -> None:
     pool = pool_of(2)
-    assert joined(library, pool, "Who drew Red Hen, or Moss?", extra=9) == [0, 5]
-    assert joined(library, pool, "Who saw the Alien?", extra=9) == []  # it is there
-    assert joined(library, pool, "Who drew Red Hen?", extra=0, readers=9) == []
-    assert joined(library, pool_of(), "Who drew Red Hen?", extra=9) == [0, 5]  # where nothing was found, too
+    assert join_rows(library, pool, "Who drew Red Hen, or Moss?", extra=9) == [0, 5]
+    assert join_rows(library, pool, "Who saw the Alien?", extra=9) == []  # it is there
+    assert join_rows(library, pool, "Who drew Red Hen?", extra=0, readers=9) == []
+    assert join_rows(library, pool_of(), "Who drew Red Hen?", extra=9) == [0, 5]  # where nothing was found, too
 
 
-def test_what_the_best_name_joins_those_of_the_best_first(library: Snapshot) -> None:
-    assert joined(library, pool_of(4, 0, 1), extra=9, readers=9) == [2, 5]
-    assert joined(library, pool_of(0, 4), extra=9, readers=1) == []  # Priya Quill is there; the second is not read
-    assert joined(library, pool_of(0), extra=9, readers=1) == [4]
-    assert joined(library, pool_of(0, 4), extra=9, readers=2) == [1]
-    assert joined(library, pool_of(4, 0), "Alien", extra=9, readers=9) == [2, 1]  # the question goes first
+def test_documents_named_by_the_best_join_in_order(library: Snapshot) -> None:
+    assert join_rows(library, pool_of(4, 0, 1), extra=9, readers=9) == [2, 5]
+    assert join_rows(library, pool_of(0, 4), extra=9, readers=1) == []  # Priya Quill is there; the second is not read
+    assert join_rows(library, pool_of(0), extra=9, readers=1) == [4]
+    assert join_rows(library, pool_of(0, 4), extra=9, readers=2) == [1]
+    assert join_rows(library, pool_of(4, 0), "Alien", extra=9, readers=9) == [2, 1]  # the question goes first
 
 
 def test_a_title_ends_where_the_item_does(tmp_path: Path) -> None:
     given = [{**DOCUMENT, "title": title, "session": title} for title in ("Red Hen", "x", "y")]
     snap = make_store(tmp_path, ["a book", "it was red", "hen feathers"], given=given, cuts=(2,))
-    assert joined(snap, pool_of(1, 2), extra=9, readers=9) == []
-    assert risen(snap, [0.1, 1.0, 0.4], title=0.5, seeds=2) == pytest.approx([0.1, 1.0, 0.4])
+    assert join_rows(snap, pool_of(1, 2), extra=9, readers=9) == []
+    assert raise_scores(snap, [0.1, 1.0, 0.4], title=0.5, seeds=2) == pytest.approx([0.1, 1.0, 0.4])
 
 
 def test_as_many_documents_as_are_wanted(library: Snapshot) -> None:
     """Counted are those that are new, over all that name them."""
     pool, asked = pool_of(4, 1), "Alien and Priya Quill"
-    assert [joined(library, pool, asked, extra=n, readers=9) for n in range(5)] == [
+    assert [join_rows(library, pool, asked, extra=n, readers=9) for n in range(5)] == [
         *([], [2], [2, 0], [2, 0, 5], [2, 0, 5])
     ]
 
 
 def test_only_what_is_allowed_joins(library: Snapshot) -> None:
     allowed = np.array([False, True, True, True, True, True])
-    assert joined(library, pool_of(1), allowed=allowed, extra=1, readers=1) == [2]
-    assert joined(library, pool_of(1), "Red Hen", allowed=allowed, extra=1, readers=1) == [5]
+    assert join_rows(library, pool_of(1), allowed=allowed, extra=1, readers=1) == [2]
+    assert join_rows(library, pool_of(1), "Red Hen", allowed=allowed, extra=1, readers=1) == [5]
     turns = make_store(library.root.parent / "turns", ["a", "b", "c"])
-    assert joined(turns, pool_of(1), allowed=np.array([True, True, False]), beside=1) == [0]
+    assert join_rows(turns, pool_of(1), allowed=np.array([True, True, False]), beside=1) == [0]
 
 
 def test_a_common_word_is_no_title(tmp_path: Path) -> None:
     given = [{**DOCUMENT, "title": "Moss", "session": f"d{i}"} for i in range(4)]
     snap = make_store(tmp_path, ["moss", "moss", "moss", "a plant"], given=given)
-    assert sorted(joined(snap, pool_of(0), extra=9, readers=1, title_df=3)) == [1, 2, 3]
-    assert joined(snap, pool_of(0), extra=9, readers=1, title_df=2) == []
+    assert sorted(join_rows(snap, pool_of(0), extra=9, readers=1, title_df=3)) == [1, 2, 3]
+    assert join_rows(snap, pool_of(0), extra=9, readers=1, title_df=2) == []
 
 
 def test_the_turns_beside_the_best_join(tmp_path: Path) -> None:
     """Rows 0 to 4 are a session, 5 and 6 another; row 2 is deleted."""
     given = [{"session": "a"}] * 5 + [{"session": "b"}] * 2
     snap = make_store(tmp_path, [f"w{i}" for i in range(7)], given=given, cuts=(2,), deleted={1: [0]})
-    assert joined(snap, pool_of(3, 5), beside=0) == []
-    assert joined(snap, pool_of(3, 5), beside=1) == [1, 4]  # over what is deleted
-    assert joined(snap, pool_of(3, 5), beside=2) == [1, 4, 6]  # nothing before the first of a session
-    assert joined(snap, pool_of(5, 3), beside=9) == [6, 1, 4]
-    assert joined(snap, pool_of(1, 3), beside=9) == [0, 4]  # what is there, or comes twice, comes once
-    assert joined(snap, pool_of(0, 3), beside=9) == [1, 4]
-    assert joined(snap, pool_of(), beside=9) == []
+    assert join_rows(snap, pool_of(3, 5), beside=0) == []
+    assert join_rows(snap, pool_of(3, 5), beside=1) == [1, 4]  # over what is deleted
+    assert join_rows(snap, pool_of(3, 5), beside=2) == [1, 4, 6]  # nothing before the first of a session
+    assert join_rows(snap, pool_of(5, 3), beside=9) == [6, 1, 4]
+    assert join_rows(snap, pool_of(1, 3), beside=9) == [0, 4]  # what is there, or comes twice, comes once
+    assert join_rows(snap, pool_of(0, 3), beside=9) == [1, 4]
+    assert join_rows(snap, pool_of(), beside=9) == []
 
 
 def test_documents_come_before_what_is_beside(tmp_path: Path) -> None:
     given = [{"session": "a"}, {"session": "a"}, {**DOCUMENT, "title": "Red Hen", "session": "d"}]
     snap = make_store(tmp_path, ["who drew the Red Hen", "I forgot", "a book"], given=given)
-    assert joined(snap, pool_of(0), extra=1, readers=1, beside=1) == [2, 1]
-    assert joined(snap, pool_of(0), "Red Hen", extra=1, readers=1, beside=1) == [2, 1]
+    assert join_rows(snap, pool_of(0), extra=1, readers=1, beside=1) == [2, 1]
+    assert join_rows(snap, pool_of(0), "Red Hen", extra=1, readers=1, beside=1) == [2, 1]
 
 
 def test_an_empty_store(tmp_path: Path) -> None:
     snap = make_store(tmp_path, [])
-    assert joined(snap, pool_of(), "Red Hen", extra=9, readers=9, beside=9) == []
+    assert join_rows(snap, pool_of(), "Red Hen", extra=9, readers=9, beside=9) == []
 
 
 # ---------------------------------------------------------------- the scores
 
 
-def risen(snap: Snapshot, score: Sequence[float], rows: Sequence[int] | None = None, **given: Any) -> list[float]:
+def raise_scores(
+    snap: Snapshot, score: Sequence[float], rows: Sequence[int] | None = None, **given: Any
+) -> list[float]:
     at = np.arange(len(score)) if rows is None else np.array(rows, np.int64)
     before = np.array(score, np.float32)
-    after = raise_linked(at, before, snap, how(**given))
+    after = raise_linked(at, before, snap, constants(**given))
     assert before.tolist() == np.array(score, np.float32).tolist()
     return after.tolist()
 
@@ -153,46 +157,48 @@ def risen(snap: Snapshot, score: Sequence[float], rows: Sequence[int] | None = N
 def test_a_document_rises_by_a_share_of_what_names_it(library: Snapshot) -> None:
     """Row 1 names Alien (row 2) and both Red Hens (rows 0, 5): .3 of its score, but no further than .98 of it."""
     score = [0.9, 1.0, 0.2, 0.0, 0.5, 0.99]
-    assert risen(library, score, title=0.3) == pytest.approx([0.98, 1.0, 0.5, 0.0, 0.5, 0.99])
-    assert risen(library, [2 * one for one in score], title=0.3) == pytest.approx([1.96, 2.0, 1.0, 0, 1.0, 1.98])
-    assert risen(library, score, title=0.0) == pytest.approx(score)
-    assert risen(library, score[:1], title=0.3, seeds=1) == pytest.approx(score[:1])
-    assert risen(library, [0.2, 1.0], rows=[2, 1], title=0.3, seeds=2) == pytest.approx([0.2, 1.0])  # all are seeds
+    assert raise_scores(library, score, title=0.3) == pytest.approx([0.98, 1.0, 0.5, 0.0, 0.5, 0.99])
+    assert raise_scores(library, [2 * one for one in score], title=0.3) == pytest.approx([1.96, 2.0, 1.0, 0, 1.0, 1.98])
+    assert raise_scores(library, score, title=0.0) == pytest.approx(score)
+    assert raise_scores(library, score[:1], title=0.3, seeds=1) == pytest.approx(score[:1])
+    assert raise_scores(library, [0.2, 1.0], rows=[2, 1], title=0.3, seeds=2) == pytest.approx(
+        [0.2, 1.0]
+    )  # all are seeds
 
 
 def test_only_the_best_lift(library: Snapshot) -> None:
     """Row 4 is the second best; it names the opera house (row 1)."""
     score = [0.1, 0.2, 1.0, 0.0, 0.8, 0.3]
-    assert risen(library, score, title=0.5, seeds=1) == pytest.approx(score)
-    assert risen(library, score, title=0.5, seeds=2) == pytest.approx([0.1, 0.6, 1.0, 0.0, 0.8, 0.3])
+    assert raise_scores(library, score, title=0.5, seeds=1) == pytest.approx(score)
+    assert raise_scores(library, score, title=0.5, seeds=2) == pytest.approx([0.1, 0.6, 1.0, 0.0, 0.8, 0.3])
     # Rows 1 and 4 lead to the same, and one of them to the other: what rose does not lift further.
     score = [0.4, 0.8, 0.1, 0.0, 1.0, 0.3]
     by_hand = [0.4 + 0.5 * 0.8, min(0.8 + 0.5, 0.98), 0.1 + 0.5 * 0.8, 0.0, 1.0, 0.3 + 0.5 * 0.8]
     by_hand = [min(one, 0.98 * 0.8) if row in (0, 2, 5) else one for row, one in enumerate(by_hand)]
-    assert risen(library, score, title=0.5, seeds=2) == pytest.approx(by_hand)
+    assert raise_scores(library, score, title=0.5, seeds=2) == pytest.approx(by_hand)
 
 
 def test_of_those_that_name_it_the_best_lifts_it(tmp_path: Path) -> None:
     """.5 of 1.0 from the first, .5 of .4 from the second."""
     given = [{**DOCUMENT, "title": title, "session": title} for title in ("Red Hen", "x", "y")]
     snap = make_store(tmp_path, ["a book", "of the Red Hen", "the Red Hen again"], given=given)
-    assert risen(snap, [0.1, 1.0, 0.4], title=0.5, seeds=2) == pytest.approx([0.6, 1.0, 0.4])
-    assert risen(snap, [0.1, 0.4, 1.0], title=0.5, seeds=2) == pytest.approx([0.6, 0.4, 1.0])
+    assert raise_scores(snap, [0.1, 1.0, 0.4], title=0.5, seeds=2) == pytest.approx([0.6, 1.0, 0.4])
+    assert raise_scores(snap, [0.1, 0.4, 1.0], title=0.5, seeds=2) == pytest.approx([0.6, 0.4, 1.0])
 
 
 def test_where_they_stand_in_the_pool_does_not_matter(library: Snapshot) -> None:
     score = {0: 0.9, 1: 1.0, 2: 0.2, 4: 0.5, 5: 0.3}
     rows = [5, 1, 4, 0, 2]
-    got = risen(library, [score[row] for row in rows], rows=rows, title=0.3)
+    got = raise_scores(library, [score[row] for row in rows], rows=rows, title=0.3)
     assert got == pytest.approx([0.6, 1.0, 0.5, 0.98, 0.5])
-    assert risen(library, [1.0, 0.5], rows=[1, 4], title=0.3) == pytest.approx([1.0, 0.5])  # who is not there
+    assert raise_scores(library, [1.0, 0.5], rows=[1, 4], title=0.3) == pytest.approx([1.0, 0.5])  # who is not there
 
 
 def test_a_document_does_not_lift_itself(tmp_path: Path) -> None:
     given = [{**DOCUMENT, "title": "Red Hen", "session": "a"}, {**DOCUMENT, "title": "x", "session": "b"}]
     snap = make_store(tmp_path, ["Red Hen is a book", "of the Red Hen"], given=given)
-    assert risen(snap, [1.0, 0.5], title=0.9) == pytest.approx([1.0, 0.5])
-    assert risen(snap, [0.5, 1.0], title=0.9) == pytest.approx([0.98, 1.0])
+    assert raise_scores(snap, [1.0, 0.5], title=0.9) == pytest.approx([1.0, 0.5])
+    assert raise_scores(snap, [0.5, 1.0], title=0.9) == pytest.approx([0.98, 1.0])
 
 
 def names(*keys: str) -> list[tuple[str, str, str]]:
@@ -211,7 +217,7 @@ EDGE = {"ana": log1p(5 / 3), "bo": log1p(5 / 2), "dee": log1p(5 / 2)}
 """Of five live items three name Ana, and two each of the others."""
 
 
-def test_what_shares_rare_names_with_the_best_rises(tmp_path: Path) -> None:
+def test_items_that_share_rare_names_with_the_best_rise(tmp_path: Path) -> None:
     """Row 0 hands out its score over Ana, to rows 1 and 2, and over Bo, to row 3, by their weights."""
     snap = party(tmp_path)
     score = [1.0, 0.5, 0.1, 0.2, 0.3]
@@ -220,13 +226,13 @@ def test_what_shares_rare_names_with_the_best_rises(tmp_path: Path) -> None:
     share = ana / bo
     assert share < 1
     by_hand = [1.0, 0.5 + 0.4 * share, 0.1 + 0.4 * share, 0.2 + 0.4, 0.3]
-    assert risen(snap, score, walk=0.4, seeds=1) == pytest.approx(by_hand)
+    assert raise_scores(snap, score, walk=0.4, seeds=1) == pytest.approx(by_hand)
     # Never past the last of the best.
-    assert risen(snap, score, walk=0.9, seeds=1) == pytest.approx(
+    assert raise_scores(snap, score, walk=0.9, seeds=1) == pytest.approx(
         [1.0, min(0.5 + 0.9 * share, 0.98), 0.1 + 0.9 * share, 0.98, 0.3]
     )
-    assert risen(snap, score, walk=0.0, seeds=1) == pytest.approx(score)
-    assert risen(snap, score, walk=0.4, seeds=5) == pytest.approx(score)
+    assert raise_scores(snap, score, walk=0.0, seeds=1) == pytest.approx(score)
+    assert raise_scores(snap, score, walk=0.4, seeds=5) == pytest.approx(score)
 
 
 def test_several_of_the_best_add_up(tmp_path: Path) -> None:
@@ -238,7 +244,7 @@ def test_several_of_the_best_add_up(tmp_path: Path) -> None:
     reached = {2: ana + dee, 3: bo}
     most = max(reached.values())
     by_hand = [1.0, 0.5, *(min(0.1 + 0.2 * reached[row] / most, 0.49) for row in (2, 3)), 0.1]
-    assert risen(snap, [1.0, 0.5, 0.1, 0.1, 0.1], walk=0.2, seeds=2) == pytest.approx(by_hand)
+    assert raise_scores(snap, [1.0, 0.5, 0.1, 0.1, 0.1], walk=0.2, seeds=2) == pytest.approx(by_hand)
 
 
 def test_each_of_the_best_shares_out_its_own_score(tmp_path: Path) -> None:
@@ -248,21 +254,21 @@ def test_each_of_the_best_shares_out_its_own_score(tmp_path: Path) -> None:
     snap = make_store(tmp_path, [f"w{i}" for i in range(5)], given=given, mentions=mentions)
     share = 0.5 / 0.8
     by_hand = [1.0, 0.8, 0.1 + 0.2 * share, 0.1 + 0.2 * share, 0.1 + 0.2]
-    assert risen(snap, [1.0, 0.8, 0.1, 0.1, 0.1], walk=0.2, seeds=2) == pytest.approx(by_hand)
+    assert raise_scores(snap, [1.0, 0.8, 0.1, 0.1, 0.1], walk=0.2, seeds=2) == pytest.approx(by_hand)
     by_hand = [1.0, 0.8, 0.1 + 0.9 * share, 0.1 + 0.9 * share, 0.98 * 0.8]  # never past the last of the best
-    assert risen(snap, [1.0, 0.8, 0.1, 0.1, 0.1], walk=0.9, seeds=2) == pytest.approx(by_hand)
+    assert raise_scores(snap, [1.0, 0.8, 0.1, 0.1, 0.1], walk=0.9, seeds=2) == pytest.approx(by_hand)
 
 
 def test_a_name_is_rare_or_leads_nowhere(tmp_path: Path) -> None:
     """Documents may share more with others than turns."""
     snap = party(tmp_path)
     score = [1.0, 0.5, 0.1, 0.2, 0.3]
-    assert risen(snap, score, walk=0.4, walk_df=2) == pytest.approx([1.0, 0.5, 0.1, 0.6, 0.3])  # Ana is in three
-    assert risen(snap, score, walk=0.4, walk_df=1) == pytest.approx(score)
-    alone = risen(snap, score, walk=0.4, walk_df_turns=1)  # Bo leads to a turn
+    assert raise_scores(snap, score, walk=0.4, walk_df=2) == pytest.approx([1.0, 0.5, 0.1, 0.6, 0.3])  # Ana is in three
+    assert raise_scores(snap, score, walk=0.4, walk_df=1) == pytest.approx(score)
+    alone = raise_scores(snap, score, walk=0.4, walk_df_turns=1)  # Bo leads to a turn
     assert alone[3] == pytest.approx(0.2)
     assert alone[1:3] == pytest.approx([0.9, 0.5])
-    assert risen(snap, [0.1, 0.2, 0.3, 0.4, 1.0], walk=0.4) == pytest.approx([0.1, 0.2, 0.3, 0.4, 1.0])  # Cy
+    assert raise_scores(snap, [0.1, 0.2, 0.3, 0.4, 1.0], walk=0.4) == pytest.approx([0.1, 0.2, 0.3, 0.4, 1.0])  # Cy
 
 
 def test_first_the_titles_and_then_the_names(tmp_path: Path) -> None:
@@ -271,8 +277,8 @@ def test_first_the_titles_and_then_the_names(tmp_path: Path) -> None:
     mentions = [[], names("ana"), names("ana"), []]
     snap = make_store(tmp_path, ["of the Red Hen", "a", "b", "c"], given=given, mentions=mentions)
     score = [1.0, 0.1, 0.1, 0.3]
-    assert risen(snap, score, title=0.5, walk=0.4, seeds=2) == pytest.approx([1.0, 0.6, 0.5, 0.3])
-    assert risen(snap, score, title=0.1, walk=0.4, seeds=2) == pytest.approx([1.0, 0.2, 0.1, 0.3])
+    assert raise_scores(snap, score, title=0.5, walk=0.4, seeds=2) == pytest.approx([1.0, 0.6, 0.5, 0.3])
+    assert raise_scores(snap, score, title=0.1, walk=0.4, seeds=2) == pytest.approx([1.0, 0.2, 0.1, 0.3])
 
 
 # ---------------------------------------------------------------- the whole path
@@ -302,14 +308,10 @@ def test_the_answer_joins_from_beside_the_question(tmp_path: Path) -> None:
     texts = {
         name: [item.text for item in memory.recall("walnut bread", profile=name).items] for name in ("alone", "beside")
     }
-    assert texts == {
-        "alone": ["where is the walnut bread?"],
-        "beside": ["where is the walnut bread?", "in the oven"],
-    }
+    assert texts == {"alone": ["where is the walnut bread?"], "beside": ["where is the walnut bread?", "in the oven"]}
 
 
 def test_the_paper_leads_nowhere() -> None:
-    """What the pipeline of the paper does not have weighs nothing there."""
     quiet = load("helix-paper")
     assert replace(quiet.link, seeds=0, title_df=0, walk_df=0, walk_df_turns=0) == LinkConstants(**NOTHING)
     assert [field.name for field in fields(quiet.sim) if getattr(quiet.sim, field.name)] == ["rrf"]

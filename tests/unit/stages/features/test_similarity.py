@@ -36,12 +36,12 @@ DEFAULT = load("helix")
 QUIET = dict.fromkeys((field.name for field in fields(SimilarityConstants)), 0.0)
 
 
-def only(**sim: float) -> HelixProfile:
+def single_feature(**sim: float) -> HelixProfile:
     """The default with no weight but those given."""
     return replace(DEFAULT, sim=SimilarityConstants(**{**QUIET, **sim}))
 
 
-def scored(
+def score_rows(
     snap: Snapshot,
     text: str,
     vector: Sequence[float] | None = None,
@@ -49,8 +49,8 @@ def scored(
     ranks: Sequence[float] | None = None,
     **sim: float,
 ) -> list[float]:
-    """What the given rows, all live ones if none, get for the given weights."""
-    profile = only(**sim)
+    """Score the given rows, by default all live ones, with the given weights alone."""
+    profile = single_feature(**sim)
     meant = None if vector is None else np.array(vector, np.float32)
     query = add_search_terms(make_query(text, snap, SETTINGS, now=NOW), snap, profile.ask)
     pool = np.flatnonzero(snap.alive) if rows is None else np.array(rows, np.int64)
@@ -59,13 +59,12 @@ def scored(
 
 
 def around(rows: I64, snap: Snapshot) -> TermCounts:
-    """The rows and those beside them; no word is listened for."""
+    """Read the rows and their neighbours, without words."""
     nothing = np.empty(0, np.uint64)
     return count_terms(rows, nothing, nothing, snap)
 
 
-def beside(rows: I64, said: U64, snap: Snapshot) -> F32:
-    """What adjacent words give rows."""
+def neighbour_rows(rows: I64, said: U64, snap: Snapshot) -> F32:
     return score_adjacent(count_terms(rows, np.unique(said), said, snap), snap)
 
 
@@ -89,7 +88,7 @@ def store(folder: Path, turns: Sequence[tuple[str, dict[str, Any]]], vectors: An
 
 def test_nothing_is_weighed_but_what_has_a_weight(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("always walnut bread?", "I bake walnut bread"))
-    assert scored(snap, "walnut bread", [1, 0]) == [0, 0]
+    assert score_rows(snap, "walnut bread", [1, 0]) == [0, 0]
 
 
 def test_a_score_is_divided_by_the_best_of_the_pool() -> None:
@@ -104,16 +103,16 @@ def test_a_score_is_divided_by_the_best_of_the_pool() -> None:
 def test_own_words(tmp_path: Path) -> None:
     snap = store(tmp_path, [*talk("walnut bread"), *talk("walnut walnut flour oven"), *talk("parsley")])
     first, second = bm25(1, 2, 7 / 3, 2, 3, 0.9, 0.6), bm25(2, 4, 7 / 3, 2, 3, 0.9, 0.6)
-    assert scored(snap, "walnut", own=0.5) == pytest.approx([0.5 * first / second, 0.5, 0], rel=1e-5)
-    assert scored(snap, "walnut", rows=[2, 0], own=0.5) == pytest.approx([0, 0.5])  # the best of this pool
-    assert scored(snap, "absent", own=0.5) == [0, 0, 0]
-    assert scored(snap, "the of and", own=0.5) == [0, 0, 0]  # no term at all
+    assert score_rows(snap, "walnut", own=0.5) == pytest.approx([0.5 * first / second, 0.5, 0], rel=1e-5)
+    assert score_rows(snap, "walnut", rows=[2, 0], own=0.5) == pytest.approx([0, 0.5])  # the best of this pool
+    assert score_rows(snap, "absent", own=0.5) == [0, 0, 0]
+    assert score_rows(snap, "the of and", own=0.5) == [0, 0, 0]  # no term at all
 
 
 def test_own_words_that_say_next_to_nothing(tmp_path: Path) -> None:
     """A word of every item: log(1 + .5/20.5) = .024 is less than half of what counts as a score."""
     snap = store(tmp_path, talk(*["red"] * 20))
-    assert scored(snap, "red", own=1.0) == pytest.approx([log(1 + 0.5 / 20.5) / 0.05] * 20, rel=1e-4)
+    assert score_rows(snap, "red", own=1.0) == pytest.approx([log(1 + 0.5 / 20.5) / 0.05] * 20, rel=1e-4)
 
 
 SEVEN = talk("one", "two two", "three", "walnut four", "five", "six six six", "seven")
@@ -128,7 +127,7 @@ def test_the_window_is_two_turns_to_either_side(tmp_path: Path) -> None:
         bm25(tf, length, sum(lengths) / 9, 1, 9)
         for tf, length in zip((0, 0, 1, 1, 1, 1, 1, 0, 0), lengths, strict=True)
     ]
-    assert scored(snap, "walnut", window=0.3) == pytest.approx([0.3 * one / max(own) for one in own], rel=1e-5)
+    assert score_rows(snap, "walnut", window=0.3) == pytest.approx([0.3 * one / max(own) for one in own], rel=1e-5)
 
 
 def test_a_window_goes_over_what_is_deleted(tmp_path: Path) -> None:
@@ -137,7 +136,7 @@ def test_a_window_goes_over_what_is_deleted(tmp_path: Path) -> None:
     lengths = [4, 6, 9, 9, 7, 6]
     assert snap.lexical.mean_window_length == pytest.approx(sum(lengths) / 6)
     own = [bm25(tf, length, sum(lengths) / 6, 1, 6) for tf, length in zip((0, 1, 1, 1, 1, 1), lengths, strict=True)]
-    assert scored(snap, "walnut", window=1) == pytest.approx([one / max(own) for one in own], rel=1e-5)
+    assert score_rows(snap, "walnut", window=1) == pytest.approx([one / max(own) for one in own], rel=1e-5)
 
 
 def test_a_window_adds_up_its_words(tmp_path: Path) -> None:
@@ -146,7 +145,7 @@ def test_a_window_adds_up_its_words(tmp_path: Path) -> None:
     query = make_query("walnut bread", snap, SETTINGS, now=NOW)
     mean = (2 + 2 + 2 + 1) / 4
     both = bm25(1, 2, mean, 2, 4) + bm25(1, 2, mean, 1, 4)
-    found = score_lexical(count_terms(np.arange(4), query.terms, query.term_order, snap), snap, only())
+    found = score_lexical(count_terms(np.arange(4), query.terms, query.term_order, snap), snap, single_feature())
     assert found.window.tolist() == pytest.approx([both, both, bm25(2, 2, mean, 2, 4), 0], rel=1e-5)
     assert found.before.tolist() == pytest.approx([0, found.own[0], 0, 0])
 
@@ -158,9 +157,11 @@ def test_the_rarest_word(tmp_path: Path) -> None:
     once, twice, all_nine = (log(1 + (9 - df + 0.5) / (df + 0.5)) for df in (1, 2, 9))
     by_hand = [1, (twice / once) ** 4, *[(all_nine / once) ** 4] * 7]
     assert by_hand[1] == pytest.approx(0.285, abs=0.001)
-    assert scored(snap, "walnut x bread", rare=1) == pytest.approx(by_hand, rel=1e-5)
-    assert scored(snap, "x bread", rare=0.5) == pytest.approx([0.5 * by_hand[1]] * 2 + [0.5 * by_hand[2]] * 7, rel=1e-5)
-    assert scored(snap, "absent", rare=1) == [0] * 9  # not of the best of the pool, but of what could be
+    assert score_rows(snap, "walnut x bread", rare=1) == pytest.approx(by_hand, rel=1e-5)
+    assert score_rows(snap, "x bread", rare=0.5) == pytest.approx(
+        [0.5 * by_hand[1]] * 2 + [0.5 * by_hand[2]] * 7, rel=1e-5
+    )
+    assert score_rows(snap, "absent", rare=1) == [0] * 9  # not of the best of the pool, but of what could be
 
 
 def test_the_order_of_the_words(tmp_path: Path) -> None:
@@ -177,14 +178,14 @@ def test_the_order_of_the_words(tmp_path: Path) -> None:
         for tf, length in zip((1, 2, 0, 0), lengths, strict=True)
     ]
     assert lengths == [2, 4, 2, 3]
-    assert beside(np.arange(4), terms("walnut bread"), snap).tolist() == pytest.approx(by_hand, rel=1e-5)
+    assert neighbour_rows(np.arange(4), terms("walnut bread"), snap).tolist() == pytest.approx(by_hand, rel=1e-5)
     shares = [one / max(by_hand) for one in by_hand]
-    assert scored(snap, "the walnut bread", adjacent=0.2) == pytest.approx([0.2 * one for one in shares], rel=1e-5)
+    assert score_rows(snap, "the walnut bread", adjacent=0.2) == pytest.approx([0.2 * one for one in shares], rel=1e-5)
     # The other way round: in the third, and once in the second, which is longer.
     longer = (1 + 1.2 * (0.25 + 0.75 * 2 / mean)) / (1 + 1.2 * (0.25 + 0.75 * 4 / mean))
-    assert scored(snap, "bread, walnut", adjacent=0.2) == pytest.approx([0, 0.2 * longer, 0.2, 0], rel=1e-5)
+    assert score_rows(snap, "bread, walnut", adjacent=0.2) == pytest.approx([0, 0.2 * longer, 0.2, 0], rel=1e-5)
     for nothing in ("walnut", "walnut walnut", "walnut absent", "absent walnut"):
-        assert beside(np.arange(4), terms(nothing), snap).tolist() == [0] * 4
+        assert neighbour_rows(np.arange(4), terms(nothing), snap).tolist() == [0] * 4
 
 
 def terms(text: str) -> U64:
@@ -193,16 +194,18 @@ def terms(text: str) -> U64:
 
 def test_a_pair_is_counted_once_however_often_it_is_asked(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("walnut bread", "rye"))
-    once, twice = (beside(np.arange(2), terms(text), snap) for text in ("walnut bread", "walnut bread walnut bread"))
+    once, twice = (
+        neighbour_rows(np.arange(2), terms(text), snap) for text in ("walnut bread", "walnut bread walnut bread")
+    )
     assert twice[0] == once[0]
 
 
 def test_the_end_of_an_item_and_the_start_of_the_next_are_not_adjacent(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("rye walnut", "bread rye"))
-    assert beside(np.arange(2), terms("walnut bread"), snap).tolist() == [0, 0]
+    assert neighbour_rows(np.arange(2), terms("walnut bread"), snap).tolist() == [0, 0]
 
 
-def test_what_answers_a_question_gets_the_questions_words(tmp_path: Path) -> None:
+def test_an_answer_gets_its_questions_words(tmp_path: Path) -> None:
     turns = [
         *talk("where is the walnut bread?", "in the oven", "fine"),
         *talk("the walnut bread is done", "in the oven", session="t"),
@@ -210,12 +213,12 @@ def test_what_answers_a_question_gets_the_questions_words(tmp_path: Path) -> Non
     ]
     snap = store(tmp_path, turns)
     said = terms("walnut bread")
-    own = score_lexical(count_terms(np.arange(7), np.unique(said), said, snap), snap, only()).own
+    own = score_lexical(count_terms(np.arange(7), np.unique(said), said, snap), snap, single_feature()).own
     assert own[0] > own[3] * 0.99 > 0  # the same words and length
-    assert scored(snap, "walnut bread", reply=0.4) == pytest.approx([0, 0.4 * own[0] / own.max(), 0, 0, 0, 0, 0])
+    assert score_rows(snap, "walnut bread", reply=0.4) == pytest.approx([0, 0.4 * own[0] / own.max(), 0, 0, 0, 0, 0])
     # The first of a session answers nothing, though the last row before it may ask.
     turns = [*talk("walnut bread?"), *talk("walnut", session="t")]
-    assert scored(store(tmp_path / "two", turns), "walnut", reply=1) == [0, 0]
+    assert score_rows(store(tmp_path / "two", turns), "walnut", reply=1) == [0, 0]
 
 
 # ---------------------------------------------------------------- meaning
@@ -225,11 +228,11 @@ SLANT = [[1, 0], [0.6, 0.8], [0, 1]]
 
 def test_the_inner_product(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("a", "b", "c"), SLANT)
-    assert scored(snap, "x", [1, 0], dense=0.5) == pytest.approx([0.5, 0.3, 0], abs=0.005)
-    assert scored(snap, "x", [0.8, 0.6], dense=0.5) == pytest.approx(
+    assert score_rows(snap, "x", [1, 0], dense=0.5) == pytest.approx([0.5, 0.3, 0], abs=0.005)
+    assert score_rows(snap, "x", [0.8, 0.6], dense=0.5) == pytest.approx(
         [0.5 * 0.8 / 0.96, 0.5, 0.5 * 0.6 / 0.96], abs=0.005
     )
-    assert scored(snap, "x", None, dense=0.5) == [0, 0, 0]  # no encoder
+    assert score_rows(snap, "x", None, dense=0.5) == [0, 0, 0]  # no encoder
 
 
 def test_the_mean_vector_is_taken_off(tmp_path: Path) -> None:
@@ -237,7 +240,7 @@ def test_the_mean_vector_is_taken_off(tmp_path: Path) -> None:
     snap = store(tmp_path, [*talk("a", "b", "c"), *talk("d", session="t")], [*SLANT, [-1, 0]], deleted={0: [3]})
     left = [1 - 0.5 * 1.6 / 3, 0.6 - 0.5 * 1.6 / 3, -0.5 * 1.6 / 3]
     by_hand = [one / left[0] for one in left]
-    assert scored(snap, "x", [1, 0], dense=1, mean=0.5) == pytest.approx(by_hand, abs=0.01)
+    assert score_rows(snap, "x", [1, 0], dense=1, mean=0.5) == pytest.approx(by_hand, abs=0.01)
 
 
 def test_a_vector_leans_to_its_neighbours(tmp_path: Path) -> None:
@@ -249,7 +252,7 @@ def test_a_vector_leans_to_its_neighbours(tmp_path: Path) -> None:
     np.testing.assert_allclose(leaning_vectors(np.arange(4), snap, 0.25), unit, atol=0.005)
     best = max(x for x, _ in unit)
     by_hand = [x / best for x, _ in unit]
-    assert scored(snap, "x", [1, 0], dense=1, lean=0.25) == pytest.approx(by_hand, abs=0.01)
+    assert score_rows(snap, "x", [1, 0], dense=1, lean=0.25) == pytest.approx(by_hand, abs=0.01)
     assert (leaning_vectors(np.arange(4), snap, 0.0) == snap.vectors.dequantise(np.arange(4))).all()
     alone, _ = score_vectors_blended(around(np.arange(4), snap), np.array([1, 0], np.float32), snap, 0.25)
     assert alone.tolist() == snap.vectors.dequantise(np.arange(4))[:, 0].tolist()
@@ -268,7 +271,7 @@ def test_leaning_on_the_opposite_leaves_no_vector(tmp_path: Path) -> None:
     assert np.isfinite(leaning_vectors(np.arange(2), snap, 1.0)).all()
 
 
-# ---------------------------------------------------------------- what stands around it
+# ---------------------------------------------------------------- context of an item
 
 
 def test_the_best_of_its_session(tmp_path: Path) -> None:
@@ -282,33 +285,33 @@ def test_the_best_of_its_session(tmp_path: Path) -> None:
     ]
     vectors = [[0, 1], [0.6, 0.8], [1, 0], [1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1]]
     snap = store(tmp_path, turns, vectors, deleted={0: [8]})
-    assert scored(snap, "walnut", session=0.3) == pytest.approx([0.15, 0.15, 0.15, 0.15, 0, 0, 0, 0.15])
+    assert score_rows(snap, "walnut", session=0.3) == pytest.approx([0.15, 0.15, 0.15, 0.15, 0, 0, 0, 0.15])
     by_hand = [0.15 * both for both in (1, 1, 2, 2, 1, 1, 1, 1)]
-    assert scored(snap, "walnut", [1, 0], session=0.3) == pytest.approx(by_hand, abs=0.005)
+    assert score_rows(snap, "walnut", [1, 0], session=0.3) == pytest.approx(by_hand, abs=0.005)
     # Only what is in the pool counts.
-    assert scored(snap, "walnut", rows=[1, 2, 5], session=0.3) == pytest.approx([0, 0.15, 0])
+    assert score_rows(snap, "walnut", rows=[1, 2, 5], session=0.3) == pytest.approx([0, 0.15, 0])
     assert score_session(np.array([0, 1]), np.array([-0.5, -0.25], np.float32), snap).tolist() == [-0.25, -0.25]
 
 
 def test_a_standing_instruction_counts_as_far_as_it_is_meant(tmp_path: Path) -> None:
     turns = [*talk("always bake", "always wash", "bake"), *talk("always bake", role="assistant")]
     snap = store(tmp_path, turns, [[1, 0], [0.6, 0.8], [1, 0], [1, 0]])
-    assert scored(snap, "x", [1, 0], standing=0.2) == pytest.approx([0.2, 0.12, 0, 0], abs=0.002)
-    assert scored(snap, "x", [1, 0], rows=[1], standing=0.2) == pytest.approx([0.2], abs=0.002)
+    assert score_rows(snap, "x", [1, 0], standing=0.2) == pytest.approx([0.2, 0.12, 0, 0], abs=0.002)
+    assert score_rows(snap, "x", [1, 0], rows=[1], standing=0.2) == pytest.approx([0.2], abs=0.002)
     off = 0.5 * 3.6 / 4  # half of the mean vector
     by_hand = [0.2, 0.2 * (0.6 - off) / (1 - off), 0, 0]
-    assert scored(snap, "x", [1, 0], standing=0.2, mean=0.5) == pytest.approx(by_hand, abs=0.005)
-    assert scored(snap, "x", None, standing=0.2) == [0, 0, 0, 0]
+    assert score_rows(snap, "x", [1, 0], standing=0.2, mean=0.5) == pytest.approx(by_hand, abs=0.005)
+    assert score_rows(snap, "x", None, standing=0.2) == [0, 0, 0, 0]
 
 
-def test_who_says_i(tmp_path: Path) -> None:
+def test_first_person_questions_prefer_the_user(tmp_path: Path) -> None:
     snap = store(tmp_path, talk("I bake", "Bo bakes", "our bread"))
-    assert scored(snap, "x", first_person=0.06) == pytest.approx([0.06, 0, 0.06])
+    assert score_rows(snap, "x", first_person=0.06) == pytest.approx([0.06, 0, 0.06])
 
 
 def test_salience(tmp_path: Path) -> None:
     snap = store(tmp_path, [*talk("a", salience=0.25), *talk("b", salience=1.0)])
-    assert scored(snap, "x", salience=0.1) == pytest.approx([0.025, 0.1])
+    assert score_rows(snap, "x", salience=0.1) == pytest.approx([0.025, 0.1])
 
 
 def test_salience_says_nothing_of_documents(tmp_path: Path) -> None:
@@ -319,8 +322,8 @@ def test_salience_says_nothing_of_documents(tmp_path: Path) -> None:
         *talk("c", salience=0.4),
     ]
     snap = store(tmp_path, turns)
-    assert scored(snap, "x", salience=0.5) == pytest.approx([0.25, 0.25, 0.2])
-    assert scored(snap, "x", rows=[0, 2], salience=0.5) == pytest.approx([0.15, 0.2])
+    assert score_rows(snap, "x", salience=0.5) == pytest.approx([0.25, 0.25, 0.2])
+    assert score_rows(snap, "x", rows=[0, 2], salience=0.5) == pytest.approx([0.15, 0.2])
 
 
 def test_the_window_of_a_document_is_half_its_words_and_half_its_vector(tmp_path: Path) -> None:
@@ -331,9 +334,9 @@ def test_the_window_of_a_document_is_half_its_words_and_half_its_vector(tmp_path
         *talk("walnut", session="u"),
     ]
     snap = store(tmp_path, texts, np.array([[0.6, 0.8], [1, 0], [0.8, 0.6]], np.float32))
-    found = scored(snap, "walnut", [1, 0], window=0.5, standing=1.0)
+    found = score_rows(snap, "walnut", [1, 0], window=0.5, standing=1.0)
     assert found == pytest.approx([0.5 * (1 + 0.6) / 2, 0.5 * (0 + 1) / 2, 0.5], abs=5e-3)
-    assert scored(snap, "walnut", window=0.5) == pytest.approx([0.5, 0, 0.5])  # without a vector its words alone
+    assert score_rows(snap, "walnut", window=0.5) == pytest.approx([0.5, 0, 0.5])  # without a vector its words alone
 
 
 def test_the_document_a_question_names(tmp_path: Path) -> None:
@@ -343,15 +346,15 @@ def test_the_document_a_question_names(tmp_path: Path) -> None:
         *talk("alien", title="Alien", session="u"),  # no document
     ]
     snap = store(tmp_path, turns)
-    assert scored(snap, "Who made Alien?", title=0.15) == pytest.approx([0.15, 0, 0])
-    assert scored(snap, "Who made Alien?", rows=[1, 2], title=0.15) == [0, 0]
-    assert scored(snap, "Who made it?", title=0.15) == [0, 0, 0]
+    assert score_rows(snap, "Who made Alien?", title=0.15) == pytest.approx([0.15, 0, 0])
+    assert score_rows(snap, "Who made Alien?", rows=[1, 2], title=0.15) == [0, 0]
+    assert score_rows(snap, "Who made it?", title=0.15) == [0, 0, 0]
 
 
 def test_the_fused_rank(tmp_path: Path) -> None:
     """None for what the walk brought."""
     snap = store(tmp_path, talk("a", "b", "c"))
-    assert scored(snap, "x", ranks=[0.1, np.nan, 0.2], rrf=0.5) == pytest.approx([0.25, 0, 0.5])
+    assert score_rows(snap, "x", ranks=[0.1, np.nan, 0.2], rrf=0.5) == pytest.approx([0.25, 0, 0.5])
 
 
 def test_a_part_is_told_by_its_name(tmp_path: Path) -> None:
@@ -360,7 +363,13 @@ def test_a_part_is_told_by_its_name(tmp_path: Path) -> None:
     query = make_query("walnut", snap, SETTINGS, now=NOW)
     plan = route(query, None, snap)
     found = compute_parts(
-        np.arange(2), np.zeros(2, np.float32), query, None, snap, plan, only(own=0.5, first_person=0.1, dense=1)
+        np.arange(2),
+        np.zeros(2, np.float32),
+        query,
+        None,
+        snap,
+        plan,
+        single_feature(own=0.5, first_person=0.1, dense=1),
     )
     assert {name: part.tolist() for name, part in found.items()} == {
         "own": pytest.approx([1.5, 0]),
@@ -374,8 +383,8 @@ def test_the_parts_add_up(tmp_path: Path) -> None:
     snap = store(tmp_path, turns, SLANT)
     sim = {"own": 0.08, "window": 0.23, "adjacent": 0.06, "dense": 0.4, "session": 0.3, "reply": 0.12, "standing": 0.21}
     sim |= {"first_person": 0.06, "salience": 0.09}
-    alone = [scored(snap, "walnut bread", [0.8, 0.6], **{name: weight}) for name, weight in sim.items()]
-    together = scored(snap, "walnut bread", [0.8, 0.6], **sim)
+    alone = [score_rows(snap, "walnut bread", [0.8, 0.6], **{name: weight}) for name, weight in sim.items()]
+    together = score_rows(snap, "walnut bread", [0.8, 0.6], **sim)
     assert together == pytest.approx(np.sum(alone, axis=0).tolist(), rel=1e-5)
 
 
@@ -385,8 +394,8 @@ def test_the_pool_is_scored_as_it_is_given(tmp_path: Path) -> None:
     snap = store(tmp_path, turns, np.random.default_rng(1).normal(size=(5, 4)), cuts=(2,))
     order = [3, 0, 4, 2, 1]
     every = {field.name: getattr(DEFAULT.sim, field.name) for field in fields(SimilarityConstants)}
-    forth = scored(snap, "walnut bread", [1, 0, 0, 0], rows=range(5), **every)
-    back = scored(snap, "walnut bread", [1, 0, 0, 0], rows=order, **every)
+    forth = score_rows(snap, "walnut bread", [1, 0, 0, 0], rows=range(5), **every)
+    back = score_rows(snap, "walnut bread", [1, 0, 0, 0], rows=order, **every)
     assert [forth[row] for row in order] == pytest.approx(back)
     assert len(set(forth)) == 5
     assert all(left != right for left, right in pairwise(forth))
