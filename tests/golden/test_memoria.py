@@ -142,7 +142,6 @@ def answer(
 
 
 def fact_texts(snapshot: Snapshot, **more: Any) -> Bundle:
-    """The answer to the question."""
     return answer(snapshot, ask_facts(snapshot, **more))
 
 
@@ -432,7 +431,6 @@ def test_a_name_that_no_fact_has_starts_nothing() -> None:
 
 
 def naive(pairs: Sequence[tuple[int, int, float]], start: set[int], restart: float, steps: int) -> list[float]:
-    """The same in plain Python, a node at a time."""
     out: dict[int, dict[int, float]] = {}
     for a, b, weight in pairs:
         for one, other in ((a, b), (b, a)):

@@ -44,7 +44,6 @@ def entry(i: int | str, text: str, **given: Any) -> dict[str, Any]:
 
 
 def separate_sessions(*texts: str) -> list[dict[str, Any]]:
-    """Each of a session of its own."""
     return [entry(i, text, session=f"s{i}") for i, text in enumerate(texts)]
 
 
@@ -315,7 +314,6 @@ def test_the_last_that_fits_in_part_is_there_in_part_and_nothing_behind_it() -> 
 
 
 def make_entries(n: int, mark: str) -> str:
-    """So many sentences of four words."""
     return " ".join(f"{mark}{i} two three four." for i in range(n))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.recipes.load_profile import load
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense
 from helix.stages.diversify import diversify, explain_left_out, find_repeats, mmr
 from helix.stages.fuse import fuse
@@ -23,6 +25,7 @@ from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 NOW = datetime(2023, 11, 15, tzinfo=UTC)
+LONG = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
 PAPER = load("helix-paper")
 
 
@@ -145,17 +148,22 @@ def test_pagerank_is_a_distribution_and_equals_the_linear_solution() -> None:
     assert p.tolist() == pytest.approx(exact.tolist(), abs=1e-6)
 
 
+def spread_words(snap: Snapshot, **filters: Any) -> tuple[Candidates, Candidates]:
+    """Return the pool of a word before and after the walk."""
+    query = make_query("vacation", snap, SETTINGS, now=NOW, **filters)
+    plan = route(query, None, snap)
+    pool = fuse([search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    return pool, spread(pool, query, snap, plan, PAPER.graph)
+
+
 def test_the_walk_brings_items_that_share_an_entity_and_no_word(tmp_path: Path) -> None:
     goa = [("name", "goa", "Goa")]
     mentions = [goa, goa, [], []]
     given = [{"session": name} for name in "abcd"]
     texts = ["plan vacation", "look at flights", "walnut bread", "pick a database"]
     snap = make_store(tmp_path, texts, given=given, mentions=mentions)
-    query = make_query("vacation", snap, SETTINGS, now=NOW)
-    plan = route(query, None, snap)
-    pool = fuse([search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    pool, spreaded = spread_words(snap)
     assert pool.row.tolist() == [0]
-    spreaded = spread(pool, query, snap, plan, PAPER.graph)
     assert set(spreaded.row.tolist()) == {0, 1}
     assert np.isnan(spreaded.rrf[spreaded.row == 1]).all()
     assert (spreaded.ppr > 0).all()
@@ -166,10 +174,7 @@ def test_the_walk_never_leaves_the_filter(tmp_path: Path) -> None:
     goa = [("name", "goa", "Goa")]
     given = [{"project": "a", "session": "a"}, {"project": "b", "session": "b"}]
     snap = make_store(tmp_path, ["plan vacation", "look at flights"], given=given, mentions=[goa, goa])
-    query = make_query("vacation", snap, SETTINGS, project="a", now=NOW)
-    plan = route(query, None, snap)
-    pool = fuse([search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
-    assert spread(pool, query, snap, plan, PAPER.graph).row.tolist() == [0]
+    assert spread_words(snap, project="a")[1].row.tolist() == [0]
 
 
 def test_hubs_carry_nothing(tmp_path: Path) -> None:
@@ -179,10 +184,7 @@ def test_hubs_carry_nothing(tmp_path: Path) -> None:
     snap = make_store(
         tmp_path, texts, given=[{"session": str(i)} for i in range(n)], mentions=[hub] * n, vectors=np.eye(n, 4) + 0.1
     )
-    query = make_query("vacation", snap, SETTINGS, now=NOW)
-    plan = route(query, None, snap)
-    pool = fuse([search_lexical(query, snap.lexical, plan, 100, 0.9, 0.6)], snap, 60, {"dense": 1.0, "bm25": 1.0})
-    assert spread(pool, query, snap, plan, PAPER.graph).row.tolist() == [0]
+    assert spread_words(snap)[1].row.tolist() == [0]
 
 
 # ------------------------------------------------------------ rank
@@ -282,8 +284,7 @@ def test_mmr_by_hand() -> None:
 
 
 def test_near_duplicates_leave_the_better_one(tmp_path: Path) -> None:
-    long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
-    texts = [long, "something else entirely about bread", long + " ok"]
+    texts = [LONG, "something else entirely about bread", LONG + " ok"]
     snap = make_store(tmp_path, texts)
     unique = find_repeats(snap.row_map.signatures(np.arange(3)), 0.8) < 0
     assert unique.tolist() == [True, True, False]
@@ -301,11 +302,14 @@ def test_near_duplicates_of_a_dropped_row_may_stay() -> None:
     assert find_repeats(np.stack([a, b, c]), 0.8).tolist() == [-1, 0, -1]
 
 
+def make_pool(*final: float) -> Candidates:
+    nothing = np.full(len(final), np.nan, np.float32)
+    return Candidates(np.arange(len(final), dtype=np.uint32), *([nothing] * 12), np.array(final, np.float32))
+
+
 def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["a one", "b two", "c three"], np.eye(3))
-    final = np.array([0.9, 0.8, 0.7], np.float32)
-    nothing = np.full(3, np.nan, np.float32)
-    pool = Candidates(np.arange(3, dtype=np.uint32), *([nothing] * 12), final)
+    pool = make_pool(0.9, 0.8, 0.7)
     chosen = diversify(pool, snap, 2, PAPER.diversify)
     left = explain_left_out(pool, chosen, snap, PAPER.diversify)
     assert chosen.row.tolist() == [0, 1]
@@ -314,11 +318,8 @@ def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
 
 
 def test_diversify_explains_what_it_leaves_out(tmp_path: Path) -> None:
-    long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
-    snap = make_store(tmp_path, [long, long + " ok", "b two", "c three"], np.eye(4)[[0, 0, 0, 1]])
-    final = np.array([0.9, 0.85, 0.8, 0.7], np.float32)
-    nothing = np.full(4, np.nan, np.float32)
-    pool = Candidates(np.arange(4, dtype=np.uint32), *([nothing] * 12), final)
+    snap = make_store(tmp_path, [LONG, LONG + " ok", "b two", "c three"], np.eye(4)[[0, 0, 0, 1]])
+    pool = make_pool(0.9, 0.85, 0.8, 0.7)
     chosen = diversify(pool, snap, 2, PAPER.diversify)
     left = explain_left_out(pool, chosen, snap, PAPER.diversify)
     assert chosen.row.tolist() == [0, 3]  # .5·.8 − .5·1 < .5·.7
@@ -329,8 +330,7 @@ def test_diversify_explains_what_it_leaves_out(tmp_path: Path) -> None:
 
 def test_dropped_near_duplicates_make_room_for_lower_rows(tmp_path: Path) -> None:
     """With λ = 1 only the best k count, and one more for each copy among them."""
-    long = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
-    snap = make_store(tmp_path, [long, long + " ok", "b two", long + " yes", "c three"], np.eye(5))
+    snap = make_store(tmp_path, [LONG, LONG + " ok", "b two", LONG + " yes", "c three"], np.eye(5))
     pool = Candidates(np.arange(5, dtype=np.uint32), *([np.full(5, np.nan, np.float32)] * 12), np.linspace(1, 0.5, 5))
     plain = replace(PAPER.diversify, lambda_=1.0)
     assert [diversify(pool, snap, k, plain).row.tolist() for k in range(1, 5)] == [[0], [0, 2], [0, 2, 4], [0, 2, 4]]

@@ -26,7 +26,6 @@ TURN, DOCUMENT = {"role": "user"}, {"role": "document"}
 
 
 def constants(**given: Any) -> LinkConstants:
-    """No step is taken but those that are given."""
     return LinkConstants(**{**NOTHING, "seeds": 1, "title_df": 50, "walk_df": 20, "walk_df_turns": 3, **given})
 
 
@@ -38,7 +37,6 @@ def pool_of(*rows: int) -> Candidates:
 def join_rows(
     snap: Snapshot, pool: Candidates, asked: str = "", allowed: Bool | None = None, **given: Any
 ) -> list[int]:
-    """The rows that joined, in order; what was there stays where it was."""
     terms = shorten_ids(hash_terms(tokenise(asked)))
     named = find_titled(terms, snap, constants(**given).title_df)
     plan = Plan(allowed, snap.live if allowed is None else int(allowed.sum()), titled=named)

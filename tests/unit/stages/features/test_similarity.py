@@ -389,7 +389,6 @@ def test_the_parts_add_up(tmp_path: Path) -> None:
 
 
 def test_the_pool_is_scored_as_it_is_given(tmp_path: Path) -> None:
-    """In another order the same scores."""
     turns = [*talk("walnut bread", "I bake", "rye?"), *talk("bread walnut", "walnut", session="t")]
     snap = store(tmp_path, turns, np.random.default_rng(1).normal(size=(5, 4)), cuts=(2,))
     order = [3, 0, 4, 2, 1]
