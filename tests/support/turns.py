@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tomllib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import pytest
 
 from helix.sources.common.sample import take_sample
 from helix.types import Document, Parsed
+from tests.support.paths import DATA
 from tests.support.wrong_types import replace_values
 
 LONG: Final = "A" * 500 + "B" * 500
@@ -27,6 +29,12 @@ def cases(names: str, *rows: Any, ids: Any = None, **named: Any) -> pytest.MarkD
     return pytest.mark.parametrize(names, [*rows, *parameters], ids=ids)
 
 
+def load_texts(format: str, rule: str) -> list[str]:
+    """Read the texts of a rule from `data/texts.toml`."""
+    texts: list[str] = tomllib.loads((DATA / "texts.toml").read_text("utf-8"))[format][rule]
+    return texts
+
+
 def list_texts(parsed: Parsed) -> list[str]:
     """Return the texts of all turns."""
     return [turn.text for session in parsed.sessions for turn in session.turns]
@@ -35,7 +43,7 @@ def list_texts(parsed: Parsed) -> list[str]:
 def check_cut(parsed: Parsed) -> None:
     """Check that the last turn is `LONG`, cut to both its ends, and that the rest is counted."""
     assert list_texts(parsed)[-1] == CUT
-    assert parsed.junk["tool-output"] == len(LONG) - CUT_AT
+    assert parsed.junk == {"tool-output": len(LONG) - CUT_AT}
 
 
 def check_cpu_time(read: Callable[[str], Any], *texts: str) -> None:

@@ -4,7 +4,7 @@ from helix.sources import aider
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import cases, check_cpu_time, list_texts
+from tests.support.turns import CUT, CUT_AT, cases, check_cpu_time, list_texts, load_texts
 
 LOGS = DATA / "logs"
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,15 +42,12 @@ def list_turns(text, **options):
     return [(turn.role, turn.text) for turn in turns(text, **options)]
 
 
-def test_two_prompts_with_a_blank_line_between_them_are_two_turns():
+def test_prompts_quotes_and_trimmed_sessions_are_read_apart():
     assert list_turns(chat(user("one"), user("two"), "Yes.")) == [
         ("user", "one"),
         ("user", "two"),
         ("assistant", "Yes."),
     ]
-
-
-def test_headings_and_quotes_of_the_model_are_its_own():
     text = chat(
         user("why?"), "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone.\n", tool("Applied edit to a.py")
     )
@@ -59,9 +56,6 @@ def test_headings_and_quotes_of_the_model_are_its_own():
         ("assistant", "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone."),
         ("tool", "Applied edit to a.py"),
     ]
-
-
-def test_a_trimmed_session_has_no_breaks_and_is_read_all_the_same():
     text = START + "> Aider v0.86.1\n\n#### why?\n\nBecause.\n\n> Applied edit to a.py\n\n#### thanks\n"
     assert list_turns(text) == [
         ("user", "why?"),
@@ -71,142 +65,35 @@ def test_a_trimmed_session_has_no_breaks_and_is_read_all_the_same():
     ]
 
 
-def test_an_output_of_several_lines_ends_at_its_break():
-    text = chat(
-        user("/run make") + "> cc tides.c\n\nld: symbol not found\nmake: *** [all] Error 1  \n\nThe linker fails."
-    )
-    assert list_turns(text) == [
-        ("user", "/run make"),
-        ("tool", "cc tides.c\nld: symbol not found\nmake: *** [all] Error 1"),
-        ("assistant", "The linker fails."),
-    ]
-
-
-def test_a_break_in_the_middle_of_an_output_does_not_end_it():
-    text = chat(user("/run make") + "> cc tides.c\nwarning: unused  \nmake: done  \n\nIt builds.")
-    assert list_turns(text)[1:] == [("tool", "cc tides.c\nwarning: unused\nmake: done"), ("assistant", "It builds.")]
-
-
-def test_an_output_that_never_ends_does_not_swallow_the_next_prompt():
-    text = chat(user("/run make") + "> cc tides.c\nstill running\n", user("stop it"), "Stopped.")
-    assert list_turns(text) == [
-        ("user", "/run make"),
-        ("tool", "cc tides.c\nstill running"),
-        ("user", "stop it"),
-        ("assistant", "Stopped."),
-    ]
-
-
-def test_the_costs_after_an_answer_are_the_tools_even_without_a_break():
-    text = chat(user("hi"), "Hello.\n\n> Tokens: 6.7k sent, 1.1k received.\nCost: $0.04 message, $0.04 session.  \n")
-    assert list_turns(text) == [("user", "hi"), ("assistant", "Hello.")]
-
-
-def test_tool_lines_around_a_blank_line_are_one_turn():
-    text = chat(user("hi"), tool("Applied edit to a.py"), tool("Commit 4be91c2 fix: x"))
-    assert list_turns(text)[1:] == [("tool", "Applied edit to a.py\nCommit 4be91c2 fix: x")]
-
-
-@cases(
-    "line",
-    "/opt/venv/bin/aider --model sonnet src/a.py",
-    "$ aider app.py",
-    "aider",
-    "Aider v0.47.2-dev",
-    "Model: gpt-4o-mini with whole edit format",
-    "Models: claude-3-5-sonnet with diff edit format, weak model claude-3-haiku",
-    "Weak model: gpt-4o-mini",
-    "Git repo: .git with 300 files",
-    "Using git repo: .git",
-    "Repo-map: using 1024 tokens",
-    "Added src/a.py to the chat.",
-    "Added facts.json to the chat (read-only).",
-    "Added /home/ines/a.py to read-only files.",
-    "Creating empty file app.py",
-    'Use /help <question> for help, run "aider --help" to see cmd line args',
-    "You can use /undo to revert and discard commit fd43cd4.",
-    "Tokens: 1,726 sent, 40 received. Cost: $0.0058 request, $0.0058 session.",
-    "^C again to exit",
-    "^C KeyboardInterrupt",
-    "Retrying in 0.5 seconds...",
-    "https://aider.chat/docs/troubleshooting/edit-errors.html",
-    "Committing a.py before applying edits.",
-    "Attempt to fix lint errors? [Y/n] y",
-    "Add these files to the chat? y",
-    "Add file to the chat? (Y)es/(N)o/(A)ll/(S)kip all/(D)on't ask again [Yes]: y",
-    "Commit before the chat proceeds [y/n/commit message]? y",
-    "src/database/seeds/users.ts",
-    "requirements.txt",
-    "",
-)
+@cases("line", *load_texts("aider", "chatter_makes_no_turn_and_is_counted"))
 def test_chatter_makes_no_turn_and_is_counted(line):
     parsed = parse(chat(user("hi"), tool(line)))
     assert list_texts(parsed) == ["hi"]
     assert parsed.junk.get("tool-output", 0) == len(line)
 
 
-@cases(
-    "line",
-    "Commit d0ffbf1 fix: Reorder imports",
-    "Applied edit to aider/utils.py",
-    "Did not apply edit to HISTORY.md (--dry-run)",
-    "litellm.APIConnectionError: peer closed connection",
-    "# 1 SEARCH/REPLACE block failed to match!",
-    "Removed: 83396f1 feat: responsive charts",
-    "FAILED tests/test_main.py::test_x - TypeError: '>' not supported",
-    "src/a.py:22:1: E402 module level import not at top of file",
-    "error: cannot format a.py: unindent does not match (line 52)",
-)
+@cases("line", *load_texts("aider", "prompts_like_a_programs_stay_if_a_person_may_ask_them"))
 def test_prompts_like_a_programs_stay_if_a_person_may_ask_them(line):
     assert list_turns(chat(user("hi"), tool(line))) == [("user", "hi"), ("tool", line)]
 
 
-def test_repeated_lines_of_the_tool_stay_once():
-    text = chat(user("hi"), tool("Applied edit to a.py", "Applied edit to a.py", "  Applied edit to b.py"))
-    assert list_turns(text)[1] == ("tool", "Applied edit to a.py\n  Applied edit to b.py")
-
-
-def test_of_a_long_output_both_ends_stay():
-    parsed = parse(chat(user("hi"), tool("A" * 500, "B" * 500)), tool_chars=103)
-    assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk["tool-output"] == 1001 - 103
-
-
-@cases(
-    "prompt",
-    "/ex",
-    "/exit",
-    "/add src/a.py src/b.py src/c.py",
-    "/drop",
-    "/clear",
-    "/undo",
-    "/model sonnet",
-    "/diff",
-    "<blank>",
-)
+@cases("prompt", *load_texts("aider", "commands_that_say_nothing_of_the_work_are_left_out"))
 def test_commands_that_say_nothing_of_the_work_are_left_out(prompt):
     parsed = parse(chat(user(prompt), user("hi")))
     assert list_texts(parsed) == ["hi"]
     assert parsed.junk["host"] == len(prompt)
 
 
-@cases(
-    "prompt",
-    "/run pytest",
-    "/test",
-    "/ask why?",
-    "/help hi",
-    "/architect split the parser",
-    "/commit say that tides are UTC",
-    "/git log",
-    "/tmp is full, what now?",
-    "/home/ines/a.log has the error",
-)
+@cases("prompt", *load_texts("aider", "other_commands_are_prompts"))
 def test_other_commands_are_prompts(prompt):
     assert list_turns(chat(user(prompt), "Well.")) == [("user", prompt), ("assistant", "Well.")]
 
 
-def test_a_question_is_repeated_without_its_command_and_counts_once():
+def test_lines_of_the_tool_and_questions_are_read_once():
+    text = chat(user("hi"), tool("Applied edit to a.py"), tool("Commit 4be91c2 fix: x"))
+    assert list_turns(text)[1:] == [("tool", "Applied edit to a.py\nCommit 4be91c2 fix: x")]
+    text = chat(user("hi"), tool("Applied edit to a.py", "Applied edit to a.py", "  Applied edit to b.py"))
+    assert list_turns(text)[1] == ("tool", "Applied edit to a.py\n  Applied edit to b.py")
     assert list_turns(chat(user("/ask why?"), user(" why?"), "So.")) == [("user", "/ask why?"), ("assistant", "So.")]
     asked_again = chat(user("/ask why?"), "So.\n", user("why?"), "As I said.")
     assert [text for _, text in list_turns(asked_again)] == ["/ask why?", "So.", "why?", "As I said."]
@@ -223,7 +110,26 @@ def test_prompts_that_the_tool_writes_are_the_tools(lines):
     assert parse(chat(user(*lines))).sessions[0].title is None
 
 
-def test_a_command_line_with_a_message_goes_with_all_its_lines():
+def test_an_output_ends_at_its_last_break_or_at_the_next_prompt():
+    text = chat(
+        user("/run make") + "> cc tides.c\n\nld: symbol not found\nmake: *** [all] Error 1  \n\nThe linker fails."
+    )
+    assert list_turns(text) == [
+        ("user", "/run make"),
+        ("tool", "cc tides.c\nld: symbol not found\nmake: *** [all] Error 1"),
+        ("assistant", "The linker fails."),
+    ]
+    text = chat(user("/run make") + "> cc tides.c\nwarning: unused  \nmake: done  \n\nIt builds.")
+    assert list_turns(text)[1:] == [("tool", "cc tides.c\nwarning: unused\nmake: done"), ("assistant", "It builds.")]
+    text = chat(user("/run make") + "> cc tides.c\nstill running\n", user("stop it"), "Stopped.")
+    assert list_turns(text) == [
+        ("user", "/run make"),
+        ("tool", "cc tides.c\nstill running"),
+        ("user", "stop it"),
+        ("assistant", "Stopped."),
+    ]
+    text = chat(user("hi"), "Hello.\n\n> Tokens: 6.7k sent, 1.1k received.\nCost: $0.04 message, $0.04 session.  \n")
+    assert list_turns(text) == [("user", "hi"), ("assistant", "Hello.")]
     call = "> /bin/aider --message Fix it.\n\nQuickly. a.py  \n> Commit 4be91c2 fix: x  \n\n"
     assert list_turns(START + call + user("Fix it.", "", "Quickly.")) == [
         ("tool", "Commit 4be91c2 fix: x"),
@@ -231,16 +137,13 @@ def test_a_command_line_with_a_message_goes_with_all_its_lines():
     ]
 
 
-def test_reasoning_is_left_out_and_counted():
+def test_reasoning_and_our_own_memory_are_left_out():
     thought = "--------------\n► **THINKING**\n\nhm\n\n------------\n► **ANSWER**\n"
     parsed = parse(chat(user("hi"), thought + "Hello."))
     assert list_texts(parsed) == ["hi", "Hello."]
     assert parsed.junk["reasoning"] > len("hm")
     assert list_turns(chat(user("hi"), "<think>\nhm\n</think>\nHello."))[1] == ("assistant", "Hello.")
     assert list_turns(chat(user("hi"), "<think>\nhm, never done"))[1] == ("assistant", "<think>\nhm, never done")
-
-
-def test_our_own_memory_is_not_read_again():
     parsed = parse(chat(user("mine", "<memory>", "old", "</memory>"), "Fine.\n<memory>\nold\n</memory>"))
     assert list_texts(parsed) == ["mine", "Fine."]
     assert parsed.junk["memory"] > 2 * len("<memory>old</memory>")
@@ -269,32 +172,14 @@ def test_of_an_edit_the_file_and_the_new_code_stay(written, kept):
     assert list_turns(chat(user("go"), written))[1] == ("assistant", kept)
 
 
-def test_of_long_new_code_both_ends_stay_and_the_rest_is_counted():
+def test_of_long_outputs_and_new_code_both_ends_stay():
+    parsed = parse(chat(user("hi"), tool("A" * 500, "B" * 500)), tool_chars=CUT_AT)
+    assert parsed.sessions[0].turns[1].text == CUT
+    assert parsed.junk["tool-output"] == 1001 - 103
     new = "A" * 100 + "B" * 100
     parsed = parse(chat(user("go"), f"a.py\n```\n{SEARCH.replace('new', new)}\n```"), tool_chars=23)
     assert parsed.sessions[0].turns[1].text == "[edit] a.py\n```\n" + "A" * 10 + " … " + "B" * 10 + "\n```"
     assert parsed.junk["tool-output"] > 177
-
-
-def test_sessions_of_one_second_stay_apart_and_keep_their_ids():
-    empty = "# aider chat started at 2026-03-02 09:14:05\n\n"
-    one, two = parse(empty + user("one") + "\n" + empty + empty + user("two")).sessions
-    assert (one.id.split("@")[1], two.id.split("@")[1]) == ("2026-03-02T09:14:05", "2026-03-02T09:14:05-3")
-    assert [session.id for session in parse(empty + user("one")).sessions] == [one.id]
-
-
-def test_text_before_the_first_start_is_a_session_of_its_own():
-    first, second = parse(tool("Commit 4be91c2 fix: x") + chat(user("hi"))).sessions
-    assert (first.id.count("@"), first.turns[0].time, first.turns[0].time_quality) == (0, MTIME, "file")
-    assert first.title is None
-    assert (second.title, second.turns[0].time) == ("hi", AT)
-
-
-def test_turns_without_any_date_have_no_time():
-    (session,) = parse(user("hi") + "\n" + tool("Aider v1"), mtime=None).sessions
-    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
-    (session,) = parse(user("hi"), path="2026-04-01 chat.md").sessions
-    assert (session.turns[0].time, session.turns[0].time_quality) == (datetime(2026, 4, 1, tzinfo=UTC), "derived")
 
 
 @cases(
@@ -310,12 +195,24 @@ def test_the_project_is_the_folder_of_the_history(path, project):
     assert parse(chat(user("hi")), path=path).sessions[0].project == project
 
 
-def test_the_working_folder_goes_before_the_place_of_the_file():
+def test_times_and_projects_have_fallbacks():
+    (session,) = parse(user("hi") + "\n" + tool("Aider v1"), mtime=None).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
+    (session,) = parse(user("hi"), path="2026-04-01 chat.md").sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (datetime(2026, 4, 1, tzinfo=UTC), "derived")
     text = chat(tool("Git working dir: /home/ines/harbour"), user("hi"))
     assert parse(text, path="/home/ines/tidemark/.aider.chat.history.md").sessions[0].project == "harbour"
 
 
-def test_a_file_of_empty_chats_has_no_session():
+def test_sessions_begin_at_starts_and_keep_their_ids():
+    empty = "# aider chat started at 2026-03-02 09:14:05\n\n"
+    one, two = parse(empty + user("one") + "\n" + empty + empty + user("two")).sessions
+    assert (one.id.split("@")[1], two.id.split("@")[1]) == ("2026-03-02T09:14:05", "2026-03-02T09:14:05-3")
+    assert [session.id for session in parse(empty + user("one")).sessions] == [one.id]
+    first, second = parse(tool("Commit 4be91c2 fix: x") + chat(user("hi"))).sessions
+    assert (first.id.count("@"), first.turns[0].time, first.turns[0].time_quality) == (0, MTIME, "file")
+    assert first.title is None
+    assert (second.title, second.turns[0].time) == ("hi", AT)
     assert parse("\n# aider chat started at 2026-03-02 09:14:05\n\n\n").sessions == ()
     assert parse("").sessions == ()
 

@@ -49,7 +49,7 @@ def test_the_session_log_has_its_traps():
     assert all(datetime(2026, 5, 1, tzinfo=UTC) <= time < datetime(2026, 6, 1, tzinfo=UTC) for time in times)
 
 
-def test_the_chat_answers_the_question_of_the_readme():
+def test_the_chat_and_the_standup_answer_the_readme():
     texts = {turn.text: turn for session in parse("chat.jsonl") for turn in session.turns}
     expected = (
         "We should plan that Goa trip, Priya",
@@ -65,9 +65,6 @@ def test_the_chat_answers_the_question_of_the_readme():
     question = words("What did I tell Priya about vacation?")
     assert not question & words("Looking at flights to Goa for next month")
     assert all(re.fullmatch(r"c\d:\d+", turn.id) for turn in texts.values())
-
-
-def test_the_standup_has_voices_and_a_date():
     (session,) = parse("standup.vtt")
     assert {turn.speaker for turn in session.turns} == {"Ana", "Priya", "Marco", "Lena", "Tomas"}
     assert session.turns[0].time == datetime(2026, 5, 11, 9, 30, 2, tzinfo=UTC)

@@ -33,21 +33,7 @@ def list_turns(text, **more):
     return [(turn.speaker, turn.text) for turn in session.turns]
 
 
-def test_voices_become_speakers():
-    text = vtt(cue(0, 2, "<v Ana>Hello <b>all</b></v>"), cue(2, 4, "<v.loud Priya Rao>Hi &amp; welcome"))
-    assert list_turns(text) == [("Ana", "Hello all"), ("Priya Rao", "Hi & welcome")]
-
-
-def test_two_voices_in_one_cue():
-    text = vtt(cue(0, 2, "<v Ana>Ready?\n<v Marco>Yes", number="x"))
-    (session,) = parse(text).sessions
-    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
-        ("x", "Ana", "Ready?"),
-        ("x-2", "Marco", "Yes"),
-    ]
-
-
-def test_cues_of_one_speaker_become_one_turn_named_by_the_first():
+def test_cues_of_one_speaker_are_a_turn_up_to_a_pause_or_sixty_words():
     text = vtt(
         cue(192, 194, "<v Ana>We move"),
         cue(194, 196, "<v Ana>to DuckDB."),
@@ -55,19 +41,13 @@ def test_cues_of_one_speaker_become_one_turn_named_by_the_first():
     )
     (session,) = parse(text).sessions
     assert [(turn.id, turn.text) for turn in session.turns] == [("00:03:12.000", "We move to DuckDB."), ("c9", "Fine.")]
-
-
-def test_a_pause_over_eight_seconds_ends_a_turn():
     text = vtt(cue(0, 1, "<v Ana>one"), cue(9, 10, "<v Ana>two"), cue(18.1, 19, "<v Ana>three"))
     assert list_turns(text) == [("Ana", "one two"), ("Ana", "three")]
-
-
-def test_a_turn_has_sixty_words_at_most():
     text = vtt(*(cue(n, n + 1, "<v Ana>" + f"w{n} " * 20) for n in range(4)))
     assert [len(words.split()) for _, words in list_turns(text)] == [60, 20]
 
 
-def test_rolling_captions_are_read_once():
+def test_captions_that_roll_are_read_once_and_other_repetitions_stay():
     text = vtt(
         cue(0, 2, "so today\n "),
         cue(2, 2.01, "so today\n "),
@@ -76,46 +56,39 @@ def test_rolling_captions_are_read_once():
         cue(4.01, 6, "we talk\nabout <c.colorE5E5E5>queues</c>"),
     )
     assert list_turns(text) == [(None, "so today we talk about queues")]
-
-
-def test_captions_that_grow_on_one_line_are_read_once():
     text = vtt(cue(0, 1, "hello"), cue(1, 2, "hello there"), cue(2, 3, "hello there friend"))
     assert list_turns(text) == [(None, "hello there friend")]
-
-
-def test_repetitions_by_another_speaker_or_later_stay():
     text = vtt(cue(0, 1, "<v Ana>Yes."), cue(1, 2, "<v Marco>Yes."), cue(10, 11, "<v Marco>Yes."))
     assert [words for _, words in list_turns(text)] == ["Yes.", "Yes. Yes."]
-
-
-def test_one_shared_word_is_no_repetition():
     text = vtt(cue(0, 1, "I think that"), cue(1, 2, "that is right"))
     assert list_turns(text) == [(None, "I think that that is right")]
 
 
-def test_srt():
+def test_name_prefixes_are_speakers_and_other_colons_are_not():
     text = srt(cue(1, 2, "Ana: Hello\nall", number=1), cue(3, 4, "Marco: Hi", number=2))
     (session,) = parse(text, path="sync.srt").sessions
     assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
         ("1", "Ana", "Hello all"),
         ("2", "Marco", "Hi"),
     ]
-
-
-def test_name_prefixes_are_speakers_and_go_on_until_the_next():
     text = vtt(
         cue(0, 1, "Priya Rao: We"), cue(1, 2, "should wait"), cue(2, 3, "Marco: Why?"), cue(3, 4, "Priya Rao: Tests")
     )
     assert list_turns(text) == [("Priya Rao", "We should wait"), ("Marco", "Why?"), ("Priya Rao", "Tests")]
-
-
-def test_a_colon_in_a_sentence_is_no_speaker():
     words = ["We saw", "Remember: no deploys", "on a Friday", "at 10:30", "or ever"]
     text = vtt(*(cue(n, n + 1, word) for n, word in enumerate(words)))
     assert list_turns(text) == [(None, "We saw Remember: no deploys on a Friday at 10:30 or ever")]
 
 
-def test_with_voice_tags_prefixes_are_text():
+def test_voices_become_speakers():
+    text = vtt(cue(0, 2, "<v Ana>Hello <b>all</b></v>"), cue(2, 4, "<v.loud Priya Rao>Hi &amp; welcome"))
+    assert list_turns(text) == [("Ana", "Hello all"), ("Priya Rao", "Hi & welcome")]
+    text = vtt(cue(0, 2, "<v Ana>Ready?\n<v Marco>Yes", number="x"))
+    (session,) = parse(text).sessions
+    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
+        ("x", "Ana", "Ready?"),
+        ("x-2", "Marco", "Yes"),
+    ]
     assert list_turns(vtt(cue(0, 1, "<v Ana>Note: late"), cue(1, 2, "<v Marco>Note: ok")))[0] == ("Ana", "Note: late")
 
 
@@ -134,46 +107,31 @@ def test_the_meeting_date(header, path, time, quality):
     assert (session.turns[0].time, session.turns[0].time_quality) == (time, quality)
 
 
-def test_turns_without_any_date_have_no_time():
-    (session,) = parse(vtt(cue(5, 6, "hi")), mtime=None).sessions
-    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
-
-
 @cases("header, title", ("WEBVTT", "sync"), ("WEBVTT Weekly", "Weekly"), ("WEBVTT - Weekly\nKind: captions", "Weekly"))
 def test_titles(header, title):
     (session,) = parse(vtt(cue(0, 1, "hi"), header=header)).sessions
     assert session.title == title
 
 
-def test_one_bad_cue_costs_one_cue_and_is_named_by_its_line():
+def test_cues_need_no_blank_lines_and_may_be_bad():
     text = vtt(
         cue(0, 1, "one"), "00:00:99.000 --> 00:01:00.000\nbad\n", cue(2, 3, "two"), "stray text\n", cue(4, 5, "three")
     )
     parsed = parse(text)
     assert list_texts(parsed) == ["one two three"]
     assert [problem.line for problem in parsed.problems] == [6, 12]
-
-
-def test_notes_styles_and_regions_are_no_text():
-    text = vtt("STYLE\n::cue { color: red }\n", cue(0, 1, "one"), "NOTE to self\n", cue(1, 2, "two"))
-    assert list_turns(text) == [(None, "one two")]
-    assert not parse(text).problems
-
-
-def test_cues_without_blank_lines_between_them():
     text = "WEBVTT\n\n00:00.000 --> 00:01.000\none\n00:01.000 --> 00:02.000\ntwo\n"
     assert list_turns(text) == [(None, "one two")]
-
-
-def test_srt_without_blank_lines_keeps_numbers_out_of_the_text():
     text = "1\n00:00:00,000 --> 00:00:01,000\none\n2\n00:00:01,000 --> 00:00:02,000\ntwo\n"
     assert list_turns(text, path="a.srt") == [(None, "one two")]
 
 
-def test_our_own_memory_is_not_heard():
+def test_only_cues_are_text_and_without_a_date_they_have_no_time():
+    text = vtt("STYLE\n::cue { color: red }\n", cue(0, 1, "one"), "NOTE to self\n", cue(1, 2, "two"))
+    assert list_turns(text) == [(None, "one two")]
+    assert not parse(text).problems
     assert list_turns(vtt(cue(0, 1, "<memory>old</memory>"), cue(20, 21, "new"))) == [(None, "new")]
-
-
-def test_no_cue_is_refused():
     with pytest.raises(InputRefused, match="no caption"):
         parse("WEBVTT\n\njust text\n")
+    (session,) = parse(vtt(cue(5, 6, "hi")), mtime=None).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")

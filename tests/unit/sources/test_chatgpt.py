@@ -9,7 +9,7 @@ from helix.sources import chatgpt
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import cases, check_any_types, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_any_types, check_cut, list_texts
 
 LOG = DATA / "logs" / "chatgpt.json"
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
@@ -86,21 +86,6 @@ def test_titles(title, found):
     assert session.title == found
 
 
-def test_ids_of_conversations():
-    nodes = {"u": node(None, "user", "Q")}
-    named = [conversation(nodes), conversation(nodes, conversation_id=None, id="c2"), conversation(nodes)]
-    nameless = [conversation(nodes, conversation_id=7), conversation(nodes, conversation_id=None)]
-    ids = [session.id for session in parse(*named, *nameless, path="a/x.json").sessions]
-    assert ids[:3] == ["c1", "c2", "c1-2"]
-    # printf 'a/x.json' | sha256sum
-    assert ids[3:] == ["x-711af773-3", "x-711af773-4"]
-
-
-def test_only_uuids_are_unique_across_sessions():
-    (session,) = parse(conversation({"n": node(None, "user", "Q"), uid(1): node("n", "assistant", "A")})).sessions
-    assert [turn.unique for turn in session.turns] == [False, True]
-
-
 AUDIO = {"content_type": "audio_transcription", "text": "spoken", "direction": "in"}
 IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://x"}
 
@@ -136,16 +121,11 @@ def test_content_types_of_tools(content, text):
     assert not parsed.unknown
 
 
-def test_tool_results_are_cut_and_counted():
+def test_results_of_tools_are_cut_and_marked_when_they_failed():
     parsed = parse(
-        conversation({"n": node(None, "tool", {"content_type": "execution_output", "text": "A" * 500 + "B" * 500})}),
-        tool_chars=103,
+        conversation({"n": node(None, "tool", {"content_type": "execution_output", "text": LONG})}), tool_chars=CUT_AT
     )
-    assert parsed.sessions[0].turns[0].text == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk == Counter({"tool-output": 897})
-
-
-def test_a_failed_run_is_marked_as_an_error():
+    check_cut(parsed)
     content = {"content_type": "execution_output", "text": "Traceback"}
     assert (
         text_of("tool", content, aggregate_result={"status": "failed_with_in_kernel_exception"}) == "error: Traceback"
@@ -188,11 +168,8 @@ def test_marks_are_replaced_by_their_visible_text(role, marked, text):
     assert parsed.junk == Counter({"host": len(marked) - len(text)})
 
 
-def test_marks_of_a_person_are_that_persons():
+def test_a_persons_marks_stay_and_attached_files_are_named():
     assert text_of("user", "what does \ue200cite\ue202x\ue201 mean") == "what does \ue200cite\ue202x\ue201 mean"
-
-
-def test_attached_files_are_named():
     assert text_of("user", "Look", attachments=[{"name": "a b.pdf"}, {"name": ""}, 7]) == "Look\n[file] a b.pdf"
     assert (
         text_of("user", {"content_type": "multimodal_text", "parts": [IMAGE]}, attachments=[{"name": "a.png"}])
@@ -200,7 +177,16 @@ def test_attached_files_are_named():
     )
 
 
-def test_speakers_of_a_group_are_named():
+def test_ids_and_speakers():
+    nodes = {"u": node(None, "user", "Q")}
+    named = [conversation(nodes), conversation(nodes, conversation_id=None, id="c2"), conversation(nodes)]
+    nameless = [conversation(nodes, conversation_id=7), conversation(nodes, conversation_id=None)]
+    ids = [session.id for session in parse(*named, *nameless, path="a/x.json").sessions]
+    assert ids[:3] == ["c1", "c2", "c1-2"]
+    # printf 'a/x.json' | sha256sum
+    assert ids[3:] == ["x-711af773-3", "x-711af773-4"]
+    (session,) = parse(conversation({"n": node(None, "user", "Q"), uid(1): node("n", "assistant", "A")})).sessions
+    assert [turn.unique for turn in session.turns] == [False, True]
     (session,) = one("user", "Hi", name="Ilse").sessions
     assert session.turns[0].speaker == "Ilse"
 
@@ -227,22 +213,13 @@ def test_messages_that_are_no_turns_are_counted(role, content, more, rule):
     assert parsed.junk == Counter({rule: len(content) if isinstance(content, str) and "<" in content else 7})
 
 
-def test_the_analysis_channel_is_reasoning_except_its_tool_calls():
-    said = conversation({"n": node(None, "assistant", "1234567"), "m": node("n", "assistant", "look", recipient="web")})
-    for value in said["mapping"].values():
-        value["message"]["channel"] = "analysis"
-    parsed = parse(said)
-    assert list_texts(parsed) == ["[web] look"]
-    assert parsed.junk == Counter({"reasoning": 7})
-
-
 @cases("content", {"content_type": "multimodal_text", "parts": [IMAGE]}, {"content_type": "computer_output"}, "")
 def test_empty_messages_are_no_turns_and_not_unknown(content):
     parsed = one("tool", content)
     assert (parsed.sessions, +parsed.unknown, +parsed.junk) == ((), Counter(), Counter())
 
 
-def test_unknown_types_are_counted():
+def test_unknown_types_and_the_analysis_channel_are_counted():
     nodes = {
         "a": node(None, "assistant", {"content_type": "telepathy", "text": "hm"}),
         "b": node("a", "assistant", {"content_type": "multimodal_text", "parts": [{"content_type": "smell"}, "b"]}),
@@ -254,13 +231,33 @@ def test_unknown_types_are_counted():
     assert parsed.unknown == Counter(
         {"(no conversation)": 2, "telepathy": 1, "smell": 1, "(role critic)": 1, "(no role)": 1}
     )
-
-
-def test_a_name_of_a_type_is_counted_in_short():
     assert one("user", {"content_type": "x" * 5_000}).unknown == Counter({"x" * 60: 1})
+    said = conversation({"n": node(None, "assistant", "1234567"), "m": node("n", "assistant", "look", recipient="web")})
+    for value in said["mapping"].values():
+        value["message"]["channel"] = "analysis"
+    parsed = parse(said)
+    assert list_texts(parsed) == ["[web] look"]
+    assert parsed.junk == Counter({"reasoning": 7})
 
 
-def test_any_value_may_be_of_any_type():
+def test_exports_may_be_lists_lines_empty_or_cut():
+    first, second = conversation(EDITED, "y2"), conversation(EDITED, "y1", conversation_id="c2")
+    for text, ids in (
+        (json.dumps(first), ["c1", "c1~x1"]),
+        (json.dumps(first, indent=2), ["c1", "c1~x1"]),
+        (f"{json.dumps(first)}\n{json.dumps(second)}\n", ["c1", "c1~x1", "c2", "c2~x2"]),
+    ):
+        assert chatgpt.detect(take_sample(text, "x"))
+        assert [s.id for s in chatgpt.parse(Document("x", text)).sessions] == ids
+    for text in ("[]", json.dumps([conversation({})]), json.dumps([conversation({"r": node(None)})])):
+        assert chatgpt.parse(Document("x", text)).sessions == ()
+    text = LOG.read_text()[:9_000]
+    assert chatgpt.detect(take_sample(text, "x"))
+    with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
+        chatgpt.parse(Document("x", text))
+
+
+def test_values_may_be_of_any_type_and_trees_long():
     nodes = {
         "u": node(
             None, "user", {"content_type": "multimodal_text", "parts": [AUDIO, "Q"]}, 1, attachments=[{"name": "f"}]
@@ -272,32 +269,6 @@ def test_any_value_may_be_of_any_type():
         "b": node("t", "assistant", 'In \ue200entity\ue202["city","Marle"]\ue201', None),
     }
     check_any_types(chatgpt, [conversation(nodes, "b", create_time=1)])
-
-
-def test_a_conversation_alone_and_one_a_line():
-    first, second = conversation(EDITED, "y2"), conversation(EDITED, "y1", conversation_id="c2")
-    for text, ids in (
-        (json.dumps(first), ["c1", "c1~x1"]),
-        (json.dumps(first, indent=2), ["c1", "c1~x1"]),
-        (f"{json.dumps(first)}\n{json.dumps(second)}\n", ["c1", "c1~x1", "c2", "c2~x2"]),
-    ):
-        assert chatgpt.detect(take_sample(text, "x"))
-        assert [s.id for s in chatgpt.parse(Document("x", text)).sessions] == ids
-
-
-def test_an_empty_export_has_no_sessions():
-    for text in ("[]", json.dumps([conversation({})]), json.dumps([conversation({"r": node(None)})])):
-        assert chatgpt.parse(Document("x", text)).sessions == ()
-
-
-def test_a_cut_export_is_detected_and_refused_with_a_remedy():
-    text = LOG.read_text()[:9_000]
-    assert chatgpt.detect(take_sample(text, "x"))
-    with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
-        chatgpt.parse(Document("x", text))
-
-
-def test_long_trees_need_no_recursion():
     nodes = {f"n{n}": node(f"n{n - 1}", "user", "x", n + 1) for n in range(20_000)}
     (session,) = parse(conversation(nodes)).sessions
     assert len(session.turns) == 20_000

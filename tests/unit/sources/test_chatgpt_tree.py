@@ -5,33 +5,19 @@ from tests.support.turns import cases
 from tests.unit.sources.test_chatgpt import EDITED, START, T0, conversation, node, parse, read_sessions
 
 
-def test_the_path_to_the_current_node_is_the_conversation():
-    assert read_sessions(EDITED, "y2") == {
-        "c1": ["Start", "Ready", "Second try", "Second answer"],
-        "c1~x1": ["First try", "First answer"],
-    }
-    assert read_sessions(EDITED, "y1") == {
-        "c1": ["Start", "Ready", "First try", "First answer"],
-        "c1~x2": ["Second try", "Second answer"],
-    }
-
-
 @cases("current", None, "gone", "")
 def test_without_a_current_node_the_newest_leaf_ends_the_conversation(current):
     assert list(read_sessions(EDITED, current)) == ["c1", "c1~x2"]
 
 
-def test_a_leaf_without_time_is_as_old_as_its_parent():
+def test_without_a_current_node_the_newest_then_the_last_leaf_ends():
     nodes = {**EDITED, "y1": node("x1", "assistant", "First answer"), "y2": node("x2", "assistant", "Second answer")}
     assert list(read_sessions(nodes)) == ["c1", "c1~x1"]
-
-
-def test_of_leaves_of_one_age_the_last_ends_the_conversation():
     nodes = {"u": node(None, "user", "Q"), "a": node("u", "assistant", "one"), "b": node("u", "assistant", "two")}
     assert read_sessions(nodes) == {"c1": ["Q", "two"]}
 
 
-def test_a_regenerated_answer_is_a_branch_only_with_a_later_prompt():
+def test_regenerated_answers_are_branches_only_with_later_prompts():
     nodes = {
         "u1": node(None, "user", "Q", 1),
         "a1": node("u1", "assistant", "bad answer", 2),
@@ -47,9 +33,6 @@ def test_a_regenerated_answer_is_a_branch_only_with_a_later_prompt():
     assert [s.branch_of for s in parsed.sessions] == [None, "c1"]
     assert parsed.sessions[1].id == "c1~b2"
     assert parsed.junk == Counter({"abandoned": len("bad answer")})
-
-
-def test_of_abandoned_paths_the_one_a_person_went_on_with_keeps_the_answer():
     nodes = {
         "u1": node(None, "user", "Q", 1),
         "a1": node("u1", "assistant", "half", 2),
@@ -61,7 +44,15 @@ def test_of_abandoned_paths_the_one_a_person_went_on_with_keeps_the_answer():
     assert read_sessions(nodes, "z") == {"c1": ["Q", "kept"], "c1~a1": ["half", "go on", "and on"]}
 
 
-def test_the_order_of_nodes_in_the_mapping_is_not_that_of_the_conversation():
+def test_the_path_to_the_current_node_is_the_conversation_in_any_order():
+    assert read_sessions(EDITED, "y2") == {
+        "c1": ["Start", "Ready", "Second try", "Second answer"],
+        "c1~x1": ["First try", "First answer"],
+    }
+    assert read_sessions(EDITED, "y1") == {
+        "c1": ["Start", "Ready", "First try", "First answer"],
+        "c1~x2": ["Second try", "Second answer"],
+    }
     backwards = {id: {**EDITED[id]} for id in reversed(EDITED)}
     for id, value in backwards.items():
         if value["message"]:
@@ -75,7 +66,7 @@ def test_the_order_of_nodes_in_the_mapping_is_not_that_of_the_conversation():
     assert {turn.time for s in found for turn in s.turns} == {START + timedelta(seconds=1)}
 
 
-def test_edits_within_a_branch_are_branches():
+def test_edited_prompts_are_branches_with_ids_of_their_own():
     nodes = {**EDITED, "z1": node("y1", "user", "deeper", 10), "z2": node("y1", "user", "deeper again", 11)}
     found = read_sessions(nodes, "y2")
     assert found == {
@@ -83,14 +74,8 @@ def test_edits_within_a_branch_are_branches():
         "c1~x1": ["First try", "First answer", "deeper again"],
         "c1~z1": ["deeper"],
     }
-
-
-def test_an_edited_first_prompt_is_a_branch():
     nodes = {"r": node(None), "x": node("r", "user", "one", 1), "y": node("r", "user", "two", 2)}
     assert read_sessions(nodes, "y") == {"c1": ["two"], "c1~x": ["one"]}
-
-
-def test_branches_with_similar_node_ids_stay_separate():
     nodes = {
         "u": node(None, "user", "Q", 0),
         **{f"same-prefix-{n}": node("u", "user", f"try {n}", n) for n in range(1, 4)},
@@ -113,7 +98,7 @@ def test_cycles_and_missing_parents_lose_nothing_and_end():
     assert read_sessions(nodes, "c")["c1"] == ["A", "B", "C"]
 
 
-def test_parents_are_turns_seen_through_noise():
+def test_parents_and_times_are_those_of_turns_on_the_own_path():
     nodes = {
         "u": node(None, "user", "Q"),
         "t": node("u", "assistant", {"content_type": "thoughts", "thoughts": []}),
@@ -122,9 +107,6 @@ def test_parents_are_turns_seen_through_noise():
     }
     (session,) = parse(conversation(nodes, "a")).sessions
     assert [(turn.id, turn.parent) for turn in session.turns] == [("u", None), ("a", "u")]
-
-
-def test_a_message_without_time_has_that_of_the_one_before_on_its_own_path():
     nodes = {
         "u": node(None, "user", "Q", 100),
         "x": node("u", "assistant", "left", 900),

@@ -9,7 +9,7 @@ from helix.sources import claude_ai
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import cases, check_any_types, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_any_types, check_cut, list_texts
 
 LOGS = DATA / "logs"
 ROOT = "00000000-0000-4000-8000-000000000000"
@@ -71,7 +71,7 @@ EDITED = (
 )
 
 
-def test_the_newest_leaf_ends_the_conversation_by_default():
+def test_the_newest_or_last_leaf_ends_the_conversation():
     assert read_sessions(*EDITED) == {
         "c1": ["Start", "Ready", "First try", "First answer"],
         "c1~x2": ["Second try", "Second answer"],
@@ -81,53 +81,32 @@ def test_the_newest_leaf_ends_the_conversation_by_default():
         "c1~x1": ["First try", "First answer"],
     }
     assert list(read_sessions(*EDITED, current_leaf_message_uuid="gone")) == ["c1", "c1~x2"]
-
-
-def test_without_times_the_last_leaf_ends_the_conversation():
     assert list(read_sessions(*({**message, "created_at": None} for message in EDITED))) == ["c1", "c1~x1"]
 
 
-def test_a_regenerated_answer_is_left_out_and_counted():
+def test_edited_prompts_are_branches_and_regenerated_answers_are_not():
     parsed = parse(conversation(human("u", ROOT, "Q"), answer("a", "u", "bad"), answer("b", "u", "good")))
     assert list_texts(parsed) == ["Q", "good"]
     assert len(parsed.sessions) == 1
     assert parsed.junk == Counter({"abandoned": 3})
-
-
-def test_a_document_alone_counts_as_a_prompt():
     pasted = human("x", "a", attachments=[{"file_name": "p", "extracted_content": "pasted"}])
     found = read_sessions(
         human("u", ROOT, "Q"), answer("a", "u", "A"), pasted, answer("y", "x", "seen"), human("z", "a", "Else")
     )
     assert found == {"c1": ["Q", "A", "Else"], "c1~x": ["pasted", "seen"]}
-
-
-def test_an_edited_first_prompt_is_a_branch():
     assert read_sessions(human("x", ROOT, "one"), answer("y", "x", "1"), human("z", ROOT, "two")) == {
         "c1": ["two"],
         "c1~x": ["one", "1"],
     }
 
 
-def test_messages_without_parents_answer_the_one_before():
+def test_missing_or_circular_parents_become_the_message_before():
     found = turns(human("u", None, "Q"), answer("a", None, "A"), human("v", None, "R"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a", "u"), ("v", "a")]
-
-
-def test_a_deleted_or_circular_parent_becomes_the_message_before():
     found = turns(human("u", ROOT, "Q"), answer("a", "gone", "A"), human("v", "v", "R"), answer("b", "v", "B"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a", "u"), ("v", "a"), ("b", "v")]
-
-
-def test_cycles_end():
     found = read_sessions(human("a", "c", "A"), answer("b", "a", "B"), human("c", "b", "C"))
     assert sorted(text for texts in found.values() for text in texts) == ["A", "B", "C"]
-
-
-def test_blocks_go_before_the_text_that_repeats_them():
-    blocks = [block("One."), call("repl", code="1 + 1"), block("Two.")]
-    (turn,) = turns(answer("a", ROOT, f"One.\n{PLACEHOLDER}\nTwo.", content=blocks))
-    assert turn.text == "One.\n[repl] 1 + 1\nTwo."
 
 
 @cases("content", None, [], "x", [{"type": "text", "text": ""}], [{"type": "image"}])
@@ -137,7 +116,10 @@ def test_without_text_in_blocks_the_text_counts(sender, content):
     assert turn.text == "Said"
 
 
-def test_messages_of_blocks_only():
+def test_blocks_replace_the_text_that_repeats_them():
+    blocks = [block("One."), call("repl", code="1 + 1"), block("Two.")]
+    (turn,) = turns(answer("a", ROOT, f"One.\n{PLACEHOLDER}\nTwo.", content=blocks))
+    assert turn.text == "One.\n[repl] 1 + 1\nTwo."
     found = turns(human("u", ROOT, content=[block("a"), block("b")]), answer("a", "u", content=[call("x", query="y")]))
     assert [turn.text for turn in found] == ["a\nb", "[x] y"]
 
@@ -184,18 +166,14 @@ def test_a_tool_result_is_a_turn_that_answers_the_message(content, text):
     ]
 
 
-def test_a_result_alone_answers_the_turn_before():
+def test_results_answer_the_turn_before_and_are_cut():
     found = turns(human("u", ROOT, "Q"), answer("a", "u", content=[result("R")]), human("v", "a", "S"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a:tool-1", "u"), ("v", "a:tool-1")]
+    parsed = parse(conversation(answer("a", ROOT, content=[result(LONG)])), tool_chars=CUT_AT)
+    check_cut(parsed)
 
 
-def test_tool_results_are_cut_and_counted():
-    parsed = parse(conversation(answer("a", ROOT, content=[result("A" * 500 + "B" * 500)])), tool_chars=103)
-    assert parsed.sessions[0].turns[0].text == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk == Counter({"tool-output": 897})
-
-
-def test_attachments_are_documents_with_both_ends_of_long_ones():
+def test_attachments_are_documents_without_our_own_memory():
     long = "A" * 15_000 + "B" * 15_000
     files = [
         {"file_name": "a.md", "extracted_content": long},
@@ -213,9 +191,6 @@ def test_attachments_are_documents_with_both_ends_of_long_ones():
     assert found[0].text.endswith("BBB")
     assert found[-1].text == "Look\n[file] b.pdf\n[file] d.png"
     assert parsed.junk == Counter({"tool-output": 10_001})
-
-
-def test_our_own_memory_and_the_hosts_marks_go_from_everything():
     memory = "<memory>\nold\n</memory>"
     files = [{"file_name": "a", "extracted_content": f"{memory}\nkept"}]
     reminder = "<system-reminder>\nx\n</system-reminder>"
@@ -228,7 +203,7 @@ def test_our_own_memory_and_the_hosts_marks_go_from_everything():
     assert found.junk == Counter({"memory": 3 * (len(memory) + 1), "host": len(reminder) + 1})
 
 
-def test_thoughts_are_counted_and_known_noise_is_not():
+def test_thoughts_and_unknown_types_are_counted():
     thought = {"type": "thinking", "thinking": "12345", "summaries": [{"summary": "s"}]}
     blocks = [
         thought,
@@ -240,9 +215,6 @@ def test_thoughts_are_counted_and_known_noise_is_not():
     parsed = parse(conversation(answer("a", ROOT, content=blocks)))
     assert list_texts(parsed) == ["A"]
     assert (parsed.junk, +parsed.unknown) == (Counter({"reasoning": 5}), Counter())
-
-
-def test_unknown_types_are_counted():
     blocks = [{"type": "telepathy", "text": "hm"}, {"type": ["x"]}, {"text": "y"}, block("A")]
     parsed = parse(
         conversation(answer("a", ROOT, content=blocks), message("b", "a", "robot", "x"), message("c", "b", None, "y")),
@@ -255,42 +227,20 @@ def test_unknown_types_are_counted():
     )
 
 
-def test_times_are_utc_and_missing_ones_those_of_the_message_before():
-    found = turns(
-        human("u", ROOT, "Q", at="2026-05-04T10:00:00+02:00"), answer("a", "u", "A", at="soon"), human("v", "a", "R")
-    )
-    assert [(turn.time, turn.time_quality) for turn in found] == [
-        (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact"),
-        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
-        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
-    ]
-    (turn,) = turns(human("u", ROOT, "Q"))
-    assert (turn.time, turn.time_quality) == (None, "none")
-
-
-def test_messages_without_a_uuid_are_named_by_their_place():
+def test_ids_titles_and_projects():
     found = turns(7, human(None, None, "Q"), answer("a", None, "A"), human(None, None, "R"))
     assert [(turn.id, turn.parent, turn.unique) for turn in found] == [
         ("1", None, False),
         ("a", "1", False),
         ("3", "a", False),
     ]
-
-
-def test_a_uuid_counts_once():
     assert [turn.text for turn in turns(human("u", None, "Q"), human("u", None, "again"), answer("a", None, "A"))] == [
         "Q",
         "A",
     ]
-
-
-def test_ids_that_meet_stay_apart():
     files = [{"file_name": "f", "extracted_content": "F"}]
     found = turns(human("u", None, "Q", attachments=files), answer("u:1", None, "A"))
     assert [turn.id for turn in found] == ["u:1", "u", "u:1-2"]
-
-
-def test_titles_projects_and_ids_of_conversations():
     said = human("u", ROOT, "Fix the\nwebhook")
     named = conversation(said, name=" Named ", project={"uuid": "p", "name": "Tides"})
     sessions = parse(
@@ -330,26 +280,30 @@ def test_any_value_may_be_of_any_type():
     check_any_types(claude_ai, [chat, project, {"conversations_memory": "m", "project_memories": {"p": "m"}}])
 
 
-def test_a_conversation_alone():
+def test_a_conversation_may_be_alone_cut_or_long():
     for indent in (None, 2):
         text = json.dumps(conversation(*EDITED), indent=indent)
         assert claude_ai.detect(take_sample(text, "x"))
         assert [s.id for s in claude_ai.parse(Document("x", text)).sessions] == ["c1", "c1~x2"]
-
-
-def test_a_cut_export_is_detected_and_refused_with_a_remedy():
     text = (LOGS / "claude_ai.json").read_text()[:5_000]
     assert claude_ai.detect(take_sample(text, "x"))
     with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
         claude_ai.parse(Document("x", text))
-
-
-def test_long_conversations_need_no_recursion():
     chat = [human(f"u{n}", f"u{n - 1}" if n else ROOT, "x") for n in range(20_000)]
     assert len(turns(*chat)) == 20_000
 
 
-def test_times_of_documents_of_projects():
+def test_times_are_utc_and_missing_ones_derived():
+    found = turns(
+        human("u", ROOT, "Q", at="2026-05-04T10:00:00+02:00"), answer("a", "u", "A", at="soon"), human("v", "a", "R")
+    )
+    assert [(turn.time, turn.time_quality) for turn in found] == [
+        (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact"),
+        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
+        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
+    ]
+    (turn,) = turns(human("u", ROOT, "Q"))
+    assert (turn.time, turn.time_quality) == (None, "none")
     docs = [
         {"filename": "a", "content": "A"},
         {"uuid": "d", "content": "B", "created_at": "2026-05-02T00:00:00Z"},

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from helix.sources import claude_code
 from helix.types import Document
-from tests.support.turns import cases, list_texts
+from tests.support.turns import CUT, CUT_AT, LONG, cases, list_texts
 
 
 def record(kind, uuid, parent, content=None, *, session="s1", **more):
@@ -49,7 +49,7 @@ def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-def test_one_answer_over_several_lines_is_one_turn():
+def test_lines_and_parallel_calls_of_one_answer_are_one_turn():
     found = turns(
         user("u1", None, "Hi"),
         answer("a1", "u1", [{"type": "thinking", "thinking": "hm"}], mid="m1"),
@@ -65,9 +65,6 @@ def test_one_answer_over_several_lines_is_one_turn():
         ("a4", "assistant", "assistant", "One file.", "r1"),
     ]
     assert all(turn.unique and turn.speaker is None for turn in found)
-
-
-def test_parallel_tool_calls_of_one_answer_merge_across_their_results():
     found = turns(
         user("u1", None, "Hi"),
         answer("a1", "u1", [call("Read", file_path="/a.py")], mid="m1"),
@@ -77,9 +74,6 @@ def test_parallel_tool_calls_of_one_answer_merge_across_their_results():
         answer("a3", "r2", "Done", mid="m2"),
     )
     assert [turn.text for turn in found] == ["Hi", "[Read] /a.py\n[Read] /b.py", "A", "B", "Done"]
-
-
-def test_a_block_written_twice_counts_once():
     records = [answer("a1", None, [text("Same")], mid="m1"), answer("a2", "a1", [text("Same")], mid="m1")]
     assert read_texts(*records) == ["Same"]
 
@@ -101,31 +95,22 @@ def test_a_tool_call_is_one_telling_line(block, line):
     assert read_texts(answer("a1", None, [block])) == [line]
 
 
-def test_a_tool_line_has_200_characters_at_most():
+def test_tool_lines_and_results_are_cut_at_their_limits():
     (line,) = read_texts(answer("a1", None, [call("Bash", command="x" * 900)]))
     assert len(line) == 200
     assert line.startswith("[Bash] xxx")
     assert line.endswith("…")
-
-
-def test_a_long_tool_result_keeps_both_ends():
-    (found,) = read_texts(result("r1", None, "A" * 500 + "B" * 500), tool_chars=103)
-    assert found == "A" * 50 + " … " + "B" * 50
-
-
-def test_a_tool_result_of_exactly_the_limit_stays_whole():
+    (found,) = read_texts(result("r1", None, LONG), tool_chars=CUT_AT)
+    assert found == CUT
     assert read_texts(result("r1", None, "A" * 100), tool_chars=100) == ["A" * 100]
 
 
-def test_tool_results_as_blocks_and_as_errors():
+def test_tool_results_may_be_blocks_errors_or_next_to_text():
     found = read_texts(
         result("r1", None, [text("one"), {"type": "image", "source": {}}, text("two")]),
         result("r2", "r1", "<tool_use_error>File not read yet</tool_use_error>", is_error=True),
     )
     assert found == ["one\ntwo", "error: File not read yet"]
-
-
-def test_text_next_to_a_tool_result_is_a_turn_of_its_own():
     block = {"type": "tool_result", "tool_use_id": "t", "content": "denied", "is_error": True}
     found = turns(user("r1", None, [block, text("Use uv instead")]))
     assert [(turn.id, turn.role, turn.text) for turn in found] == [
@@ -180,17 +165,11 @@ def test_noise_is_neither_a_turn_nor_a_problem(noise):
     assert not parsed.unknown
 
 
-def test_a_reminder_inside_a_prompt_is_cut_out_of_it():
+def test_prompts_may_hold_reminders_or_be_queued():
     assert read_texts(user("u1", None, "Fix it.\n<system-reminder>\nplan mode\n</system-reminder>")) == ["Fix it."]
-
-
-def test_tags_in_an_answer_are_the_models_own_words():
     assert read_texts(answer("a1", None, "It looks so:\n<command-name>/x</command-name>")) == [
         "It looks so:\n<command-name>/x</command-name>"
     ]
-
-
-def test_a_prompt_queued_while_the_agent_works_is_a_persons():
     queued = {"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"}
     found = turns(user("u1", None, "Hi"), record("attachment", "q1", "u1", attachment=queued))
     assert [(turn.id, turn.role, turn.origin, turn.text) for turn in found][1] == (
@@ -201,38 +180,20 @@ def test_a_prompt_queued_while_the_agent_works_is_a_persons():
     )
 
 
-def test_unknown_record_types_are_counted_and_never_fatal():
+def test_odd_lines_are_reported_and_never_fatal():
     parsed = parse(
         user("u1", None, "Hi"), record("telepathy", "x", "u1"), record("telepathy", "y", "x"), {"sessionId": "s1"}
     )
     assert dict(parsed.unknown) == {"telepathy": 2, "(no type)": 1}
     assert len(parsed.sessions) == 1
-
-
-def test_half_a_line_is_reported_and_the_rest_goes_in():
     parsed = parse(user("u1", None, "Hi"), '{"type":"user","uuid":"u2","mess', "[1]", answer("a1", "u1", "Hello"))
     assert list_texts(parsed) == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [2, 3]
     assert parsed.problems[0].reason.startswith("not valid JSON (")
-
-
-def test_half_an_emoji_does_not_cost_the_line():
     line = '{"type":"user","uuid":"u1","sessionId":"s1","message":{"content":"cut \\ud83d here"}}'
     assert read_texts(line) == ["cut ? here"]
-
-
-def test_a_line_separator_inside_a_string_does_not_end_the_line():
     line = json.dumps(user("u1", None, "one\u2028two\u0085three"), ensure_ascii=False)
     assert read_texts(line) == ["one\u2028two\u0085three"]
-
-
-def test_subagents_are_marked():
-    records = [
-        user("u1", None, "Start"),
-        user("g1", None, "Find the bug", isSidechain=True),
-        answer("g2", "g1", "Found", isSidechain=True),
-    ]
-    assert [turn.origin for turn in turns(*records)] == ["human", "subagent", "subagent"]
 
 
 @cases(
@@ -251,7 +212,13 @@ def test_values_of_wrong_types_cost_no_other_turn(odd):
     assert parsed.sessions[0].turns[0].text == "Hi"
 
 
-def test_a_subagent_that_is_named_has_a_session_of_its_own():
+def test_subagents_are_marked_and_named_ones_are_sessions():
+    records = [
+        user("u1", None, "Start"),
+        user("g1", None, "Find the bug", isSidechain=True),
+        answer("g2", "g1", "Found", isSidechain=True),
+    ]
+    assert [turn.origin for turn in turns(*records)] == ["human", "subagent", "subagent"]
     parsed = parse(
         user("u1", None, "Find the flaky test"),
         answer("a1", "u1", [call("Task", description="search")], mid="m1"),
@@ -267,9 +234,6 @@ def test_a_subagent_that_is_named_has_a_session_of_its_own():
         ("subagent", "Search the tests"),
         ("subagent", "It is test_queue."),
     ]
-
-
-def test_a_subagents_own_file_keeps_its_name():
     (session,) = parse(
         user("s1", None, "Search the tests", isSidechain=True, agentId="a97d", session="agent-a97d")
     ).sessions

@@ -1,12 +1,9 @@
 from tests.unit.sources.test_claude_code import answer, call, parse, read_texts, record, result, turns, user
 
 
-def test_parents_precede_children_in_any_file_order():
+def test_parents_precede_children_whatever_the_lines_and_times():
     records = [answer("a1", "u1", "two"), user("u2", "a1", "three"), user("u1", None, "one")]
     assert read_texts(*records) == ["one", "two", "three"]
-
-
-def test_the_graph_and_not_the_time_gives_the_order():
     records = [
         user("u1", None, "one", timestamp="2026-05-04T10:00:09Z"),
         answer("a1", "u1", "two", timestamp="2026-05-04T10:00:01Z"),
@@ -14,19 +11,13 @@ def test_the_graph_and_not_the_time_gives_the_order():
     assert read_texts(*records) == ["one", "two"]
 
 
-def test_a_duplicate_uuid_keeps_the_first():
+def test_duplicates_dangling_parents_and_cycles_lose_nothing_else():
     assert read_texts(user("u1", None, "first"), user("u1", None, "second")) == ["first"]
-
-
-def test_dangling_parents_lose_nothing():
     assert read_texts(user("u1", "gone", "one"), answer("a1", "u1", "two"), user("u2", "lost", "three")) == [
         "one",
         "two",
         "three",
     ]
-
-
-def test_cycles_lose_nothing_and_end():
     records = [
         user("u1", "a2", "one"),
         answer("a1", "u1", "two"),
@@ -34,9 +25,6 @@ def test_cycles_lose_nothing_and_end():
         user("u2", "u2", "four"),
     ]
     assert read_texts(*records) == ["one", "two", "three", "four"]
-
-
-def test_records_without_uuid_are_turns_but_not_unique():
     found = turns({"type": "user", "sessionId": "s1", "message": {"content": "Hi"}})
     assert [(turn.id, turn.unique) for turn in found] == [("line-1", False)]
 
@@ -51,16 +39,13 @@ REWOUND = (
 )
 
 
-def test_a_rewind_leaves_the_last_attempt_in_the_session():
+def test_a_rewind_leaves_the_last_attempt_and_is_seen_through_noise():
     live, abandoned = parse(*REWOUND).sessions
     assert (live.id, live.branch_of) == ("s1", None)
     assert [turn.text for turn in live.turns] == ["Start", "Ready", "Second try", "Second answer"]
     assert (abandoned.id, abandoned.branch_of) == ("s1~aaaaaaaa", "s1")
     assert [turn.text for turn in abandoned.turns] == ["First try", "First answer"]
     assert abandoned.turns[0].parent == "a1"
-
-
-def test_a_rewind_is_seen_through_noise():
     records = [
         user("u1", None, "Start"),
         record("progress", "p1", "u1"),
@@ -70,9 +55,6 @@ def test_a_rewind_is_seen_through_noise():
         user("x2", "p3", "Second"),
     ]
     assert [[turn.text for turn in s.turns] for s in parse(*records).sessions] == [["Start", "Second"], ["First"]]
-
-
-def test_a_rewind_to_the_first_prompt_is_found_after_a_start_hook():
     records = [
         record("progress", "p0", None),
         user("x1", "p0", "First"),
@@ -82,7 +64,7 @@ def test_a_rewind_to_the_first_prompt_is_found_after_a_start_hook():
     assert [[turn.text for turn in s.turns] for s in parse(*records).sessions] == [["Second"], ["First", "Re"]]
 
 
-def test_rewinds_within_rewinds_and_three_attempts():
+def test_rewinds_within_rewinds_stay_separate():
     records = [
         user("u1", None, "Start"),
         user("x1", "u1", "A"),
@@ -94,16 +76,13 @@ def test_rewinds_within_rewinds_and_three_attempts():
     ]
     found = {s.id: [turn.text for turn in s.turns] for s in parse(*records).sessions}
     assert found == {"s1": ["Start", "C"], "s1~x1": ["A", "a", "A2"], "s1~x3": ["A1"], "s1~y1": ["B"]}
-
-
-def test_branches_with_similar_uuids_stay_separate():
     records = [user("u1", None, "Start"), *(user(f"same-prefix-{n}", "u1", f"try {n}") for n in range(3))]
     sessions = parse(*records).sessions
     assert len({s.id for s in sessions}) == 3
     assert sum(len(s.turns) for s in sessions) == 4
 
 
-def test_parallel_tools_hooks_and_subagents_make_no_branch():
+def test_tools_hooks_subagents_and_parentless_prompts_make_no_branch():
     records = [
         user("u1", None, "Start"),
         answer("a1", "u1", [call("Read", file_path="/a")]),
@@ -115,13 +94,10 @@ def test_parallel_tools_hooks_and_subagents_make_no_branch():
     ]
     (session,) = parse(*records).sessions
     assert len(session.turns) == 6
-
-
-def test_prompts_without_any_parent_are_no_rewind():
     assert read_texts(user("u1", None, "one"), user("u2", None, "two")) == ["one", "two"]
 
 
-def test_a_compaction_continues_the_conversation():
+def test_a_compaction_continues_its_own_branch():
     records = [
         *REWOUND,
         record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="c1"),
@@ -132,9 +108,6 @@ def test_a_compaction_continues_the_conversation():
     assert [turn.origin for turn in live.turns[-2:]] == ["summary", "human"]
     assert live.turns[-2].parent == "c1"
     assert len(abandoned.turns) == 2
-
-
-def test_a_compaction_of_an_abandoned_branch_stays_on_it():
     records = [
         *REWOUND[:4],
         record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="b1"),

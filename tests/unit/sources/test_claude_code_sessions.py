@@ -3,7 +3,7 @@ from tests.unit.sources.test_claude_code import answer, parse, read_texts, user
 from tests.unit.sources.test_claude_code_graph import REWOUND
 
 
-def test_several_sessions_in_one_file():
+def test_a_file_may_hold_several_sessions_and_forks():
     records = [
         user("u1", None, "one", session="s1"),
         user("v1", None, "two", session="s2"),
@@ -11,46 +11,31 @@ def test_several_sessions_in_one_file():
     ]
     found = {s.id: [turn.text for turn in s.turns] for s in parse(*records).sessions}
     assert found == {"s1": ["one", "three"], "s2": ["two"]}
-
-
-def test_a_fork_into_another_session_is_no_rewind():
     records = [user("u1", None, "one"), user("u2", "u1", "old way"), user("v2", "u1", "new way", session="s2")]
     assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [("s1", None), ("s2", None)]
-
-
-def test_a_session_may_continue_an_abandoned_branch_of_another():
     records = [*REWOUND, user("v1", "b1", "On from the first try", session="s2")]
     assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [
         ("s1", None),
         ("s1~aaaaaaaa", "s1"),
         ("s2", None),
     ]
-
-
-def test_without_a_session_id_the_file_gives_it():
     (session,) = parse({"type": "user", "uuid": "u1", "message": {"content": "Hi"}}, path="x/0f3a.jsonl").sessions
     assert session.id == "0f3a"
 
 
-def test_warmup_sessions_are_dropped():
+def test_warmup_sessions_and_subagents_are_dropped_and_the_topic_stays():
     records = [
         user("u1", None, "Warmup", session="w"),
         answer("a1", "u1", "Ready", session="w"),
         user("u2", None, "Hi"),
     ]
     assert [s.id for s in parse(*records).sessions] == ["s1"]
-
-
-def test_a_warmup_subagent_goes_without_its_session():
     records = [
         user("u1", None, "Hi"),
         user("g1", None, "Warmup", isSidechain=True),
         answer("g2", "g1", "Ready", isSidechain=True),
     ]
     assert read_texts(*records) == ["Hi"]
-
-
-def test_warming_up_as_a_topic_stays():
     assert read_texts(user("u1", None, "Warmup of the cache fails")) == ["Warmup of the cache fails"]
 
 
@@ -67,11 +52,6 @@ def test_warming_up_as_a_topic_stays():
 def test_the_project_is_the_last_folder(cwd, project):
     (session,) = parse(user("u1", None, "Hi", cwd=cwd)).sessions
     assert session.project == project
-
-
-def test_the_first_folder_counts():
-    records = [user("u1", None, "Hi"), user("u2", "u1", "a", cwd="/x/one"), user("u3", "u2", "b", cwd="/x/two")]
-    assert parse(*records).sessions[0].project == "one"
 
 
 CUSTOM = {"type": "custom-title", "customTitle": "Mine", "sessionId": "s1"}
@@ -95,7 +75,9 @@ def test_titles_by_rank(records, title):
     assert session.title == title
 
 
-def test_a_long_prompt_gives_a_title_of_80_characters():
+def test_the_first_folder_counts_and_a_title_has_80_characters():
+    records = [user("u1", None, "Hi"), user("u2", "u1", "a", cwd="/x/one"), user("u3", "u2", "b", cwd="/x/two")]
+    assert parse(*records).sessions[0].project == "one"
     (session,) = parse(user("u1", None, "word " * 50)).sessions
     assert len(session.title) <= 80
     assert session.title.endswith("…")

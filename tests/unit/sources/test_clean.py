@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from helix.sources.common.noise import ENCODED, REPEATED, remove_noise
 from helix.sources.common.tools import keep_ends
 from helix.types import Parsed, Session, Turn
-from tests.support.turns import cases
+from tests.support.turns import cases, load_texts
 
 PASTE = "Always answer in short sentences. " * 8
 
@@ -34,15 +34,12 @@ def encode(size: int, seed: int = 0) -> str:
     return base64.b64encode(random.Random(seed).randbytes(size)).decode()
 
 
-def test_a_picture_becomes_a_note_of_its_length() -> None:
+def test_encoded_data_becomes_a_note_of_its_length() -> None:
     data = encode(3_000)
     (text,), junk = texts(("user", f"Look: data:image/png;base64,{data} - what is wrong?"))
     length = len(f"data:image/png;base64,{data}")
     assert text == f"Look: [{length} characters of encoded data] - what is wrong?"
     assert junk == {"encoded": length}
-
-
-def test_data_over_many_lines() -> None:
     data = encode(1_000)
     wrapped = "\n".join(data[i : i + 76] for i in range(0, len(data), 76))
     (text,), junk = texts(("tool", f"$ cat key.b64\n{wrapped}\nand a word"))
@@ -66,7 +63,7 @@ def test_runs_that_are_no_data_stay(text: str) -> None:
     assert texts(("user", text)) == ([text], Counter())
 
 
-def test_text_pasted_into_every_prompt_stays_once() -> None:
+def test_pasted_text_stays_once_and_answers_repeat_themselves() -> None:
     found, junk = texts(
         ("user", f"{PASTE}\n\nSet the timeout to 30 s."),
         ("assistant", "Done."),
@@ -75,14 +72,8 @@ def test_text_pasted_into_every_prompt_stays_once() -> None:
     )
     assert found == [f"{PASTE}\n\nSet the timeout to 30 s.", "Done.", "And the retries to 3."]
     assert junk == {"repeated": 2 * len(PASTE)}
-
-
-def test_other_white_space_is_no_other_text() -> None:
     found, _ = texts(("tool", PASTE), ("tool", PASTE.replace(". ", ".\n").rstrip()))
     assert len(found) == 1
-
-
-def test_answers_short_texts_other_sessions_and_chats_repeat_themselves() -> None:
     assert len(texts(("assistant", PASTE), ("assistant", PASTE))[0]) == 2
     short = "x" * (REPEATED - 1)
     assert len(texts(("user", short), ("user", short))[0]) == 2
@@ -92,16 +83,7 @@ def test_answers_short_texts_other_sessions_and_chats_repeat_themselves() -> Non
     assert [len(each.turns) for each in both.sessions] == [1, 1]
 
 
-@cases(
-    "prompt",
-    "Please write a 5-10 word title for the following conversation:\n\nHuman: hello",
-    "Generate a concise title for this coding session. Reply with the title only.",
-    "Summarize this coding conversation in under 50 characters.",
-    "Analyze if this message indicates a new conversation topic.",
-    "You are a memory agent. Watch the primary session.",
-    "Your task is to create a detailed summary of the conversation so far, paying close attention",
-    "Warmup",
-)
+@cases("prompt", *load_texts("clean", "a_session_of_a_summariser_is_left_out"))
 def test_a_session_of_a_summariser_is_left_out(prompt: str) -> None:
     found, junk = texts(("user", prompt), ("assistant", "Timeouts and retries"))
     assert found == []
@@ -134,13 +116,10 @@ def test_a_prefix_reads_the_same(said: list[str]) -> None:
         assert whole[: len(part)] == part
 
 
-def test_a_progress_bar_is_two_lines() -> None:
+def test_progress_bars_and_overwritten_lines_are_short() -> None:
     bar = [f"Downloading torch {n}% |{'█' * (n // 10)}| {n}/100 MB" for n in range(0, 101, 5)]
     text = "\n".join(["Collecting torch", *bar, "Installed."])
     assert keep_ends(text, 5_000).split("\n") == ["Collecting torch", bar[0], bar[-1], "Installed."]
-
-
-def test_overwritten_terminal_lines_keep_their_last_state() -> None:
     assert keep_ends("10%\r20%\r100% done\nnext\r\n", 100) == "100% done\nnext\n"
 
 

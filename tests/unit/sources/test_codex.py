@@ -62,7 +62,7 @@ def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-def test_calls_join_the_message_before_them_until_something_else_speaks():
+def test_calls_join_the_message_before_them():
     found = turns(
         user("Hi"),
         answer("Looking."),
@@ -89,16 +89,7 @@ def test_calls_join_the_message_before_them_until_something_else_speaks():
         ("c4", "[shell] ls"),
     ]
     assert [turn.parent for turn in found] == [None, None, "3", "3", None, "c3", None, None]
-
-
-def test_two_messages_in_a_row_are_two_turns():
     assert read_texts(answer("First."), answer("Second."), call()) == ["First.", "Second.\n[shell] ls"]
-
-
-def test_native_ids_name_turns_and_a_second_use_steps_aside():
-    found = turns(user("a", id="msg_1"), answer("b", id="msg_1"), answer("c", id=7))
-    assert [(turn.id, turn.text) for turn in found] == [("msg_1", "a"), ("msg_1-2", "b"), ("4", "c")]
-    assert not any(turn.unique for turn in found)
 
 
 @cases(
@@ -122,11 +113,8 @@ def test_noise_is_neither_a_turn_nor_a_problem(noise):
     assert not parsed.problems
 
 
-def test_trouble_is_counted_as_telemetry():
+def test_unknown_types_half_lines_and_trouble_are_counted():
     assert parse(meta(), event("error", message="quota"), event("warning", message="old")).junk == {"telemetry": 8}
-
-
-def test_unknown_types_are_counted_and_never_fatal():
     parsed = parse(
         meta(),
         user("Hi"),
@@ -145,15 +133,12 @@ def test_unknown_types_are_counted_and_never_fatal():
         "(no type)": 1,
     }
     assert list_texts(parsed) == ["Hi"]
-
-
-def test_half_a_line_is_reported_and_the_rest_goes_in():
     parsed = parse(meta(), user("Hi"), '{"timestamp":"2026-02-11T09:00', "[1]", answer("Hello"))
     assert list_texts(parsed) == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [3, 4]
 
 
-def test_events_are_ignored_in_a_log_with_items():
+def test_events_are_turns_only_without_message_items():
     assert read_texts(
         event("user_message", message="Hi"),
         user("Hi"),
@@ -163,9 +148,6 @@ def test_events_are_ignored_in_a_log_with_items():
         event("user_message", message="Bye"),
         user("Bye"),
     ) == ["Hi", "[shell] ls", "Hello", "Bye"]
-
-
-def test_without_message_items_events_are_the_turns():
     found = turns(
         event("user_message", message="<environment_context>x</environment_context>"),
         event("user_message", message="Hi"),
@@ -196,33 +178,27 @@ def test_a_single_event_is_held_until_the_next_record(follows, texts):
     assert read_texts(event("user_message", message="Hi"), follows) == ["Hi", *texts]
 
 
-def test_a_rollback_drops_the_last_prompts_and_all_after_them():
-    records = [user("One"), answer("1"), user("Two"), call(), result("2"), user("Three"), answer("3")]
-    for number, left in ((1, ["One", "1", "Two", "[shell] ls", "2"]), (2, ["One", "1"]), (9, [])):
-        assert read_texts(*records, event("thread_rolled_back", num_turns=number), user("Next")) == [*left, "Next"]
-
-
 @cases("number", 0, -1, True, "1", None, 1.0)
 def test_a_rollback_of_nothing_drops_nothing(number):
     assert read_texts(user("One"), event("thread_rolled_back", num_turns=number)) == ["One"]
 
 
-def test_rollbacks_add_up():
-    back = event("thread_rolled_back", num_turns=1)
-    assert read_texts(user("One"), answer("1"), user("Two"), answer("2"), user("Three"), back, back) == ["One", "1"]
-
-
-def test_a_result_of_a_rolled_back_call_has_no_parent():
+def test_a_rollback_shifts_no_id_and_leaves_late_results_without_parent():
     (turn,) = turns(user("One"), call(), event("thread_rolled_back", num_turns=1), result("late"))
     assert (turn.text, turn.parent) == ("late", None)
-
-
-def test_a_rollback_shifts_no_id():
     found = turns(user("One", id="m"), event("thread_rolled_back", num_turns=1), user("Two", id="m"), answer("2"))
     assert [turn.id for turn in found] == ["m-2", "5"]
+    found = turns(user("a", id="msg_1"), answer("b", id="msg_1"), answer("c", id=7))
+    assert [(turn.id, turn.text) for turn in found] == [("msg_1", "a"), ("msg_1-2", "b"), ("4", "c")]
+    assert not any(turn.unique for turn in found)
 
 
-def test_a_rollback_counts_pictures_as_prompts_but_not_shell_commands():
+def test_rollbacks_drop_the_last_prompts_and_add_up():
+    records = [user("One"), answer("1"), user("Two"), call(), result("2"), user("Three"), answer("3")]
+    for number, left in ((1, ["One", "1", "Two", "[shell] ls", "2"]), (2, ["One", "1"]), (9, [])):
+        assert read_texts(*records, event("thread_rolled_back", num_turns=number), user("Next")) == [*left, "Next"]
+    back = event("thread_rolled_back", num_turns=1)
+    assert read_texts(user("One"), answer("1"), user("Two"), answer("2"), user("Three"), back, back) == ["One", "1"]
     picture = {"type": "input_image", "image_url": "data:"}
     shell = user("<user_shell_command>\n<command>ls</command>\n</user_shell_command>")
     assert read_texts(
@@ -230,7 +206,7 @@ def test_a_rollback_counts_pictures_as_prompts_but_not_shell_commands():
     ) == ["One"]
 
 
-def test_a_compaction_gives_its_summary_and_not_the_history_again():
+def test_summaries_and_messages_of_other_agents_are_marked():
     history = [user("One")["payload"], answer("1")["payload"]]
     found = turns(
         user("One"),
@@ -245,17 +221,11 @@ def test_a_compaction_gives_its_summary_and_not_the_history_again():
         ("We said one.", "assistant", "summary"),
         ("Two", "user", "human"),
     ]
-
-
-def test_the_instructions_before_a_summary_are_cut():
     opens = "Another language model started to solve this problem and produced a summary."
     assert read_texts(record("compacted", {"message": f"{opens}\nOne is done."}), user(f"{opens}\nTwo is done.")) == [
         "One is done.",
         "Two is done.",
     ]
-
-
-def test_messages_of_other_agents_are_marked():
     envelope = {"author": "/root/scout", "recipient": "/root", "content": "Two hits.", "trigger_turn": False}
     found = turns(
         user("Hi"),
@@ -322,14 +292,11 @@ def test_the_project_is_the_folder_of_the_session_else_of_a_turn(first, project)
     assert session.project == project
 
 
-def test_the_title_is_the_last_name_given_else_the_first_prompt():
+def test_titles_and_times():
     assert parse(meta(), user("Fix\nit"), answer("x")).sessions[0].title == "Fix it"
     names = [event("thread_name_updated", thread_name=name) for name in ("One", "Two", None)]
     assert parse(meta(), user("Fix it"), *names).sessions[0].title == "Two"
     assert parse(meta(), answer("x")).sessions[0].title is None
-
-
-def test_times_are_utc_with_the_start_of_the_session_as_default():
     found = turns(user("a", ts="2026-02-11T10:00:00+01:00"), user("b", ts="yesterday"), user("c", ts=1_770_800_400))
     assert [(turn.time, turn.time_quality) for turn in found] == [
         (datetime(2026, 2, 11, 9, tzinfo=UTC), "exact"),

@@ -41,45 +41,10 @@ def test_a_copy_ends_at_the_first_turn_of_the_fork(more):
     assert (session.id, session.project, read_texts(session)) == ("child", "child", ["New"])
 
 
-def test_a_copy_without_the_parents_first_line_is_a_copy():
-    copy = copy_records(event("task_started", turn_id=OLD_TURN), user("Old"))[1:]
-    (session,) = parse_fork(*copy, event("task_started", turn_id=OWN_TURN), user("New"), forked_from_id="parent")
-    assert read_texts(session) == ["New"]
-
-
-def test_turns_of_the_copy_do_not_end_it_however_slowly_it_was_written():
+def test_copies_end_at_the_forks_own_turns():
     copy = [*copy_records(event("task_started", turn_id=OLD_TURN), user("Old")), user("Old, too", ts=LATER)]
     (session,) = parse_fork(*copy, event("task_started", LATER, turn_id=OWN_TURN), user("New", ts=LATER))
     assert read_texts(session) == ["New"]
-
-
-def test_a_copy_ends_at_the_forks_own_first_line_again():
-    (session,) = parse_fork(*copy_records(user("Old")), fork_meta(), user("New", ts=COPIED_AT))
-    assert read_texts(session) == ["New"]
-
-
-def test_a_copy_ends_at_a_turn_that_started_after_the_fork():
-    seconds = int(datetime.fromisoformat(FORKED_AT).timestamp())
-    copy = copy_records(event("task_started", turn_id="7", started_at=seconds - 600), user("Old"))
-    (session,) = parse_fork(*copy, event("task_started", turn_id="1", started_at=seconds), user("New"))
-    assert read_texts(session) == ["New"]
-
-
-def test_a_copy_without_turn_ids_ends_at_a_gap_in_time():
-    (session,) = parse_fork(
-        *copy_records(user("Old"), answer("Old answer")), user("New", ts=LATER), answer("Answer", ts=LATER)
-    )
-    assert read_texts(session) == ["New", "Answer"]
-
-
-def test_a_context_of_a_later_turn_ends_a_copy_too():
-    (session,) = parse_fork(
-        *copy_records(user("Old")), record("turn_context", {"turn_id": OWN_TURN}, COPIED_AT), user("New")
-    )
-    assert read_texts(session) == ["New"]
-
-
-def test_a_turn_id_without_time_does_not_end_a_copy():
     (session,) = parse_fork(
         *copy_records(
             user("Old"), record("turn_context", {"turn_id": "0f9c4bed-c6e4-4c31-9d55-3f0b8a6d1e01"}), user("Old, too")
@@ -87,26 +52,34 @@ def test_a_turn_id_without_time_does_not_end_a_copy():
         user("New", ts=LATER),
     )
     assert read_texts(session) == ["New"]
-
-
-def test_forks_of_forks_and_empty_forks():
-    assert parse_fork(*copy_records(user("Old")), *copy_records(user("Older"))) == ()
-    nested = [*copy_records(user("Old")), *copy_records(user("Older"))]
-    assert read_texts(parse_fork(*nested, fork_meta(), user("New"))[0]) == ["New"]
-
-
-def test_a_fork_that_copies_nothing_loses_nothing():
-    start = event("task_started", FORKED_AT, turn_id=uuid7(FORKED_AT))
-    (session,) = parse_fork(start, user("New", ts=FORKED_AT), forked_from_id="parent")
-    assert read_texts(session) == ["New"]
-
-
-def test_a_rollback_inside_a_copy_is_the_parents():
     copy = copy_records(user("Old"), event("thread_rolled_back", num_turns=1))
     (session,) = parse_fork(*copy, event("task_started", turn_id=OWN_TURN), user("New"))
     assert read_texts(session) == ["New"]
+    (session,) = parse_fork(*copy_records(user("Old")), fork_meta(), user("New", ts=COPIED_AT))
+    assert read_texts(session) == ["New"]
+    seconds = int(datetime.fromisoformat(FORKED_AT).timestamp())
+    copy = copy_records(event("task_started", turn_id="7", started_at=seconds - 600), user("Old"))
+    (session,) = parse_fork(*copy, event("task_started", turn_id="1", started_at=seconds), user("New"))
+    assert read_texts(session) == ["New"]
+    (session,) = parse_fork(
+        *copy_records(user("Old"), answer("Old answer")), user("New", ts=LATER), answer("Answer", ts=LATER)
+    )
+    assert read_texts(session) == ["New", "Answer"]
+    (session,) = parse_fork(
+        *copy_records(user("Old")), record("turn_context", {"turn_id": OWN_TURN}, COPIED_AT), user("New")
+    )
+    assert read_texts(session) == ["New"]
 
 
-def test_the_first_line_decides_and_a_later_one_of_another_session_starts_no_copy():
+def test_copies_may_lack_a_first_line_be_nested_or_empty():
+    copy = copy_records(event("task_started", turn_id=OLD_TURN), user("Old"))[1:]
+    (session,) = parse_fork(*copy, event("task_started", turn_id=OWN_TURN), user("New"), forked_from_id="parent")
+    assert read_texts(session) == ["New"]
     (session,) = parse(meta("s1"), user("One"), meta("s2", cwd="/w/other"), user("Two")).sessions
     assert (session.id, session.project, read_texts(session)) == ("s1", "tidewatch", ["One", "Two"])
+    assert parse_fork(*copy_records(user("Old")), *copy_records(user("Older"))) == ()
+    nested = [*copy_records(user("Old")), *copy_records(user("Older"))]
+    assert read_texts(parse_fork(*nested, fork_meta(), user("New"))[0]) == ["New"]
+    start = event("task_started", FORKED_AT, turn_id=uuid7(FORKED_AT))
+    (session,) = parse_fork(start, user("New", ts=FORKED_AT), forked_from_id="parent")
+    assert read_texts(session) == ["New"]

@@ -6,7 +6,7 @@ from helix.errors import InputRefused
 from helix.sources import copilot
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import cases, check_cpu_time, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut, list_texts
 
 LOGS = DATA / "logs"
 CHAT = LOGS / "copilot_chat.json"
@@ -48,14 +48,6 @@ def list_turns(parsed):
 
 def read_answer(*response, **more):
     return list_texts(parse(chat(request(*response, **more))))[1:]
-
-
-def test_ids_stay_while_a_log_grows():
-    lines = LOG.read_text().splitlines(keepends=True)
-    whole = {turn.id for turn in parse("".join(lines)).sessions[0].turns}
-    for number in range(4, len(lines)):
-        (found,) = parse("".join(lines[:number])).sessions
-        assert {turn.id for turn in found.turns} - {"request_c", "request_c:response"} <= whole
 
 
 @cases(
@@ -107,15 +99,12 @@ def test_an_operation_that_cannot_be_carried_out_is_reported_and_alone(operation
     assert (line, why.startswith(reason)) == (2, True)
 
 
-def test_a_log_without_its_beginning_gives_its_rest():
+def test_a_log_without_its_beginning_or_with_a_broken_line_gives_its_rest():
     parsed = log({"kind": 2, "k": ["requests"], "v": [request(md("one"))]}, {"kind": 1, "k": ["customTitle"], "v": "T"})
     assert list_texts(parsed) == ["Hi", "one"]
     assert parsed.sessions[0].id.startswith("s1-")
     ((line, why),) = parsed.problems
     assert (line, "the log was cut" in why) == (1, True)
-
-
-def test_a_broken_line_does_not_end_a_log():
     text = (
         json.dumps(snapshot(request(md("one")))) + "\n{half\n" + json.dumps({"kind": 1, "k": ["customTitle"], "v": "T"})
     )
@@ -161,15 +150,7 @@ def test_the_parts_of_an_answer(parts, text):
     assert parsed.unknown == {}
 
 
-def test_code_blocks_of_edits_are_left_out():
-    uri = {"kind": "codeblockUri", "uri": {"path": "/a.py"}}
-    edit = {"kind": "textEditGroup", "edits": []}
-    assert read_answer(
-        md("First:\n```py\n"), uri, edit, md("```\nThen:\n```py\nx = 1\n```\n\n```py\n"), uri, md("y = 2\n```")
-    ) == ["First:\nThen:\n```py\nx = 1\n```\n\n```py\ny = 2\n```"]
-
-
-def test_calls_outside_of_the_answer_are_read():
+def test_calls_outside_of_the_answer_are_read_and_edits_left_out():
     rounds = [{"toolCalls": [{"id": "t1", "name": "grep", "arguments": '{"pattern":"tide"}'}, {"name": 7}, 7]}, 7]
     metadata = {"toolCallRounds": rounds, "toolCallResults": {"t1": {"content": [{"value": "3 hits"}]}}}
     parsed = parse(chat(request(md("a"), result={"metadata": metadata})))
@@ -177,6 +158,11 @@ def test_calls_outside_of_the_answer_are_read():
         ("r1:response", "assistant", "a\n[grep] tide\n[tool]", "r1"),
         ("t1", "tool", "3 hits", "r1:response"),
     ]
+    uri = {"kind": "codeblockUri", "uri": {"path": "/a.py"}}
+    edit = {"kind": "textEditGroup", "edits": []}
+    assert read_answer(
+        md("First:\n```py\n"), uri, edit, md("```\nThen:\n```py\nx = 1\n```\n\n```py\n"), uri, md("y = 2\n```")
+    ) == ["First:\nThen:\n```py\nx = 1\n```\n\n```py\ny = 2\n```"]
 
 
 @cases(
@@ -198,12 +184,6 @@ def test_results_that_stand_only_in_the_answer(part, text):
     assert read_answer(part)[1:] == [text]
 
 
-def test_a_result_is_read_once():
-    shown_too = call("Ran it", toolCallId="c1x", resultDetails={"output": [{"value": "3 hits, shown"}]})
-    metadata = {"toolCallResults": {"t1": {"content": [{"value": "3 hits"}]}}}
-    assert read_answer(shown_too, result={"metadata": metadata}) == ["[run] Ran it", "3 hits"]
-
-
 def test_results_of_helix_are_no_turns():
     calls = [{"id": "t1", "name": "mcp_helix_recall", "arguments": '{"query":"a"}'}, {"id": "t2", "name": "grep"}]
     results = {"t1": {"content": [{"value": "We took DuckDB"}]}, "t2": {"content": [{"value": "a.py"}]}}
@@ -218,20 +198,6 @@ def test_results_of_helix_are_no_turns():
     parsed = parse(chat(request(md("a"), call("Ran", toolSpecificData=command, **details))))
     assert list_texts(parsed)[1:] == ["a"]
     assert parsed.junk == {"memory": len("We took DuckDB")}
-
-
-def test_a_result_of_texts_in_a_tree():
-    leaf = {"type": 2, "text": "b", "lineBreakBefore": True}
-    tree = {"node": {"children": [{"children": [{"text": "a"}, leaf, 7]}, {"text": "c"}]}}
-    results = {"t1": {"content": [{"value": tree}, {"value": "d"}, {"text": "e"}, 7]}, "t2": 7, "t3": {"content": "f"}}
-    assert read_answer(md("x"), result={"metadata": {"toolCallResults": results}}) == ["x", "a\nbc\nd\ne", "f"]
-
-
-def test_a_long_result_keeps_both_ends():
-    results = {"t1": {"content": [{"value": "A" * 500 + "B" * 500}]}}
-    parsed = parse(chat(request(result={"metadata": {"toolCallResults": results}})), tool_chars=103)
-    assert list_texts(parsed)[1] == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk == {"tool-output": 897}
 
 
 @cases(
@@ -263,18 +229,6 @@ def test_requests_of_the_editor_are_no_turns(more):
     parsed = parse(chat(request(md("a"), **more)))
     assert list_turns(parsed) == [("r1:response", "assistant", "a", None)]
     assert parsed.junk == {"host": 2}
-
-
-def test_ids_used_twice_or_missing():
-    parsed = parse(chat(request(md("a")), request(md("b")), request(md("c"), id=None)))
-    assert [turn.id for turn in parsed.sessions[0].turns] == [
-        "r1",
-        "r1:response",
-        "r1-2",
-        "r1:response-2",
-        "2",
-        "2:response",
-    ]
 
 
 def render_prompt(text):
@@ -309,8 +263,22 @@ def test_the_title(more, title):
     assert parse(chat(request(), **more)).sessions[0].title == title
 
 
-def test_a_chat_without_any_request_is_no_session():
+def test_ids_are_unique_and_stay_while_a_log_grows():
+    parsed = parse(chat(request(md("a")), request(md("b")), request(md("c"), id=None)))
+    assert [turn.id for turn in parsed.sessions[0].turns] == [
+        "r1",
+        "r1:response",
+        "r1-2",
+        "r1:response-2",
+        "2",
+        "2:response",
+    ]
     assert parse(chat()).sessions == ()
+    lines = LOG.read_text().splitlines(keepends=True)
+    whole = {turn.id for turn in parse("".join(lines)).sessions[0].turns}
+    for number in range(4, len(lines)):
+        (found,) = parse("".join(lines[:number])).sessions
+        assert {turn.id for turn in found.turns} - {"request_c", "request_c:response"} <= whole
 
 
 @cases("given", CHAT.read_text()[:5000], "[]", "{}", "", '{"requests":{}}', '{"kind":0,"v":7}', "7")
@@ -338,12 +306,22 @@ def test_values_of_wrong_types_cost_no_other_turn(odd):
     assert list_texts(log(snapshot(request(md("a"))), {"kind": 2, "k": ["requests"], "v": [odd]}))[:2] == ["Hi", "a"]
 
 
-def test_a_tree_of_any_depth():
+def test_results_are_read_once_from_trees_of_any_depth_and_cut():
+    shown_too = call("Ran it", toolCallId="c1x", resultDetails={"output": [{"value": "3 hits, shown"}]})
+    metadata = {"toolCallResults": {"t1": {"content": [{"value": "3 hits"}]}}}
+    assert read_answer(shown_too, result={"metadata": metadata}) == ["[run] Ran it", "3 hits"]
+    leaf = {"type": 2, "text": "b", "lineBreakBefore": True}
+    tree = {"node": {"children": [{"children": [{"text": "a"}, leaf, 7]}, {"text": "c"}]}}
+    results = {"t1": {"content": [{"value": tree}, {"value": "d"}, {"text": "e"}, 7]}, "t2": 7, "t3": {"content": "f"}}
+    assert read_answer(md("x"), result={"metadata": {"toolCallResults": results}}) == ["x", "a\nbc\nd\ne", "f"]
     tree = {"text": "deep"}
     for _ in range(90):
         tree = {"children": [tree]}
     results = {"t1": {"content": [{"value": {"node": tree}}]}}
     assert read_answer(result={"metadata": {"toolCallResults": results}}) == ["deep"]
+    results = {"t1": {"content": [{"value": LONG}]}}
+    parsed = parse(chat(request(result={"metadata": {"toolCallResults": results}})), tool_chars=CUT_AT)
+    check_cut(parsed)
 
 
 def test_time_is_linear():

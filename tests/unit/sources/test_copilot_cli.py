@@ -2,7 +2,7 @@ import json
 
 from helix.sources import copilot_cli
 from helix.types import Document
-from tests.support.turns import cases, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cut, list_texts, load_texts
 
 
 def event_id(number):
@@ -44,7 +44,7 @@ def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-def test_a_rewind_drops_an_event_and_all_after_it():
+def test_rewinds_drop_events_and_parents_are_turns():
     records = [
         asks("u1", "one"),
         answers("a1", "two", "u1"),
@@ -57,9 +57,6 @@ def test_a_rewind_drops_an_event_and_all_after_it():
     assert [(turn.text, turn.parent) for turn in turns(*records[:3], everything, records[4])] == [("four", None)]
     unknown = event("w", "session.snapshot_rewind", "u2", upToEventId="elsewhere")
     assert read_texts(*records[:3], unknown) == ["one", "two", "three"]
-
-
-def test_parents_are_turns_despite_noise_between():
     found = turns(
         asks("u1", "one"),
         event("x", "assistant.turn_start", "u1"),
@@ -99,7 +96,7 @@ def test_turns_of_subagents_are_marked(record):
     assert [turn.origin for turn in turns(record)] == ["subagent"]
 
 
-def test_results_of_helix_are_no_turns():
+def test_results_are_cut_and_those_of_helix_left_out():
     parsed = parse(
         answers("a", "Let me see.", None, call("c1", "helix-recall", query="a"), call("c2", command="ls")),
         result("r1", "c1", "We took DuckDB", "a"),
@@ -107,27 +104,11 @@ def test_results_of_helix_are_no_turns():
     )
     assert list_texts(parsed) == ["Let me see.\n[bash] ls", "a.py"]
     assert parsed.junk == {"memory": len("We took DuckDB")}
+    parsed = parse(result("r", "c", LONG), tool_chars=CUT_AT)
+    check_cut(parsed)
 
 
-def test_a_long_result_keeps_both_ends():
-    parsed = parse(result("r", "c", "A" * 500 + "B" * 500), tool_chars=103)
-    assert parsed.sessions[0].turns[0].text == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk == {"tool-output": 897}
-
-
-@cases(
-    "kind",
-    "session.resume",
-    "session.usage_checkpoint",
-    "session.mcp_servers_loaded",
-    "assistant.turn_end",
-    "assistant.message_delta",
-    "tool.execution_progress",
-    "hook.end",
-    "permission.requested",
-    "subagent.failed",
-    "abort",
-)
+@cases("kind", *load_texts("copilot_cli", "events_that_say_nothing_are_known"))
 def test_events_that_say_nothing_are_known(kind):
     parsed = parse(asks("u", "Hi"), event("x", kind, content="x"))
     assert len(parsed.sessions[0].turns) == 1
@@ -139,16 +120,6 @@ def test_other_events_are_counted(kind):
     parsed = parse(asks("u", "Hi"), event("x", kind, content="x"))
     assert len(parsed.sessions[0].turns) == 1
     assert sum(parsed.unknown.values()) == 1
-
-
-def test_ids():
-    parsed = parse(asks("u1", "a"), asks("u1", "b"), asks(None, "c"), asks(event_id(1), "d"))
-    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
-        ("u1", False),
-        ("u1-2", False),
-        ("3", False),
-        (event_id(1), True),
-    ]
 
 
 @cases(
@@ -164,15 +135,19 @@ def test_session_and_project(records, id, project):
     assert (found.project, found.title) == (project, "Hi")
 
 
-def test_a_broken_line_is_reported_and_costs_no_other():
+def test_a_log_may_be_broken_or_empty_and_its_ids_repeat():
     parsed = parse(asks("u", "Hi"), "{half", answers("a", "Ho", "u"))
     assert list_texts(parsed) == ["Hi", "Ho"]
     assert [problem.line for problem in parsed.problems] == [2]
-
-
-def test_a_log_without_turns_is_no_session():
     assert parse(event("s", "session.start", sessionId="s1")).sessions == ()
     assert parse("").sessions == ()
+    parsed = parse(asks("u1", "a"), asks("u1", "b"), asks(None, "c"), asks(event_id(1), "d"))
+    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
+        ("u1", False),
+        ("u1-2", False),
+        ("3", False),
+        (event_id(1), True),
+    ]
 
 
 @cases(

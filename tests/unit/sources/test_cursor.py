@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from helix.sources import cursor
 from helix.types import Document
-from tests.support.turns import cases, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cut, list_texts
 
 
 def bubble_id(number):
@@ -31,7 +31,7 @@ def list_turns(turns):
     return [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in turns]
 
 
-def test_tool_calls_go_on_with_the_answer_before_them():
+def test_only_answers_call_tools_and_calls_join_the_answer_before_them():
     parsed = session(
         tool("t0", rawArgs='{"pattern":"a"}', result='"first"'),
         tool("t1", rawArgs='{"pattern":"b"}', result='"found"'),
@@ -50,9 +50,6 @@ def test_tool_calls_go_on_with_the_answer_before_them():
         ("t3", "assistant", "assistant", "[grep] d", None),
         ("t3:tool", "tool", "tool", "it", "t3"),
     ]
-
-
-def test_only_an_answer_calls_tools():
     asked = {**tool("u1", rawArgs='{"pattern":"a"}'), "type": 1, "text": "Hi"}
     assert list_texts(session(asked)) == ["Hi"]
 
@@ -92,21 +89,13 @@ def test_the_result_of_a_tool(given, result):
     assert list_texts(session(tool("t1", **given))) == list(filter(None, ["[grep]", result]))
 
 
-def test_a_long_result_keeps_both_ends():
+def test_results_are_cut_or_text_and_those_of_helix_left_out():
     parsed = parse(
-        {"composerId": "c", "conversation": [tool("t1", result=json.dumps({"output": "A" * 500 + "B" * 500}))]},
-        tool_chars=103,
+        {"composerId": "c", "conversation": [tool("t1", result=json.dumps({"output": LONG}))]}, tool_chars=CUT_AT
     )
-    assert list_texts(parsed)[1] == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk == {"tool-output": 897}
-
-
-def test_a_result_nested_too_deep_is_text():
+    check_cut(parsed)
     parsed = session(tool("t1", result="[" * 2000 + "]" * 2000))
     assert list_texts(parsed)[1].startswith("[[[")
-
-
-def test_results_of_helix_are_no_turns():
     asked = tool("t1", "mcp_helix_recall", rawArgs='{"query":"a"}', result='{"text":"We took DuckDB"}')
     parsed = session(bubble("b1", 2, "Let me see."), asked, tool("t2", rawArgs='{"pattern":"a"}'))
     assert list_texts(parsed) == ["Let me see.\n[grep] a"]
@@ -118,27 +107,6 @@ def test_thinking_is_counted_and_left_out(thinking):
     parsed = session(bubble("b1", 1, "Hi"), bubble("b2", 2, thinking=thinking, capabilityType=30))
     assert list_texts(parsed) == ["Hi"]
     assert parsed.junk == {"reasoning": 2}
-
-
-def test_only_a_uuid_is_unique_everywhere():
-    parsed = session(bubble("b1", 1, "a"), bubble(bubble_id(1), 1, "b"), {"type": 1, "text": "c"}, bubble("b1", 1, "d"))
-    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
-        ("b1", False),
-        (bubble_id(1), True),
-        ("2", False),
-        ("b1-2", False),
-    ]
-
-
-def test_a_missing_time_is_that_of_the_message_before():
-    parsed = session(
-        bubble("b1", 1, "a"), bubble("b2", 1, "b", createdAt="2026-06-02T09:00:00Z"), bubble("b3", 1, "c", createdAt=5)
-    )
-    assert [(turn.time, turn.time_quality) for turn in parsed.sessions[0].turns] == [
-        (None, "none"),
-        (datetime(2026, 6, 2, 9, tzinfo=UTC), "exact"),
-        (datetime(2026, 6, 2, 9, tzinfo=UTC), "derived"),
-    ]
 
 
 @cases(
@@ -157,6 +125,21 @@ def test_bubbles_of_wrong_types_cost_no_other(odd):
     assert list_texts(session(bubble("b1", 1, "Hi"), odd, createdAt=[], subagentInfo=7, folder=7, name=7))[0] == "Hi"
 
 
-def test_nothing_is_no_session():
+def test_ids_and_times_of_messages():
+    parsed = session(bubble("b1", 1, "a"), bubble(bubble_id(1), 1, "b"), {"type": 1, "text": "c"}, bubble("b1", 1, "d"))
+    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
+        ("b1", False),
+        (bubble_id(1), True),
+        ("2", False),
+        ("b1-2", False),
+    ]
+    parsed = session(
+        bubble("b1", 1, "a"), bubble("b2", 1, "b", createdAt="2026-06-02T09:00:00Z"), bubble("b3", 1, "c", createdAt=5)
+    )
+    assert [(turn.time, turn.time_quality) for turn in parsed.sessions[0].turns] == [
+        (None, "none"),
+        (datetime(2026, 6, 2, 9, tzinfo=UTC), "exact"),
+        (datetime(2026, 6, 2, 9, tzinfo=UTC), "derived"),
+    ]
     assert parse("").sessions == ()
     assert session().sessions == ()

@@ -23,6 +23,7 @@ KEYS = "CREATE TABLE {} (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);"
 
 def database(path, values=(), items=(), heads=(), tables=("ItemTable", "cursorDiskKV")):
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as made:
         made.execute("PRAGMA synchronous=OFF")
         for table in tables:
@@ -65,9 +66,20 @@ def test_sessions_of_a_database(sessions):
         assert [found.id for found in parsed.sessions] == [name]
     assert sessions[HEIGHTS][0].mtime == datetime(2026, 6, 2, 9, 4, 20, tzinfo=UTC)
     assert sessions[CHART][0].mtime == datetime(2025, 2, 10, 9, 1, tzinfo=UTC)
-
-
-def test_a_session(sessions):
+    (found,) = sessions[USES][1].sessions
+    assert (found.project, found.title) == ("tidebook", "Find all uses of height()")
+    assert [(turn.role, turn.origin) for turn in found.turns] == [("user", "subagent"), ("assistant", "subagent")]
+    (found,) = sessions[CHART][1].sessions
+    assert list_turns(found.turns) == [
+        (bubble_id(31), "user", "human", "Why does the chart start at noon?", None),
+        (bubble_id(32), "assistant", "assistant", "It takes the first high tide as its origin.", None),
+    ]
+    # A time that counts from the start of the editor is none; the session's own is the best there is.
+    assert [(turn.time, turn.time_quality) for turn in found.turns] == [
+        (datetime(2025, 2, 10, 9, tzinfo=UTC), "derived"),
+        (datetime(2025, 2, 10, 9, 1, tzinfo=UTC), "exact"),
+    ]
+    assert (found.project, found.title) == (None, "Why does the chart start at noon?")
     parsed = sessions[HEIGHTS][1]
     (found,) = parsed.sessions
     assert (found.source, found.project, found.title) == ("cursor", "tidebook", "Tide heights in feet")
@@ -113,34 +125,11 @@ def test_a_session(sessions):
     assert parsed.junk == {"reasoning": len("The port record has a country code.")}
 
 
-def test_a_session_of_a_subagent(sessions):
-    (found,) = sessions[USES][1].sessions
-    assert (found.project, found.title) == ("tidebook", "Find all uses of height()")
-    assert [(turn.role, turn.origin) for turn in found.turns] == [("user", "subagent"), ("assistant", "subagent")]
-
-
-def test_a_session_with_its_messages_inside(sessions):
-    (found,) = sessions[CHART][1].sessions
-    assert list_turns(found.turns) == [
-        (bubble_id(31), "user", "human", "Why does the chart start at noon?", None),
-        (bubble_id(32), "assistant", "assistant", "It takes the first high tide as its origin.", None),
-    ]
-    # A time that counts from the start of the editor is none; the session's own is the best there is.
-    assert [(turn.time, turn.time_quality) for turn in found.turns] == [
-        (datetime(2025, 2, 10, 9, tzinfo=UTC), "derived"),
-        (datetime(2025, 2, 10, 9, 1, tzinfo=UTC), "exact"),
-    ]
-    assert (found.project, found.title) == (None, "Why does the chart start at noon?")
-
-
-def test_the_order_is_that_of_the_headers(tmp_path):
+def test_order_and_text_depend_only_on_what_is_parsed(tmp_path):
     times = {"b9": "2026-06-02T09:00:09Z", "b1": "2026-06-02T09:00:05Z", "b5": "2026-06-02T09:00:07Z"}
     values = store(*(bubble(id, 1, id, createdAt=time) for id, time in times.items()))
     (one,) = collect(database(tmp_path / "state.vscdb", values))
     assert list_texts(parse(one.text)) == ["b9", "b1", "b5"]
-
-
-def test_the_same_state_gives_the_same_text_and_nothing_else_changes_it(tmp_path):
     values = store(bubble("b1", 1, "Hi"), lastUpdatedAt=1780390790000)
     changed = store(
         bubble("b1", 1, "Hi", lints=["x"]), lastUpdatedAt=1780390790001, status="completed", codeBlockData={}
@@ -220,15 +209,6 @@ def test_the_folder_that_was_open(tmp_path, session, head, project):
     assert parse(one.text).sessions[0].project == project
 
 
-def test_heads_in_one_value(tmp_path):
-    heads = {"allComposers": [{"composerId": "c1", "name": "Named outside", **WORKSPACE}, 7, {"composerId": 7}]}
-    path = database(
-        tmp_path / "state.vscdb", store(bubble("b1", 1, "Hi"), name=""), {"composer.composerHeaders": heads}
-    )
-    (found,) = parse(collect(path)[0].text).sessions
-    assert (found.title, found.project) == ("Named outside", "named")
-
-
 def test_values_that_are_too_large_are_left_out_and_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("helix.sources.cursor_store._SESSION_BYTES", 500)
     large = bubble("b2", 2, "x" * (sqlite.VALUE_BYTES + 1))
@@ -240,7 +220,13 @@ def test_values_that_are_too_large_are_left_out_and_counted(tmp_path, monkeypatc
     assert parse(second.text).sessions == ()
 
 
-def test_unreadable_values_cost_no_other(tmp_path):
+def test_heads_may_be_in_one_value_and_other_values_unreadable(tmp_path):
+    heads = {"allComposers": [{"composerId": "c1", "name": "Named outside", **WORKSPACE}, 7, {"composerId": 7}]}
+    path = database(
+        tmp_path / "state.vscdb", store(bubble("b1", 1, "Hi"), name=""), {"composer.composerHeaders": heads}
+    )
+    (found,) = parse(collect(path)[0].text).sessions
+    assert (found.title, found.project) == ("Named outside", "named")
     values = {
         "composerData:c0": "{half",
         "composerData:c2": "null",
@@ -281,15 +267,12 @@ def test_a_locked_or_damaged_database_is_refused(tmp_path, monkeypatch):
         cursor.collect(tmp_path / "half.vscdb")
 
 
-def test_other_databases_are_not_collected(tmp_path):
+def test_other_databases_are_not_collected_and_sidecars_are_companions(tmp_path):
     editor = database(tmp_path / "editor.vscdb", items={"theme": "dark"}, tables=("ItemTable",))
     assert cursor.collect(editor) is None
     (tmp_path / "text.vscdb").write_text("x")
     assert cursor.collect(tmp_path / "text.vscdb") is None
     assert opencode.collect(database(tmp_path / "own.vscdb", store(bubble("b1", 1, "Hi")))) is None
-
-
-def test_sidecars_of_a_database_are_companions(tmp_path):
     path = database(tmp_path / "state.vscdb")
     assert cursor.is_companion(path.with_name("state.vscdb-wal"))
     assert not cursor.is_companion(path)

@@ -73,16 +73,10 @@ def test_the_mark_of_a_thought_that_was_left_out(text, kept):
     assert list_texts(transcript(record("user", "Hi"), record("assistant", text))) == list(filter(None, ["Hi", kept]))
 
 
-def test_transcripts_in_the_folder_subagents_are_of_subagents():
+def test_folders_mark_subagents_and_prompts_name_no_folder():
     parsed = transcript(record("user", "List"), record("assistant", "a"), path="7f/subagents/9a.jsonl")
     assert [turn.origin for turn in parsed.sessions[0].turns] == ["subagent", "subagent"]
-
-
-def test_a_folder_is_named_only_by_the_editor():
     assert transcript(record("user", "Workspace Path: /etc\nwhat is it?")).sessions[0].project is None
-
-
-def test_a_broken_line_is_reported_and_costs_no_other():
     text = json.dumps(record("user", "Hi")) + "\n{half\n" + json.dumps(record("assistant", "Ho")) + "\n"
     parsed = parse(text)
     assert list_texts(parsed) == ["Hi", "Ho"]

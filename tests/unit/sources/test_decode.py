@@ -30,27 +30,15 @@ def test_empty_is_refused(data):
         decode(data, LIMIT)
 
 
-def test_nul_bytes_are_binary_and_named():
+def test_other_encodings_are_refused_by_their_offset():
     with pytest.raises(InputRefused, match=r"^binary.*offset 2"):
         decode(b"PK\x00\x03", LIMIT)
-
-
-def test_utf16_without_a_mark_is_binary():
     with pytest.raises(InputRefused, match="byte order mark"):
         decode("hello".encode("utf-16-le"), LIMIT)
-
-
-def test_broken_utf16_is_refused():
     with pytest.raises(InputRefused, match=r"not UTF-16.*offset"):
         decode(b"\xff\xfeh\x00\x00\xd8", LIMIT)
-
-
-def test_other_encodings_are_refused_with_the_offset_in_the_file_and_the_remedy():
     with pytest.raises(InputRefused, match=r"byte offset 6.*iconv"):
         decode(b"ab\r\ngr\xfc\xdfe", LIMIT)
-
-
-def test_the_offset_counts_the_byte_order_mark():
     with pytest.raises(InputRefused, match="byte offset 5"):
         decode(b"\xef\xbb\xbfgr\xfc\xdfe", LIMIT)
 
@@ -72,17 +60,11 @@ def test_the_longest_line_allowed_has_exactly_the_limit(spare):
     assert [problem.line for problem in problems] == [2] * spare
 
 
-def test_json_lines_without_a_usable_line_are_refused():
+def test_lines_over_the_limit_are_refused_by_number():
     with pytest.raises(InputRefused, match=r"no usable line.*longer than"):
         decode(b'{"text": "' + b"x" * LIMIT + b'"}\n', LIMIT)
-
-
-def test_a_long_line_of_other_text_is_refused_by_number():
     with pytest.raises(InputRefused, match=r"^line 3 .*HELIX_MAX_LINE_BYTES"):
         decode(b"# short\n\n" + b"y" * (LIMIT + 1) + b"\nshort\n", LIMIT)
-
-
-def test_a_line_of_exactly_the_limit_is_accepted_in_any_text():
     text = "short\n" + "y" * LIMIT + "\nshort\n"
     assert decode(text.encode(), LIMIT) == (text, [])
 

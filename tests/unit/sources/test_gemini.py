@@ -5,7 +5,7 @@ import pytest
 
 from helix.sources import gemini
 from helix.types import Document
-from tests.support.turns import cases, check_cpu_time, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut, list_texts
 
 HEAD = {"sessionId": "s1", "projectHash": "3f1c", "startTime": "2026-06-17T08:00:00.000Z", "kind": "main"}
 AT = "2026-06-17T08:00:30.000Z"
@@ -52,62 +52,6 @@ def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-def test_id_project_and_title_of_the_session():
-    (session,) = parse(
-        HEAD,
-        {"type": "user", "content": "Hi"},
-        {"$set": {"summary": "Old"}},
-        {"$set": {"summary": "New\ntitle", "sessionId": "s2", "startTime": AT}},
-        {"$set": {"lastUpdated": AT}},
-    ).sessions
-    assert (session.id, session.title) == ("s1", "New title")
-    assert session.turns[0].time == datetime(2026, 6, 17, 8, tzinfo=UTC)
-
-
-def test_without_ids_the_line_or_the_index_names():
-    nameless = {"type": "user", "content": "Hi"}
-    assert [turn.id for turn in turns(nameless, answer("a1", "Hello"), nameless)] == ["2", "a1", "4"]
-    assert [turn.id for turn in turns(put(nameless, nameless))] == ["#0", "#1"]
-    (session,) = parse({**HEAD, "messages": [nameless, answer("a1", "Hello"), nameless]}).sessions
-    assert [turn.id for turn in session.turns] == ["0", "a1", "2"]
-
-
-def test_a_message_and_its_calls_are_one_turn_and_each_result_another():
-    found = turns(
-        answer(UUID, "Looking.", call("c1", output="A"), call("c2", tool="glob", output="B", timestamp=AT[:-5] + "9Z"))
-    )
-    assert [(turn.id, turn.role, turn.text, turn.parent, turn.unique) for turn in found] == [
-        (UUID, "assistant", "Looking.\n[read_file] /w/a.py\n[glob] /w/a.py", None, True),
-        (f"{UUID}:c1", "tool", "A", UUID, True),
-        (f"{UUID}:c2", "tool", "B", UUID, True),
-    ]
-
-
-def test_only_uuids_are_unique():
-    assert [turn.unique for turn in turns(user(UUID, "a"), user("u1", "b"))] == [True, False]
-
-
-def test_calls_without_ids_keep_their_results_apart():
-    first, second = ({k: v for k, v in call(output=text).items() if k != "id"} for text in ("A", "B"))
-    found = turns(answer("a1", "", first, first), answer("a2", "", second))
-    assert [(turn.id, turn.text) for turn in found if turn.role == "tool"] == [
-        ("a1:#0", "A"),
-        ("a1:#1", "A"),
-        ("a2:#0", "B"),
-    ]
-
-
-def test_results_without_ids_never_match_another_call():
-    first = {k: v for k, v in call(output="A").items() if k != "id"}
-    nameless = {"functionResponse": {"name": "glob", "response": {"output": "B"}}}
-    assert read_texts(answer("a1", "", first), message("user", "u1", [nameless]))[1:] == ["A", "B"]
-
-
-def test_a_repeated_id_gets_a_number_and_is_not_unique():
-    found = turns(answer(UUID, "", call("c", output="A"), call("c", output="B")))
-    assert [(turn.id, turn.unique) for turn in found[1:]] == [(f"{UUID}:c", True), (f"{UUID}:c-2", False)]
-
-
 @cases(
     "given, text",
     ({"result": [response("fine")]}, "fine"),
@@ -150,19 +94,15 @@ def test_a_failed_shell_command_is_an_error(output, text):
     assert read_texts(answer("a1", "", call(tool="read_file", output=output)))[1] == output
 
 
-def test_a_shell_that_prints_nothing_is_no_turn():
-    parsed = parse(HEAD, answer("a1", "", call(tool="run_shell_command", output="Output: (empty)\nExit Code: 0")))
-    assert len(parsed.sessions[0].turns) == 1
-    assert parsed.junk["telemetry"] == len("Output: (empty)\nExit Code: 0")
-
-
-def test_a_long_result_keeps_both_ends_and_the_rest_is_counted():
-    parsed = parse(HEAD, answer("a1", "", call(output="A" * 500 + "B" * 500)), tool_chars=103)
-    assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk["tool-output"] == 1000 - 103
-
-
-def test_listed_calls_are_not_read_again_from_the_parts():
+def test_calls_and_results_of_a_message_are_read_once():
+    found = turns(
+        answer(UUID, "Looking.", call("c1", output="A"), call("c2", tool="glob", output="B", timestamp=AT[:-5] + "9Z"))
+    )
+    assert [(turn.id, turn.role, turn.text, turn.parent, turn.unique) for turn in found] == [
+        (UUID, "assistant", "Looking.\n[read_file] /w/a.py\n[glob] /w/a.py", None, True),
+        (f"{UUID}:c1", "tool", "A", UUID, True),
+        (f"{UUID}:c2", "tool", "B", UUID, True),
+    ]
     made = {"functionCall": {"name": "read_file", "args": {}}}
     found = turns(
         message("gemini", "a1", [{"text": "Looking."}, made], toolCalls=[call(output="A")]),
@@ -171,15 +111,12 @@ def test_listed_calls_are_not_read_again_from_the_parts():
     assert [turn.text for turn in found] == ["Looking.\n[read_file] /w/a.py", "A"]
 
 
-def test_turns_without_any_time_have_none():
-    (session,) = parse({"messages": [{"type": "gemini", "content": "Hi"}]}).sessions
-    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
-
-
-def test_subagents_are_marked():
+def test_subagents_are_marked_and_times_may_be_missing():
     head, later = {**HEAD, "kind": "subagent"}, {"$set": {"lastUpdated": AT}}
     (session,) = parse(head, user("u1", "Find"), answer("a1", "Found", call(output="A")), later).sessions
     assert [turn.origin for turn in session.turns] == ["subagent"] * 3
+    (session,) = parse({"messages": [{"type": "gemini", "content": "Hi"}]}).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
 
 
 CONTEXT = "<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories:**\n  - {}\n</session_context>"
@@ -231,21 +168,11 @@ def test_typed_text_among_client_texts_stays(texts, typed):
     assert read_texts(user("u1", *texts)) == [typed]
 
 
-def test_the_context_a_tool_came_upon_is_no_result():
-    found = "--- Newly Discovered Project Context ---\nBe brief.\n--- End Project Context ---"
-    parsed = parse(HEAD, answer("a1", "", call(output=f"x = 1\n{found}")))
-    assert parsed.sessions[0].turns[1].text == "x = 1"
-    assert parsed.junk == {"host": len(f"\n{found}")}
-
-
-def test_the_displayed_text_takes_precedence_over_the_sent_one():
+def test_displayed_texts_count_and_thoughts_do_not():
     assert read_texts(user("u1", "You are an expert. Plan it.", displayContent="/plan it")) == ["/plan it"]
     assert read_texts(user("u1", "Plan it.", displayContent=[])) == ["Plan it."]
     marked = "Look:\n--- Content from referenced files ---\nmeans what?"
     assert read_texts(user("u1", "Expanded.", displayContent=marked)) == [marked]
-
-
-def test_thoughts_are_counted_and_no_turn():
     thoughts = [{"subject": "Look", "description": "Look at it.", "timestamp": AT}]
     parsed = parse(
         HEAD, message("gemini", "a1", [{"text": "Hm.", "thought": True}, {"text": "So."}], thoughts=thoughts)
@@ -262,13 +189,10 @@ def test_notices_are_counted_and_no_turn(kind):
     assert not parsed.unknown
 
 
-def test_unknown_types_are_counted_and_never_fatal():
+def test_unknown_types_and_half_lines_are_reported_and_never_fatal():
     parsed = parse(HEAD, message("telepathy", "t1", "x"), {"type": ["user"], "id": "t2"}, {"note": 1}, user("u1", "Hi"))
     assert dict(parsed.unknown) == {"telepathy": 1, "(no type)": 2}
     assert list_texts(parsed) == ["Hi"]
-
-
-def test_half_a_line_is_reported_and_the_rest_goes_in():
     parsed = parse(HEAD, user("u1", "Hi"), '{"id":"a1","type":"gem', "[1]", answer("a2", "Hello"))
     assert list_texts(parsed) == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [3, 4]
@@ -302,9 +226,36 @@ def test_the_project_is_the_working_folder(head, first, path, project):
     assert session.project == project
 
 
-def test_the_first_prompt_is_the_default_title():
+def test_ids_of_sessions_turns_and_results():
+    (session,) = parse(
+        HEAD,
+        {"type": "user", "content": "Hi"},
+        {"$set": {"summary": "Old"}},
+        {"$set": {"summary": "New\ntitle", "sessionId": "s2", "startTime": AT}},
+        {"$set": {"lastUpdated": AT}},
+    ).sessions
+    assert (session.id, session.title) == ("s1", "New title")
+    assert session.turns[0].time == datetime(2026, 6, 17, 8, tzinfo=UTC)
+    nameless = {"type": "user", "content": "Hi"}
+    assert [turn.id for turn in turns(nameless, answer("a1", "Hello"), nameless)] == ["2", "a1", "4"]
+    assert [turn.id for turn in turns(put(nameless, nameless))] == ["#0", "#1"]
+    (session,) = parse({**HEAD, "messages": [nameless, answer("a1", "Hello"), nameless]}).sessions
+    assert [turn.id for turn in session.turns] == ["0", "a1", "2"]
     assert parse(HEAD, user("u1", "Fix\nit"), answer("a1", "x")).sessions[0].title == "Fix it"
     assert parse(HEAD, answer("a1", "x")).sessions[0].title is None
+    assert [turn.unique for turn in turns(user(UUID, "a"), user("u1", "b"))] == [True, False]
+    first, second = ({k: v for k, v in call(output=text).items() if k != "id"} for text in ("A", "B"))
+    found = turns(answer("a1", "", first, first), answer("a2", "", second))
+    assert [(turn.id, turn.text) for turn in found if turn.role == "tool"] == [
+        ("a1:#0", "A"),
+        ("a1:#1", "A"),
+        ("a2:#0", "B"),
+    ]
+    first = {k: v for k, v in call(output="A").items() if k != "id"}
+    nameless = {"functionResponse": {"name": "glob", "response": {"output": "B"}}}
+    assert read_texts(answer("a1", "", first), message("user", "u1", [nameless]))[1:] == ["A", "B"]
+    found = turns(answer(UUID, "", call("c", output="A"), call("c", output="B")))
+    assert [(turn.id, turn.unique) for turn in found[1:]] == [(f"{UUID}:c", True), (f"{UUID}:c-2", False)]
 
 
 @cases("text", "", "\n\n", "{}", "[]", "null", json.dumps(HEAD), json.dumps({**HEAD, "messages": []}))
@@ -337,11 +288,20 @@ def test_values_of_wrong_types_cost_no_other_turn(odd):
         parse(HEAD, {"$set": {"messages": messages}})
 
 
-def test_results_nested_without_end_are_given_up():
+def test_results_are_cut_and_an_empty_one_is_no_turn():
+    parsed = parse(HEAD, answer("a1", "", call(tool="run_shell_command", output="Output: (empty)\nExit Code: 0")))
+    assert len(parsed.sessions[0].turns) == 1
+    assert parsed.junk["telemetry"] == len("Output: (empty)\nExit Code: 0")
+    parsed = parse(HEAD, answer("a1", "", call(output=LONG)), tool_chars=CUT_AT)
+    check_cut(parsed)
     deep = "end"
     for _ in range(100):
         deep = {"output": [deep]}
     assert read_texts(answer("a1", "Hi", call(output=deep))) == ["Hi\n[read_file] /w/a.py"]
+    found = "--- Newly Discovered Project Context ---\nBe brief.\n--- End Project Context ---"
+    parsed = parse(HEAD, answer("a1", "", call(output=f"x = 1\n{found}")))
+    assert parsed.sessions[0].turns[1].text == "x = 1"
+    assert parsed.junk == {"host": len(f"\n{found}")}
 
 
 def test_time_is_linear_in_the_text():

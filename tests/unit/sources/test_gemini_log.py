@@ -22,43 +22,28 @@ from tests.unit.sources.test_gemini import (
 )
 
 
-def test_a_repeated_id_replaces_the_first():
+def test_repeated_ids_lists_and_rewinds_replace_messages():
     found = turns(user("u1", "Hi"), answer("a1", "Half"), user("u2", "Bye"), answer("a1", "Whole"))
     assert [(turn.id, turn.text) for turn in found] == [("u1", "Hi"), ("a1", "Whole"), ("u2", "Bye")]
-
-
-def test_a_rewind_drops_its_message_and_all_after_it():
+    assert read_texts(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == [
+        "Second",
+        "Three",
+    ]
+    found = turns(put(user("u1", "One")), put(user("u1", "One"), answer("a1", "1")), {"$set": {"lastUpdated": AT}})
+    assert [turn.id for turn in found] == ["u1", "a1"]
     records = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2")]
     assert read_texts(*records, {"$rewindTo": "u2"}, user("u3", "Next")) == ["One", "1", "Next"]
     assert read_texts(*records, {"$rewindTo": "u1"}, user("u3", "Next")) == ["Next"]
-
-
-def test_a_rewind_to_nothing_drops_nothing():
     assert read_texts(user("u1", "One"), {"$rewindTo": "gone"}) == ["One"]
-
-
-def test_a_message_that_was_dropped_may_come_again():
     assert read_texts(
         user("u1", "One"), user("u2", "Two"), {"$rewindTo": "u1"}, user("u2", "Two"), user("u1", "One")
     ) == ["Two", "One"]
 
 
-def test_a_list_replaces_all_messages():
-    assert read_texts(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == [
-        "Second",
-        "Three",
-    ]
-
-
-def test_a_log_of_lists_only_is_its_last_list():
-    found = turns(put(user("u1", "One")), put(user("u1", "One"), answer("a1", "1")), {"$set": {"lastUpdated": AT}})
-    assert [turn.id for turn in found] == ["u1", "a1"]
-
-
 SUMMARY = user("sum", "<state_snapshot>\nAll so far.\n</state_snapshot>")
 
 
-def test_summarised_messages_stay_once():
+def test_summarised_messages_stay_once_and_calls_tell_them_apart():
     before = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2", call("c2"))]
     after = [
         put(SUMMARY, user("new", "Two"), answer("a2", "2", call("c2"))),
@@ -67,38 +52,26 @@ def test_summarised_messages_stay_once():
     found = turns(*before, *after)
     assert [turn.id for turn in found] == ["u1", "a1", "u2", "a2", "sum", "u3", "a3"]
     assert found[4].origin == "summary"
-
-
-def test_calls_tell_messages_of_one_text_apart():
     found = turns(user("u1", "One"), answer("a1", "", call("c1")), put(SUMMARY, answer("a2", "", call("c2"))))
     assert [turn.id for turn in found] == ["u1", "a1", "sum", "a2"]
 
 
-def test_a_document_may_be_one_line_or_many():
+def test_documents_may_be_one_line_or_many_and_cut_ones_are_refused():
     document = {**HEAD, "messages": [user("u1", "Hi"), answer("a1", "Hello")]}
     for indent in (None, 1, "\t"):
         (session,) = gemini.parse(Document("a.json", json.dumps(document, indent=indent) + "\n")).sessions
         assert (session.id, [turn.id for turn in session.turns]) == ("s1", ["u1", "a1"])
-
-
-def test_a_cut_document_is_refused():
     text = json.dumps({**HEAD, "messages": [user("u1", "Hi")]}, indent=2)
     with pytest.raises(InputRefused, match="not valid JSON"):
         gemini.parse(Document("a.json", text[: len(text) // 2]))
-
-
-def test_a_first_line_cut_at_a_comma_still_begins_lines():
     parsed = parse('{"sessionId":"s1",', user("u1", "Hi"), answer("a1", "Hello"))
     assert list_texts(parsed) == ["Hi", "Hello"]
     assert [problem.line for problem in parsed.problems] == [1]
-
-
-def test_a_list_is_no_chat():
     parsed = gemini.parse(Document("logs.json", '[\n{"type": "user"}\n]'))
     assert (parsed.sessions, [problem.line for problem in parsed.problems]) == ((), [0])
 
 
-def test_the_shape_of_a_model_history():
+def test_model_histories_and_calls_among_the_parts():
     (session,) = parse(
         {
             "history": [
@@ -123,9 +96,6 @@ def test_the_shape_of_a_model_history():
         datetime(2023, 9, 18, 1, 20, tzinfo=UTC),
         datetime(2023, 9, 18, 1, tzinfo=UTC),
     ]
-
-
-def test_calls_and_results_among_the_parts():
     made = {"functionCall": {"id": "c1", "name": "glob", "args": {"pattern": "*.py"}}}
     found = turns(
         message("gemini", "a1", [{"text": "Looking."}, made]),

@@ -51,32 +51,6 @@ def test_every_field():
     assert (turn.pinned, turn.priority, turn.confidence, turn.unique) == (True, 1.5, 0.9, False)
 
 
-def test_text_alone_is_enough():
-    parsed = parse({"text": "hi"}, "", {"content": "there"})
-    (session,) = parsed.sessions
-    assert [(turn.id, turn.text, turn.role, turn.origin) for turn in session.turns] == [
-        ("1", "hi", "user", "human"),
-        ("3", "there", "user", "human"),
-    ]
-    assert session.turns[0].time is None
-    assert session.turns[0].time_quality == "none"
-    assert not parsed.problems
-
-
-def test_the_session_of_a_path_is_stable_and_differs_from_that_of_another_folder():
-    first, again, other = (
-        parse({"text": "hi"}, path=path).sessions[0].id for path in ("a/team.jsonl", "a/team.jsonl", "b/team.jsonl")
-    )
-    assert first == again != other
-    # printf 'a/team.jsonl' | sha256sum
-    assert first == "team-d71ad5c5"
-
-
-def test_null_is_absent():
-    turn = one(text="hi", id=None, session=None, role=None, ts=None, acl=None, pinned=None, confidence=None, type=None)
-    assert (turn.id, turn.role, turn.acl, turn.pinned, turn.type) == ("1", "user", (), False, None)
-
-
 @cases(
     "content, text",
     ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
@@ -153,20 +127,28 @@ def test_a_bad_line_is_reported_left_out_and_alone(line, reason):
     assert why.startswith(reason)
 
 
-def test_values_at_the_edge_are_good():
+def test_text_alone_is_enough_and_null_is_absent():
+    parsed = parse({"text": "hi"}, "", {"content": "there"})
+    (session,) = parsed.sessions
+    assert [(turn.id, turn.text, turn.role, turn.origin) for turn in session.turns] == [
+        ("1", "hi", "user", "human"),
+        ("3", "there", "user", "human"),
+    ]
+    assert session.turns[0].time is None
+    assert session.turns[0].time_quality == "none"
+    assert not parsed.problems
+    turn = one(text="hi", id=None, session=None, role=None, ts=None, acl=None, pinned=None, confidence=None, type=None)
+    assert (turn.id, turn.role, turn.acl, turn.pinned, turn.type) == ("1", "user", (), False, None)
     turn = one(text="x", confidence=0, priority=2)
     assert (turn.confidence, turn.priority) == (0.0, 2.0)
     turn = one(text="x", confidence=1, priority=1)
     assert (turn.confidence, turn.priority) == (1.0, 1.0)
-
-
-def test_a_turn_of_our_own_memory_alone_is_no_turn_and_no_problem():
     parsed = parse({"text": "<memory>\nold\n</memory>"})
     assert parsed.sessions == ()
     assert not parsed.problems
 
 
-def test_sessions_keep_first_seen_order_and_lines_their_project():
+def test_sessions_keep_their_order_and_a_path_names_one():
     parsed = parse(
         {"session": "b", "text": "1", "project": "p"},
         {"session": "a", "text": "2"},
@@ -176,9 +158,15 @@ def test_sessions_keep_first_seen_order_and_lines_their_project():
         ("b", "p", [("1", "p"), ("3", "q")]),
         ("a", None, [("2", None)]),
     ]
+    first, again, other = (
+        parse({"text": "hi"}, path=path).sessions[0].id for path in ("a/team.jsonl", "a/team.jsonl", "b/team.jsonl")
+    )
+    assert first == again != other
+    # printf 'a/team.jsonl' | sha256sum
+    assert first == "team-d71ad5c5"
 
 
-def test_a_given_id_may_repeat_only_in_another_session():
+def test_ids_are_unique_within_a_session():
     parsed = parse(
         {"session": "a", "id": "1", "text": "x"},
         {"session": "a", "id": 1, "text": "y"},
@@ -187,13 +175,7 @@ def test_a_given_id_may_repeat_only_in_another_session():
     assert [[t.text for t in s.turns] for s in parsed.sessions] == [["x"], ["z"]]
     ((line, why),) = parsed.problems
     assert (line, "already that of line 1" in why) == (2, True)
-
-
-def test_line_numbers_make_way_for_given_ids():
     parsed = parse({"text": "x"}, {"id": "1", "text": "y"})
     assert [(t.id, t.text) for t in parsed.sessions[0].turns] == [("1-2", "x"), ("1", "y")]
-
-
-def test_many_ids_of_one_line_number_stay_unique():
     parsed = parse({"text": "a"}, {"id": "1", "text": "b"}, {"id": "1-2", "text": "c"})
     assert len({t.id for t in parsed.sessions[0].turns}) == 3

@@ -20,58 +20,12 @@ def sections(text):
     return [(turn.id, turn.title, turn.text) for turn in turns(text)]
 
 
-def test_sections_have_their_own_text_and_their_heading_path():
-    text = "# Top\nintro\n\n## Sub *one* `x`\na\n\n### Deep ###\nb\n\n## Sub two\nc\n# Next\nd"
-    assert sections(text) == [
-        ("top", "Top", "intro"),
-        ("top/sub-one-x", "Top > Sub one x", "a"),
-        ("top/sub-one-x/deep", "Top > Sub one x > Deep", "b"),
-        ("top/sub-two", "Top > Sub two", "c"),
-        ("next", "Next", "d"),
-    ]
-
-
-def test_turns_are_documents():
-    (turn,) = turns("# A\ntext")
-    assert (turn.role, turn.origin, turn.speaker, turn.unique) == ("document", "document", None, False)
-
-
-def test_setext_headings():
-    assert sections("Top\n===\nintro\n\nSub\n---\nbody") == [("top", "Top", "intro"), ("top/sub", "Top > Sub", "body")]
-
-
-def test_rules_lists_and_tables_are_no_headings():
+def test_rules_lists_tables_and_code_are_no_headings():
     text = "# A\n- item\n---\nline one\nline two\n---\n| a |\n---\n#hashtag\n####### seven"
     ((_, _, body),) = sections(text)
     assert body == text.removeprefix("# A\n")
-
-
-def test_headings_in_code_are_code():
     text = "# A\n```sh\n# not a heading\n```\n~~~\n# nor this\n```\n# nor that\n~~~\n    # indented\n## B\nx"
     assert [title for _, title, _ in sections(text)] == ["A", "A > B"]
-
-
-def test_text_before_the_first_heading():
-    assert sections("hello\n\n# A\nx") == [("start", None, "hello"), ("a", "A", "x")]
-
-
-def test_empty_sections_vanish_and_equal_names_get_numbers():
-    text = "# Log\n## Fix\na\n## Fix\nb\n## Empty\n## Fix\nc\n## Fix 2\nd\n## !!\ne"
-    assert [name for name, _, _ in sections(text)] == [
-        "log/fix",
-        "log/fix-2",
-        "log/fix-3",
-        "log/fix-2-2",
-        "log/section",
-    ]
-
-
-def test_a_jump_of_levels():
-    assert [title for _, title, _ in sections("### C\nx\n# A\ny\n### B\nz")] == ["C", "A", "A > B"]
-
-
-def test_links_in_headings_are_their_text():
-    assert sections("# See [the docs](https://x.org/a_b) for snake_case\nx")[0][1] == "See the docs for snake_case"
 
 
 @cases(
@@ -88,11 +42,33 @@ def test_comments_are_dropped_outside_code(text, left):
     assert found[0][2] == left
 
 
-def test_our_own_memory_is_dropped():
+def test_sections_are_documents_with_their_heading_path():
+    text = "# Top\nintro\n\n## Sub *one* `x`\na\n\n### Deep ###\nb\n\n## Sub two\nc\n# Next\nd"
+    assert sections(text) == [
+        ("top", "Top", "intro"),
+        ("top/sub-one-x", "Top > Sub one x", "a"),
+        ("top/sub-one-x/deep", "Top > Sub one x > Deep", "b"),
+        ("top/sub-two", "Top > Sub two", "c"),
+        ("next", "Next", "d"),
+    ]
+    (turn,) = turns("# A\ntext")
+    assert (turn.role, turn.origin, turn.speaker, turn.unique) == ("document", "document", None, False)
+    assert sections("Top\n===\nintro\n\nSub\n---\nbody") == [("top", "Top", "intro"), ("top/sub", "Top > Sub", "body")]
+    assert sections("hello\n\n# A\nx") == [("start", None, "hello"), ("a", "A", "x")]
+    assert [title for _, title, _ in sections("### C\nx\n# A\ny\n### B\nz")] == ["C", "A", "A > B"]
+    assert sections("# See [the docs](https://x.org/a_b) for snake_case\nx")[0][1] == "See the docs for snake_case"
     assert sections("# A\nx\n<memory>\n# old\ny\n</memory>\nz") == [("a", "A", "x\n\nz")]
 
 
-def test_plain_text_is_grouped_by_paragraphs_up_to_150_words():
+def test_empty_sections_vanish_and_plain_text_is_grouped():
+    text = "# Log\n## Fix\na\n## Fix\nb\n## Empty\n## Fix\nc\n## Fix 2\nd\n## !!\ne"
+    assert [name for name, _, _ in sections(text)] == [
+        "log/fix",
+        "log/fix-2",
+        "log/fix-3",
+        "log/fix-2-2",
+        "log/section",
+    ]
     paragraphs = ["a " * 80, "b " * 70, "c " * 10, "d " * 200, "e"]
     found = turns("\n\n".join(paragraphs), path="notes.txt")
     assert [(turn.id, len(turn.text.split()), turn.title) for turn in found] == [
@@ -104,14 +80,6 @@ def test_plain_text_is_grouped_by_paragraphs_up_to_150_words():
 
 
 FRONT = '---\ntitle: "My notes"\ndate: 2026-05-13\nproject: ledgerline\ntags:\n  - a\n---\n# Top\ntext\n'
-
-
-def test_front_matter():
-    (session,) = parse(FRONT, path="2020-01-01.md").sessions
-    assert (session.title, session.project) == ("My notes", "ledgerline")
-    (turn,) = session.turns
-    assert (turn.title, turn.text) == ("Top", "text")
-    assert (turn.time, turn.time_quality) == (datetime(2026, 5, 13, tzinfo=UTC), "derived")
 
 
 @cases(
@@ -127,7 +95,12 @@ def test_a_rule_is_no_front_matter(text):
     assert session.title != "no"
 
 
-def test_a_bad_date_is_reported_by_its_line_and_the_next_best_is_used():
+def test_front_matter_gives_title_project_and_date():
+    (session,) = parse(FRONT, path="2020-01-01.md").sessions
+    assert (session.title, session.project) == ("My notes", "ledgerline")
+    (turn,) = session.turns
+    assert (turn.title, turn.text) == ("Top", "text")
+    assert (turn.time, turn.time_quality) == (datetime(2026, 5, 13, tzinfo=UTC), "derived")
     parsed = parse("---\ntitle: x\ndate: last week\n---\ntext", path="2026-02-03-x.md")
     ((line, reason),) = parsed.problems
     assert line == 3
@@ -153,11 +126,7 @@ def test_the_title_is_the_first_heading_or_the_name(text, title):
     assert parse(text).sessions[0].title == title
 
 
-def test_the_session_is_named_by_its_path():
-    # printf 'docs/notes.md' | sha256sum
+def test_the_path_names_the_session_and_nothing_to_say_is_none():
     assert parse("x").sessions[0].id == "notes-327ffd98"
     assert parse("x", path="C:\\docs\\notes.md").sessions[0].id.startswith("notes-")
-
-
-def test_nothing_to_say_is_no_session():
     assert parse("# Only\n## Headings\n<!-- and a comment -->\n").sessions == ()

@@ -7,7 +7,7 @@ from helix.errors import InputRefused
 from helix.sources import meeting
 from helix.sources.common.sample import take_sample
 from helix.types import Document
-from tests.support.turns import cases, check_cpu_time, list_texts
+from tests.support.turns import cases, check_cpu_time, list_texts, load_texts
 
 MTIME = datetime(2026, 1, 1, 17, 45, tzinfo=UTC)
 
@@ -75,29 +75,14 @@ def test_names_without_stamps(line, gap):
     assert list_turns(text) == [(str(1 + n * step), *turn) for n, turn in enumerate(TALK)]
 
 
-@cases("name", "Ana", "Speaker 1", "Jean-Luc O’Neil", "Ana (Guest)", "Dr. Ana M. Ruiz", "Ólafur", "王芳")
+@cases("name", *load_texts("meeting", "names"))
 def test_names(name):
     text = f"{name}: Good morning to all of you.\nBen: Good morning, let us begin.\n{name}: Yes, let us do that."
     assert detect(text)
     assert [speaker for _, speaker, _ in list_turns(text)] == [name, "Ben", name]
 
 
-def test_neighbours_of_one_speaker_are_one_turn_up_to_sixty_words():
-    lines = [f"[00:{n:02d}] Ana: " + f"w{n} " * 20 for n in range(4)] + ["[00:09] Ben: So be it, all of it."]
-    found = list_turns("\n".join(lines))
-    assert [(name, speaker, len(text.split())) for name, speaker, text in found] == [
-        ("00:00", "Ana", 60),
-        ("00:03", "Ana", 20),
-        ("00:09", "Ben", 6),
-    ]
-
-
-def test_a_stamp_that_comes_twice_gets_a_number():
-    text = "[00:01] Ana: one two three four\n[00:01] Ben: one two three four\n[00:01] Ana: one two three four"
-    assert [name for name, _, _ in list_turns(text)] == ["00:01", "00:01-2", "00:01-3"]
-
-
-def test_a_single_name_speaks_only_at_the_start_of_a_block():
+def test_only_names_at_the_start_of_a_block_speak():
     talk = "Ana: We need to decide today.\nYou see\nRemote: nobody is there.\n\nBen: I agree with all of it.\n\n"
     assert list_turns(
         talk + "Cleo: So do I, for once.\n\nAna: Then it is decided, thank you.\nGood bye, everyone out there."
@@ -107,9 +92,6 @@ def test_a_single_name_speaks_only_at_the_start_of_a_block():
         ("7", "Cleo", "So do I, for once."),
         ("9", "Ana", "Then it is decided, thank you. Good bye, everyone out there."),
     ]
-
-
-def test_a_sentence_that_ends_with_a_time_is_no_speaker():
     text = (
         "Ana 0:01\nWe meet again, all of us.\nHarwich at 10:30\n\nBen 0:09\nYes, there.\n\nAna 0:12\nBring your lamps."
     )
@@ -117,9 +99,6 @@ def test_a_sentence_that_ends_with_a_time_is_no_speaker():
         ("0:01", "Ana", "We meet again, all of us. Harwich at 10:30"),
         ("0:09", "Ben", "Yes, there."),
     ]
-
-
-def test_a_single_opening_sentence_is_a_turn_and_a_label_is_not():
     talk = "Ana: We need to decide today.\nBen: Do we, so soon?\nAna: Yes, we do indeed.\n"
     assert list_turns("Moderator: Welcome to all of you.\n" + talk)[0] == ("1", "Moderator", "Welcome to all of you.")
     assert list_turns("Room: Pier 4\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
@@ -130,16 +109,22 @@ def test_a_single_opening_sentence_is_a_turn_and_a_label_is_not():
     )
 
 
-def test_our_own_memory_is_not_heard():
+def test_turns_have_stamps_sixty_words_and_no_footer():
+    lines = [f"[00:{n:02d}] Ana: " + f"w{n} " * 20 for n in range(4)] + ["[00:09] Ben: So be it, all of it."]
+    found = list_turns("\n".join(lines))
+    assert [(name, speaker, len(text.split())) for name, speaker, text in found] == [
+        ("00:00", "Ana", 60),
+        ("00:03", "Ana", 20),
+        ("00:09", "Ben", 6),
+    ]
+    text = "[00:01] Ana: one two three four\n[00:01] Ben: one two three four\n[00:01] Ana: one two three four"
+    assert [name for name, _, _ in list_turns(text)] == ["00:01", "00:01-2", "00:01-3"]
     text = (
         "Ana  0:01\nWe go.\n<memory>\nold\n</memory>\n\nBen  0:05\nYes, we go home now.\n\nAna  0:09\nGood bye to you."
     )
     parsed = parse(text)
     assert list_texts(parsed) == ["We go.", "Yes, we go home now.", "Good bye to you."]
     assert parsed.junk["memory"] >= len("<memory>old</memory>")
-
-
-def test_the_footer_of_the_recorder_is_left_out():
     ends = "Meeting ended after 00:42:10 👋\nTranscribed by https://otter.ai\nBen Okafor stopped transcription\n"
     text = "Ana  0:01\nWe go home now.\n\nBen  0:05\nYes, all of us.\n\nAna  0:09\nGood bye to you.\n" + ends
     assert list_turns(text)[-1] == ("0:09", "Ana", "Good bye to you.")
@@ -186,26 +171,17 @@ def test_a_time_of_day_replaces_that_of_the_meeting(stamps, clock):
     assert found[0] == make_time(2026, 3, 4, *clock)
 
 
-def test_a_long_stamp_soon_after_the_beginning_is_an_offset():
+def test_times_are_offsets_marks_or_missing():
     assert times(OFFSETS.format("00:01:02", "00:01:03"), path="2026-03-04_08-00-00.txt")[0] == make_time(
         2026, 3, 4, 8, 1, 2
     )
-
-
-def test_turns_without_any_date_have_no_time():
     (session,) = parse(TWO, mtime=None).sessions
     assert {(turn.time, turn.time_quality) for turn in session.turns} == {(None, "none")}
-
-
-def test_marks_between_turns_give_their_times():
     turns = ("Ana: We go home now.", "Ben: Yes, all of us.", "Ana: Good bye to you.")
     text = "".join(f"00:{10 * n:02d}:00\n\n{turn}\n\n" for n, turn in enumerate(turns, 1))
     text += "Transcription ended after 00:42:10\n"
     assert detect(text)
     assert times(text, path="2026-03-04.txt") == [make_time(2026, 3, 4, 0, 10 * n) for n in (1, 2, 3)]
-
-
-def test_a_time_beyond_the_calendar_is_left_out():
     (session,) = parse("9999-12-31\n\n" + TWO.replace("01:00:00", "99:00:00")).sessions
     assert (session.turns[-1].time, session.turns[-1].time_quality) == (None, "none")
 
@@ -228,17 +204,11 @@ def test_titles(header, title):
 TALKS = "Ana: We go home now, all of us.\n\nBen: Yes, that is what we do.\n\nAna: Good bye to all of you.\n"
 
 
-def test_most_blocks_must_begin_a_turn():
+def test_most_blocks_must_begin_a_turn_unless_the_format_is_named():
     prose = "It was a long day at the pier, and nobody said much.\n\n"
     assert detect(TALKS + "\n" + prose * 2)
     assert not detect(TALKS + "\n" + prose * 3)
-
-
-def test_an_unknown_shape_is_read_as_well_as_can_be_when_the_format_is_named():
     assert list_turns("Ana: hello\nBen: hi") == [("1", "Ana", "hello"), ("2", "Ben", "hi")]
-
-
-def test_a_text_without_speakers_is_refused():
     with pytest.raises(InputRefused, match=r"no speaker in it.*Name: text"):
         parse("just some prose\nof two lines\n")
 

@@ -6,7 +6,7 @@ from helix.errors import InputRefused
 from helix.sources import opencode
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import cases, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cut, list_texts
 
 LOGS = DATA / "logs"
 EXPORT = LOGS / "opencode_export.json"
@@ -64,10 +64,6 @@ def test_a_revert_leaves_out_reverted_messages(revert, texts):
     assert read_texts(*TAKEN_BACK, revert=revert) == texts
 
 
-def test_a_wholly_reverted_session_is_none():
-    assert parse(session(*TAKEN_BACK, revert={"messageID": "m1"})).sessions == ()
-
-
 @cases("role, origin", ("user", "human"), ("assistant", "assistant"))
 def test_the_title_of_a_message_is_no_summary(role, origin):
     (turn,) = turns(message("m1", role, text("Hi"), summary={"title": "Greeting", "diffs": []}))
@@ -107,13 +103,6 @@ def test_a_tool_is_a_line_and_a_result(state, texts):
     assert read_texts(message("m1", "assistant", tool("p1", **state))) == texts
 
 
-def test_a_long_result_keeps_both_ends_and_counts_the_rest():
-    value = session(message("m1", "assistant", tool("p1", status="completed", output="A" * 500 + "B" * 500)))
-    parsed = parse(value, tool_chars=103)
-    assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk["tool-output"] == 1000 - 103
-
-
 @cases("name, given", ("helix_recall", {"query": "a"}), ("bash", {"command": "helix recall a"}))
 def test_results_of_helix_are_no_turns(name, given):
     asked = tool("p1", name, status="completed", input=given, output="We took DuckDB")
@@ -122,25 +111,18 @@ def test_results_of_helix_are_no_turns(name, given):
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
-def test_host_texts_are_no_turns_and_are_counted():
+def test_host_texts_and_reverted_sessions_are_left_out_and_results_cut():
+    assert parse(session(*TAKEN_BACK, revert={"messageID": "m1"})).sessions == ()
     parsed = parse(session(message("m1", "user", text("<file>x</file>", synthetic=True), text("note", ignored=True))))
     assert parsed.sessions == ()
     assert parsed.junk == {"host": len("<file>x</file>") + len("note")}
+    value = session(message("m1", "assistant", tool("p1", status="completed", output=LONG)))
+    parsed = parse(value, tool_chars=CUT_AT)
+    check_cut(parsed)
 
 
-def test_a_turn_answers_only_a_turn():
-    found = turns(
-        message("m1", "user", {"type": "compaction"}),
-        message("m2", "assistant", text("a"), parentID="m1", summary=True),
-    )
-    assert [(turn.id, turn.parent) for turn in found] == [("m2", None)]
-
-
-def test_ids_used_twice_stay_apart():
+def test_ids_stay_apart_and_places_replace_missing_ones():
     assert [turn.id for turn in turns(*[message("m1", "user", text("a"))] * 3)] == ["m1", "m1-2", "m1-3"]
-
-
-def test_without_ids_places_are_names():
     found = parse(
         {
             "info": {"title": "T"},
@@ -155,6 +137,11 @@ def test_without_ids_places_are_names():
     assert found.turns[0].time is None
     assert found.turns[0].time_quality == "none"
     assert found.id.startswith("b-")
+    found = turns(
+        message("m1", "user", {"type": "compaction"}),
+        message("m2", "assistant", text("a"), parentID="m1", summary=True),
+    )
+    assert [(turn.id, turn.parent) for turn in found] == [("m2", None)]
 
 
 @cases(

@@ -23,7 +23,7 @@ CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_c
 
 
 def database(path, *exports, wal=False):
-    """Write the database of these exports."""
+    path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as made:
         if wal:
             made.execute("PRAGMA journal_mode=WAL")
@@ -96,22 +96,16 @@ def test_database_and_files_parse_like_the_export(tmp_path):
         assert (parsed.unknown, parsed.junk) == (expected.unknown, expected.junk)
 
 
-def test_the_same_state_gives_the_same_text(tmp_path):
+def test_the_text_depends_only_on_what_is_parsed(tmp_path):
     export = json.loads(EXPORT.read_text())
     first, again = database(tmp_path / "a.db", export), database(tmp_path / "b.db", export)
     assert collect(first)[0].text == collect(again)[0].text == collect(first)[0].text
-
-
-def test_unparsed_fields_do_not_change_the_text(tmp_path):
     path = database(tmp_path / "a.db", session(message("m1", "user", text("Hi"))))
     (before,) = collect(path)
     with closing(sqlite3.connect(path)) as made:
         made.execute("UPDATE session SET time_archived = 5, summary_diffs = '[{}]', version = '9'")
         made.commit()
     assert collect(path)[0].text == before.text
-
-
-def test_unparsed_fields_are_not_collected(tmp_path):
     heavy = {"metadata": {"diff": "-x"}, "attachments": [{"url": "data:image/png;base64,AA"}]}
     file = {"id": "p2", "type": "file", "url": "data:image/png;base64,AA"}
     given = message("m1", "assistant", tool("p1", status="completed", output="ok", **heavy), file, system="Be brief.")
@@ -120,7 +114,7 @@ def test_unparsed_fields_are_not_collected(tmp_path):
     assert [turn.text for turn in parse(one.text).sessions[0].turns] == ["[bash]", "ok"]
 
 
-def test_each_session_is_one_text(tmp_path):
+def test_each_session_is_one_text_in_order(tmp_path):
     path = database(
         tmp_path / "o.db",
         {**session(message("m2", "user", text("two", "p2"))), "info": {"id": "ses_2"}},
@@ -132,9 +126,6 @@ def test_each_session_is_one_text(tmp_path):
         ("ses_2", ["two"]),
         ("ses_3", []),
     ]
-
-
-def test_messages_and_parts_are_in_the_order_of_their_times_then_of_their_ids(tmp_path):
     path = database(tmp_path / "o.db", session())
     with closing(sqlite3.connect(path)) as made:
         for id, created in (("m1", 30), ("m3", 10), ("m2", 10)):
@@ -147,7 +138,7 @@ def test_messages_and_parts_are_in_the_order_of_their_times_then_of_their_ids(tm
     assert [t.text for t in parse(collect(path)[0].text).sessions[0].turns] == ["p2\np1", "p3\np4", "p5"]
 
 
-def test_the_log_of_a_running_program_is_read(tmp_path):
+def test_a_running_program_is_read_and_can_write(tmp_path):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))), wal=True)
     with closing(sqlite3.connect(path)) as running:
         running.execute("PRAGMA wal_autocheckpoint=0")
@@ -155,9 +146,6 @@ def test_the_log_of_a_running_program_is_read(tmp_path):
         running.commit()
         assert (tmp_path / "o.db-wal").stat().st_size > 0
         assert [one.name for one in collect(path)] == ["ses_1", "ses_2"]
-
-
-def test_a_running_program_can_write_while_sessions_are_read(tmp_path):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))), session(id="ses_2"))
     found = opencode.collect(path)
     assert next(found).name == "ses_1"
@@ -167,15 +155,7 @@ def test_a_running_program_can_write_while_sessions_are_read(tmp_path):
     assert list(found) == []  # it is gone, which is no error
 
 
-def test_nothing_is_written(tmp_path):
-    path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
-    before = path.read_bytes()
-    collect(path)
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["o.db"]
-
-
-def test_a_locked_database_is_refused(tmp_path, monkeypatch):
+def test_a_locked_database_is_refused_at_once_or_later(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite, "_WAIT_S", 0.01)
     path = database(tmp_path / "o.db", session())
     with closing(sqlite3.connect(path, isolation_level=None)) as running:
@@ -183,9 +163,6 @@ def test_a_locked_database_is_refused(tmp_path, monkeypatch):
         with pytest.raises(InputRefused, match=r"^the database is locked") as refused:
             opencode.collect(path)
         assert refused.value.remedy
-
-
-def test_a_lock_that_comes_later_is_refused_too(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite, "_WAIT_S", 0.01)
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))), session(id="ses_2"))
     found = opencode.collect(path)
@@ -244,7 +221,7 @@ def test_a_database_with_a_log_is_refused_in_a_read_only_folder(tmp_path, monkey
     assert asked == ["mode=ro"]
 
 
-def test_values_that_are_too_large_are_left_out_and_counted(tmp_path):
+def test_large_or_unreadable_values_are_left_out_and_counted(tmp_path):
     large = "x" * (sqlite.VALUE_BYTES + 1)
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one", "p1"), text(large, "p2"))))
     (one,) = collect(path)
@@ -252,9 +229,6 @@ def test_values_that_are_too_large_are_left_out_and_counted(tmp_path):
     parsed = parse(one.text)
     assert parsed.sessions[0].turns[0].text == "one"
     assert parsed.unknown == {"(too large)": 1}
-
-
-def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path):
     deep = '{"type":"tool","tool":"x","state":{"input":' + '{"a":' * 600 + "1" + "}" * 600 + "}}"
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one", "p1"))))
     with closing(sqlite3.connect(path)) as made:
@@ -276,7 +250,12 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path):
     assert parsed.unknown == {"(not valid JSON)": 3, "role (no type)": 1}
 
 
-def test_sessions_can_be_read_in_another_thread(tmp_path):
+def test_reading_writes_nothing_and_may_be_in_another_thread(tmp_path):
+    path = database(tmp_path / "o.db", session(message("m1", "user", text("one"))))
+    before = path.read_bytes()
+    collect(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["o.db"]
     found = opencode.collect(database(tmp_path / "o.db", session(message("m1", "user", text("one")))))
     names = []
     thread = threading.Thread(target=lambda: names.extend(one.name for one in found))

@@ -6,7 +6,7 @@ from helix.errors import InputRefused, UsageError
 from helix.sources import registry as sources
 from helix.types import Document
 from tests.support.paths import ROOT
-from tests.support.turns import cases
+from tests.support.turns import CUT, CUT_AT, LONG, cases
 
 GENERIC = '{"text":"Hi"}\n'
 NOTES = "# Top\nHi\n"
@@ -33,32 +33,26 @@ def test_json_of_no_known_layout_is_refused_with_a_remedy(text):
         sources.parse(Document("x.json", text))
 
 
-def test_the_registry():
-    json = [name for name in sources.FORMATS if sources.FORMATS[name].JSON]
-    assert (json[-1], list(sources.FORMATS)[-1]) == ("jsonl", "markdown")  # what is left to them is anything
-    assert all(name == adapter.NAME for name, adapter in sources.FORMATS.items())
-
-
-def test_a_named_format_wins_over_the_content():
+def test_a_format_may_be_named():
     parsed = sources.parse(Document("x", GENERIC), "markdown")
     assert parsed.sessions[0].source == "markdown"
-
-
-def test_an_unknown_format_lists_the_known_ones():
     with pytest.raises(UsageError, match=r"'csv'.*captions, .*jsonl, markdown"):
         sources.parse(Document("x", NOTES), "csv")
 
 
 def test_the_cap_on_tool_results_can_be_chosen():
-    block = {"type": "tool_result", "content": "A" * 500 + "B" * 500}
+    block = {"type": "tool_result", "content": LONG}
     line = json.dumps({"type": "user", "uuid": "u", "sessionId": "s", "message": {"content": [block]}})
-    (short,) = sources.parse(Document("x", line), tool_chars=103).sessions[0].turns
-    assert short.text == "A" * 50 + " … " + "B" * 50
+    (short,) = sources.parse(Document("x", line), tool_chars=CUT_AT).sessions[0].turns
+    assert short.text == CUT
     (whole,) = sources.parse(Document("x", line)).sessions[0].turns
     assert len(whole.text) == 1_000
 
 
 def test_every_format_declares_how_it_is_read():
+    json = [name for name in sources.FORMATS if sources.FORMATS[name].JSON]
+    assert (json[-1], list(sources.FORMATS)[-1]) == ("jsonl", "markdown")  # what is left to them is anything
+    assert all(name == adapter.NAME for name, adapter in sources.FORMATS.items())
     for adapter in sources.FORMATS.values():
         assert isinstance(adapter.JSON, bool)
         assert isinstance(adapter.GROWS, bool)

@@ -6,7 +6,7 @@ import pytest
 from helix.errors import InputRefused
 from helix.sources import slack
 from helix.types import Document
-from tests.support.turns import cases, check_any_types, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_any_types, list_texts, load_texts
 
 T0 = 1_777_888_800  # 2026-05-04 10:00 UTC
 
@@ -38,11 +38,6 @@ def one(*args, users=None, **more):
     return turn
 
 
-def test_a_thread_is_a_session_its_first_message_too_once_it_is_answered():
-    top, root, reply = say(0, "top"), say(1, "root", thread_ts=ts(1), reply_count=1), say(60, "reply", thread_ts=ts(1))
-    assert sessions(top, root, reply) == {"general/2026-05-04": ["top"], f"general/{ts(1)}": ["root", "reply"]}
-
-
 @cases(
     "more, answered",
     ({"reply_count": 2}, True),
@@ -58,22 +53,15 @@ def test_answered_messages_open_threads(more, answered):
     assert list(found) == [f"general/{ts(1)}" if answered else "general/2026-05-04"]
 
 
-def test_a_reply_on_another_day_joins_the_thread_and_has_a_parent():
+def test_messages_are_sorted_into_threads_and_days():
+    top, root, reply = say(0, "top"), say(1, "root", thread_ts=ts(1), reply_count=1), say(60, "reply", thread_ts=ts(1))
+    assert sessions(top, root, reply) == {"general/2026-05-04": ["top"], f"general/{ts(1)}": ["root", "reply"]}
     (session,) = parse(day(say(86_400, "later", thread_ts=ts(1)))).sessions
     assert (session.id, session.turns[0].id, session.turns[0].parent) == (f"general/{ts(1)}", ts(86_400), ts(1))
-
-
-def test_a_day_is_that_of_the_message_in_utc_and_turns_are_in_order_of_time():
     found = sessions(say(60, "c"), say(14 * 3600 - 1, "d"), say(14 * 3600, "e"), say(0, "a"), say(1, "b"))
     assert found == {"general/2026-05-04": ["a", "b", "c", "d"], "general/2026-05-05": ["e"]}
-
-
-def test_messages_of_one_second_are_in_order():
     late, soon = {**say(0, "2"), "ts": ts(0, 20)}, {**say(0, "1"), "ts": ts(0, 3)}
     assert sessions(late, soon) == {"general/2026-05-04": ["1", "2"]}
-
-
-def test_a_message_counts_once():
     assert sessions(say(0, "a"), say(0, "a")) == {"general/2026-05-04": ["a"]}
 
 
@@ -160,10 +148,6 @@ def test_blocks_are_read_without_a_text(blocks, text, text_before):
     assert one(text_before, blocks=blocks, users=USERS).text == text
 
 
-def test_blocks_do_not_repeat_the_text():
-    assert one("Said", blocks=RICH, attachments=[{"text": "unfurled"}]).text == "Said"
-
-
 @cases(
     "attached, text",
     ({"pretext": "New", "title": "Issue 7", "text": "It &lt;fails&gt;", "fallback": "f"}, "New\nIssue 7\nIt <fails>"),
@@ -172,13 +156,6 @@ def test_blocks_do_not_repeat_the_text():
 )
 def test_attachments_count_without_text_and_blocks(attached, text):
     assert one("", attachments=[7, attached]).text == text
-
-
-def test_files_are_named():
-    files = [{"name": "a b.png"}, {"title": "untitled"}, {"mode": "tombstone"}, 7]
-    assert one("Look", files=files).text == "Look\n[file] a b.png\n[file] untitled"
-    assert one("", files=files[:1]).text == "[file] a b.png"
-    assert one("", file={"name": "old.txt"}, subtype="file_share").text == "[file] old.txt"
 
 
 @cases(
@@ -211,40 +188,18 @@ def test_speakers(message, speaker, origin):
     assert (turn.speaker, turn.role, turn.origin) == (speaker, "user", origin)
 
 
-def test_a_name_of_the_list_goes_before_that_in_a_message():
+def test_listed_names_come_first_and_bots_are_cut():
     assert one("x", users=USERS, user_profile={"display_name": "was"}).speaker == "Noor"
-
-
-def test_long_texts_of_bots_are_cut_and_of_people_are_not():
-    long = "A" * 500 + "B" * 500
-    parsed = parse(day(say(0, long), say(1, long, bot_id="B1")), tool_chars=103)
+    long = LONG
+    parsed = parse(day(say(0, long), say(1, long, bot_id="B1")), tool_chars=CUT_AT)
     assert [len(turn.text) for turn in parsed.sessions[0].turns] == [1000, 103]
     assert parsed.junk == Counter({"tool-output": 897})
 
 
-@cases(
-    "subtype",
-    "channel_join",
-    "channel_leave",
-    "channel_topic",
-    "channel_purpose",
-    "channel_name",
-    "group_join",
-    "group_topic",
-    "pinned_item",
-    "bot_add",
-    "huddle_thread",
-    "tombstone",
-    "reminder_add",
-    "channel_canvas_updated",
-)
+@cases("subtype", *load_texts("slack", "telemetry_is_no_turn_and_counted"))
 def test_telemetry_is_no_turn_and_counted(subtype):
     parsed = parse(day(say(0, "1234567", subtype=subtype), say(1, "", subtype=subtype)))
     assert (parsed.sessions, parsed.junk, +parsed.unknown) == ((), Counter({"telemetry": 7}), Counter())
-
-
-def test_hidden_messages_are_telemetry():
-    assert parse(day(say(0, "1234567", hidden=True))).junk == Counter({"telemetry": 7})
 
 
 @cases("subtype", "me_message", "file_share", "thread_broadcast", "bot_message", "slackbot_response")
@@ -254,7 +209,7 @@ def test_similar_paragraphs_stay(subtype):
     assert not parsed.unknown
 
 
-def test_unknown_types_are_counted():
+def test_unknown_types_and_hidden_messages_are_counted():
     value = day(
         say(0, "x", subtype="telepathy"),
         {"type": "reaction", "ts": "1.0"},
@@ -266,10 +221,8 @@ def test_unknown_types_are_counted():
     parsed = parse(value)
     assert list_texts(parsed) == ["x"]
     assert parsed.unknown == Counter({"telepathy": 1, "(no message)": 4})
-
-
-def test_a_name_of_a_type_is_counted_in_short():
     assert parse(day(say(0, "x", subtype="y" * 5_000))).unknown == Counter({"y" * 60: 1})
+    assert parse(day(say(0, "1234567", hidden=True))).junk == Counter({"telemetry": 7})
 
 
 @cases(
@@ -285,7 +238,11 @@ def test_a_bare_day_is_of_the_channel_of_its_folder(path, session):
     assert [(turn.speaker, turn.text) for turn in parsed.sessions[0].turns] == [("Noor", "hi @U02"), ("U02", "yes")]
 
 
-def test_text_that_is_no_json_is_refused():
+def test_files_are_named_and_texts_of_no_json_refused():
+    files = [{"name": "a b.png"}, {"title": "untitled"}, {"mode": "tombstone"}, 7]
+    assert one("Look", files=files).text == "Look\n[file] a b.png\n[file] untitled"
+    assert one("", files=files[:1]).text == "[file] a b.png"
+    assert one("", file={"name": "old.txt"}, subtype="file_share").text == "[file] old.txt"
     with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
         slack.parse(Document("x", '[{"type":"message","ts":'))
 
@@ -312,7 +269,8 @@ def test_any_value_may_be_of_any_type():
     check_any_types(slack, value, has_times=True)
 
 
-def test_blocks_may_be_nested_as_deep_as_they_like():
+def test_blocks_may_be_deep_and_do_not_repeat_the_text():
+    assert one("Said", blocks=RICH, attachments=[{"text": "unfurled"}]).text == "Said"
     blocks = {"type": "text", "text": "deep"}
     for _ in range(300):
         blocks = {"type": "rich_text_section", "elements": [blocks]}

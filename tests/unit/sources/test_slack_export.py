@@ -33,7 +33,7 @@ def write(path, value):
     return path
 
 
-def test_a_day_is_one_text_that_explains_itself(export):
+def test_a_day_is_one_text_with_its_users(export):
     path = export / "deploys" / "2026-05-05.json"
     os.utime(path, (T0, T0))
     found = collect(path)
@@ -43,9 +43,6 @@ def test_a_day_is_one_text_that_explains_itself(export):
     assert (value["slack"], value["channel"]) == (1, "deploys")
     assert value["users"] == {"U0BRAM002": "Bram Visser", "U0NOOR001": "Noor"}
     assert slack.detect(take_sample(found.text, "x"))
-
-
-def test_only_occurring_users_are_named(export):
     value = json.loads(collect(export / "deploys" / "2026-05-04.json").text)
     assert value["users"] == {"U0NOOR001": "Noor", "U0BRAM002": "Bram Visser", "U0ILSE003": "Ilse K."}
 
@@ -104,13 +101,6 @@ def test_without_names_ids_stay(export, users):
     assert len(value["messages"]) == 2
 
 
-def test_names_in_messages_stand_in_for_the_list(tmp_path):
-    path = write(
-        tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC", user_profile={"real_name": "Noor H."})]
-    )
-    assert json.loads(collect(path).text)["users"] == {"U0ABC": "Noor H."}
-
-
 @cases(
     "user, name",
     ({"profile": {"display_name": "d", "real_name": "r"}, "real_name": "rr", "name": "n"}, "d"),
@@ -124,7 +114,11 @@ def test_which_name_is_shown(tmp_path, user, name):
     assert json.loads(collect(path).text)["users"] == {"U0ABC": name}
 
 
-def test_the_list_of_an_organisation_names_users(tmp_path):
+def test_names_come_from_messages_or_the_organisation(tmp_path):
+    path = write(
+        tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC", user_profile={"real_name": "Noor H."})]
+    )
+    assert json.loads(collect(path).text)["users"] == {"U0ABC": "Noor H."}
     write(tmp_path / "org_users.json", [{"id": "U0ABC", "name": "noor"}])
     path = write(tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC")])
     assert json.loads(collect(path).text)["users"] == {"U0ABC": "noor"}
@@ -182,21 +176,18 @@ def test_lists_and_empty_days_are_companions_in_an_export(export):
     }
 
 
-def test_the_same_names_elsewhere_are_no_companions(tmp_path):
-    users = write(tmp_path / "users.json", [{"id": "U1", "name": "x"}])
-    day = write(tmp_path / "general" / "2026-05-04.md", [])
-    assert not slack.is_companion(users)
-    assert not slack.is_companion(write(tmp_path / "other" / "deep" / "2026-05-04.json", []))
-    day.with_suffix(".json").write_text("[]")
-    assert slack.is_companion(users)
-
-
 @cases("text", '{"id": 1}', "# id", '[{"name": "x"}]', "")
 def test_other_content_under_such_a_name_belongs_to_nothing(export, text):
     (export / "users.json").write_text(text)
     assert not slack.is_companion(export / "users.json")
 
 
-def test_unreadable_files_are_no_companions(tmp_path):
+def test_the_same_names_elsewhere_or_unreadable_are_no_companions(tmp_path):
     assert not slack.is_companion(tmp_path / "users.json")
     assert not slack.is_companion(tmp_path / "2026-05-04.json")
+    users = write(tmp_path / "users.json", [{"id": "U1", "name": "x"}])
+    day = write(tmp_path / "general" / "2026-05-04.md", [])
+    assert not slack.is_companion(users)
+    assert not slack.is_companion(write(tmp_path / "other" / "deep" / "2026-05-04.json", []))
+    day.with_suffix(".json").write_text("[]")
+    assert slack.is_companion(users)

@@ -28,7 +28,7 @@ from pipelines.ingest.accept import accept, accept_source
 from pipelines.ingest.source import AcceptOptions, Inbox
 from tests.support.exports import chatgpt, claude_ai, whole, write
 from tests.support.replay import Replay
-from tests.support.turns import cases
+from tests.support.turns import cases, load_texts
 
 WALNUTS = chatgpt("c-1", "Where are the walnuts?", "In the pantry.", id="a")
 THYME = chatgpt("c-2", "And the thyme?", "By the window.", id="b")
@@ -69,7 +69,7 @@ def test_the_values_of_a_list(text: str, block: int, monkeypatch: pytest.MonkeyP
 
 
 @cases("block", 1, 7, 1 << 20)
-@cases("text", "", "x", "{}", "[", "[1", "[1,", "[1,]", "[1 2]", "[1] 2", '["a', '[{"a":]', "[tru", "[,1]", "[[1]")
+@cases("text", *load_texts("split", "broken_lists_are_refused"))
 def test_broken_lists_are_refused(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_list, "_BLOCK", block)
     with pytest.raises(ValueError):

@@ -41,14 +41,6 @@ def test_host_tags_go_with_their_content(tag):
     assert strip_host(f"before\n<{tag}>\nsecret <b>x</b>\n</{tag}>\nafter") == "before\n\nafter"
 
 
-def test_host_tags_with_attributes_indented_or_back_to_back():
-    text = (
-        '<teammate-message id="3">\nx\n</teammate-message>\n'
-        "   <command-name>/a</command-name><command-message>a</command-message>"
-    )
-    assert strip_host(text) == ""
-
-
 @cases(
     "text",
     "the <system-reminder> tag closes with </system-reminder>",
@@ -59,18 +51,17 @@ def test_tags_in_a_sentence_unclosed_or_foreign_stay(text):
     assert strip_host(text) == text
 
 
-def test_a_command_typed_in_the_shell_stays():
+def test_host_tags_go_and_typed_commands_stay():
+    text = (
+        '<teammate-message id="3">\nx\n</teammate-message>\n'
+        "   <command-name>/a</command-name><command-message>a</command-message>"
+    )
+    assert strip_host(text) == ""
     assert strip_host(
         "<bash-input>git push</bash-input>\n<bash-stdout>ok</bash-stdout><bash-stderr></bash-stderr>"
     ) == ("$ git push")
-
-
-def test_command_arguments_stay_if_they_are_a_phrase():
     command = "<command-name>/review</command-name>\n<command-args>{}</command-args>"
     assert strip_host(command.format("only the webhook code")) == "only the webhook code"
     assert strip_host(command.format("opus")) == ""
-
-
-def test_interruptions_and_colours_go():
     assert strip_host("stop\n[Request interrupted by user for tool use]") == "stop"
     assert strip_host("\x1b[1mFAILED\x1b[0m tests") == "FAILED tests"

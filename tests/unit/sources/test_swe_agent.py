@@ -8,7 +8,7 @@ from helix.sources import swe_agent
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import cases, check_cpu_time
+from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut
 
 LOGS = DATA / "logs"
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,13 +42,6 @@ def list_turns(run, **options):
     return [(turn.id, turn.role, turn.text) for turn in session.turns]
 
 
-def test_copies_in_two_folders_have_equal_turns_in_two_sessions():
-    text = (LOGS / "swe_lighthouse.traj").read_text()
-    (one,), (two,) = (parse(text, path=f"{folder}/k.traj").sessions for folder in ("a", "b"))
-    assert one.turns == two.turns
-    assert one.id != two.id
-
-
 @cases(
     "page, task",
     (
@@ -78,31 +71,11 @@ def test_of_the_page_of_instructions_only_the_task_is_a_persons(page, task):
         assert parsed.junk["host"] == len("S") + len(page) - len(task)
 
 
-def test_only_the_first_message_of_a_person_is_the_task():
-    history = [message("user", "Task"), message("assistant", "x"), message("user", "a.py" + SHELL)]
-    assert list_turns(run(step(), history=history)) == [
-        ("history:0", "user", "Task"),
-        ("0", "assistant", "I look.\n[bash] ls"),
-        ("0:tool", "tool", "a.py"),
-    ]
-    assert list_turns({"history": history}) == [
-        ("history:0", "user", "Task"),
-        ("history:1", "assistant", "x"),
-        ("history:2", "tool", "a.py"),
-    ]
-
-
 @cases("mark", {"is_demo": True}, {"message_type": "demonstration"})
 def test_a_demonstration_is_no_part_of_the_run(mark):
     parsed = parse(run(step(), history=[message("user", "Another task", **mark), message("user", "Task")]))
     assert parsed.sessions[0].title == "Task"
     assert parsed.junk["host"] == len("Another task")
-
-
-def test_a_run_without_a_task_has_no_title():
-    (session,) = parse(run(step())).sessions
-    assert session.title is None
-    assert [turn.id for turn in session.turns] == ["0", "0:tool"]
 
 
 @cases(
@@ -120,29 +93,31 @@ def test_a_step_is_its_thought_and_a_line_for_its_action(step, text):
     assert list_turns(run(step)) == [("0", "assistant", text)]
 
 
-def test_calls_replace_a_missing_action():
+def test_the_first_message_is_the_task_and_calls_replace_actions():
+    history = [message("user", "Task"), message("assistant", "x"), message("user", "a.py" + SHELL)]
+    assert list_turns(run(step(), history=history)) == [
+        ("history:0", "user", "Task"),
+        ("0", "assistant", "I look.\n[bash] ls"),
+        ("0:tool", "tool", "a.py"),
+    ]
+    assert list_turns({"history": history}) == [
+        ("history:0", "user", "Task"),
+        ("history:1", "assistant", "x"),
+        ("history:2", "tool", "a.py"),
+    ]
     call = {"function": {"name": "open", "arguments": '{"path": "a.py"}'}, "id": "c", "type": "function"}
     odd = {"function": {"name": "run", "arguments": "{broken"}}
     history = [message("user", "Task"), message("assistant", "", tool_calls=[call, odd, None, {"function": 3}])]
     assert list_turns({"history": history})[1] == ("history:1", "assistant", "[open] a.py\n[run] {broken")
 
 
-def test_of_a_long_observation_both_ends_stay():
-    parsed = parse(run(step(observation="A" * 500 + "B" * 500)), tool_chars=103)
-    assert parsed.sessions[0].turns[1].text == "A" * 50 + " … " + "B" * 50
-    assert parsed.junk["tool-output"] == 1000 - 103
-
-
-def test_observations_lose_the_prompt_of_the_shell_and_our_own_memory():
+def test_observations_are_cut_and_lose_the_shells_prompt():
+    parsed = parse(run(step(observation=LONG)), tool_chars=CUT_AT)
+    check_cut(parsed)
     text = "OBSERVATION:\none\r\ntwo\n<memory>\nold\n</memory>" + SHELL
     parsed = parse(run(step(observation=text)))
     assert parsed.sessions[0].turns[1].text == "one\ntwo"
     assert set(parsed.junk) == {"memory", "host"}
-
-
-def test_a_step_without_an_observation_makes_no_second_turn_and_shifts_nothing():
-    found = list_turns(run(step(observation=None), step(observation=""), step()))
-    assert [name for name, _, _ in found] == ["0", "1", "2", "2:tool"]
 
 
 @cases(
@@ -159,11 +134,6 @@ def test_the_project_is_the_working_folder(state, project):
     assert parse(run(step(state=state))).sessions[0].project == project
 
 
-def test_the_first_folder_counts():
-    steps = [step(), step(state={"working_dir": "/one"}), step(state={"working_dir": "/two"})]
-    assert parse(run(*steps)).sessions[0].project == "one"
-
-
 @cases(
     "path, mtime, at, quality",
     ("2026-04-14 run.traj", MTIME, datetime(2026, 4, 14, tzinfo=UTC), "derived"),
@@ -175,8 +145,19 @@ def test_times(path, mtime, at, quality):
     assert (turn.time, turn.time_quality) == (at, quality)
 
 
-def test_a_run_in_which_nothing_happened_has_no_session():
+def test_runs_may_be_copies_or_lack_a_task():
+    text = (LOGS / "swe_lighthouse.traj").read_text()
+    (one,), (two,) = (parse(text, path=f"{folder}/k.traj").sessions for folder in ("a", "b"))
+    assert one.turns == two.turns
+    assert one.id != two.id
+    (session,) = parse(run(step())).sessions
+    assert session.title is None
+    assert [turn.id for turn in session.turns] == ["0", "0:tool"]
+    found = list_turns(run(step(observation=None), step(observation=""), step()))
+    assert [name for name, _, _ in found] == ["0", "1", "2", "2:tool"]
     assert parse({"history": [message("system", "S")]}).sessions == ()
+    steps = [step(), step(state={"working_dir": "/one"}), step(state={"working_dir": "/two"})]
+    assert parse(run(*steps)).sessions[0].project == "one"
 
 
 def test_unknown_roles_are_counted_and_never_fatal():
