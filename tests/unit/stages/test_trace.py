@@ -218,5 +218,5 @@ def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path, cache: Path
     assert answer(helix.open(root)) != before
     assert not kept.stale()
     assert not kept.refresh()
-    with pytest.raises(UsageError, match=f"no generation 99 of .* choose one of: {number}, "):
+    with pytest.raises(UsageError, match=f"no generation 99 of .* there are: {number}, "):
         helix.open(root, snapshot=99)
