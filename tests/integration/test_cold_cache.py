@@ -140,7 +140,6 @@ def test_ten_thousand_items_answer_at_once(root: Path) -> None:
 
 
 def test_an_empty_store_is_warm_at_once(tmp_path: Path) -> None:
-    """It answers, and says that there is nothing."""
     paths.create_folders(tmp_path / "none")
     memory = Memory(tmp_path / "none")
     assert memory.recall("what did I tell Priya about vacation?").items == ()
