@@ -80,6 +80,9 @@ def test_sessions_of_a_database(sessions):
         (datetime(2025, 2, 10, 9, 1, tzinfo=UTC), "exact"),
     ]
     assert (found.project, found.title) == (None, "Why does the chart start at noon?")
+
+
+def test_a_session_of_headers_and_messages(sessions):
     parsed = sessions[HEIGHTS][1]
     (found,) = parsed.sessions
     assert (found.source, found.project, found.title) == ("cursor", "tidebook", "Tide heights in feet")
