@@ -137,18 +137,6 @@ def test_an_output_ends_at_its_last_break_or_at_the_next_prompt():
     ]
 
 
-def test_reasoning_and_our_own_memory_are_left_out():
-    thought = "--------------\n► **THINKING**\n\nhm\n\n------------\n► **ANSWER**\n"
-    parsed = parse(chat(user("hi"), thought + "Hello."))
-    assert list_texts(parsed) == ["hi", "Hello."]
-    assert parsed.junk["reasoning"] > len("hm")
-    assert list_turns(chat(user("hi"), "<think>\nhm\n</think>\nHello."))[1] == ("assistant", "Hello.")
-    assert list_turns(chat(user("hi"), "<think>\nhm, never done"))[1] == ("assistant", "<think>\nhm, never done")
-    parsed = parse(chat(user("mine", "<memory>", "old", "</memory>"), "Fine.\n<memory>\nold\n</memory>"))
-    assert list_texts(parsed) == ["mine", "Fine."]
-    assert parsed.junk["memory"] > 2 * len("<memory>old</memory>")
-
-
 SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
 
 
@@ -172,7 +160,7 @@ def test_of_an_edit_the_file_and_the_new_code_stay(written, kept):
     assert list_turns(chat(user("go"), written))[1] == ("assistant", kept)
 
 
-def test_of_long_outputs_and_new_code_both_ends_stay():
+def test_edits_and_reasoning_keep_both_ends_of_the_answer():
     parsed = parse(chat(user("hi"), tool("A" * 500, "B" * 500)), tool_chars=CUT_AT)
     assert parsed.sessions[0].turns[1].text == CUT
     assert parsed.junk["tool-output"] == 1001 - 103
@@ -180,6 +168,15 @@ def test_of_long_outputs_and_new_code_both_ends_stay():
     parsed = parse(chat(user("go"), f"a.py\n```\n{SEARCH.replace('new', new)}\n```"), tool_chars=23)
     assert parsed.sessions[0].turns[1].text == "[edit] a.py\n```\n" + "A" * 10 + " … " + "B" * 10 + "\n```"
     assert parsed.junk["tool-output"] > 177
+    thought = "--------------\n► **THINKING**\n\nhm\n\n------------\n► **ANSWER**\n"
+    parsed = parse(chat(user("hi"), thought + "Hello."))
+    assert list_texts(parsed) == ["hi", "Hello."]
+    assert parsed.junk["reasoning"] > len("hm")
+    assert list_turns(chat(user("hi"), "<think>\nhm\n</think>\nHello."))[1] == ("assistant", "Hello.")
+    assert list_turns(chat(user("hi"), "<think>\nhm, never done"))[1] == ("assistant", "<think>\nhm, never done")
+    parsed = parse(chat(user("mine", "<memory>", "old", "</memory>"), "Fine.\n<memory>\nold\n</memory>"))
+    assert list_texts(parsed) == ["mine", "Fine."]
+    assert parsed.junk["memory"] > 2 * len("<memory>old</memory>")
 
 
 @cases(

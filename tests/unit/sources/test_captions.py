@@ -64,7 +64,16 @@ def test_captions_that_roll_are_read_once_and_other_repetitions_stay():
     assert list_turns(text) == [(None, "I think that that is right")]
 
 
-def test_name_prefixes_are_speakers_and_other_colons_are_not():
+def test_voices_and_name_prefixes_become_speakers():
+    text = vtt(cue(0, 2, "<v Ana>Hello <b>all</b></v>"), cue(2, 4, "<v.loud Priya Rao>Hi &amp; welcome"))
+    assert list_turns(text) == [("Ana", "Hello all"), ("Priya Rao", "Hi & welcome")]
+    text = vtt(cue(0, 2, "<v Ana>Ready?\n<v Marco>Yes", number="x"))
+    (session,) = parse(text).sessions
+    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
+        ("x", "Ana", "Ready?"),
+        ("x-2", "Marco", "Yes"),
+    ]
+    assert list_turns(vtt(cue(0, 1, "<v Ana>Note: late"), cue(1, 2, "<v Marco>Note: ok")))[0] == ("Ana", "Note: late")
     text = srt(cue(1, 2, "Ana: Hello\nall", number=1), cue(3, 4, "Marco: Hi", number=2))
     (session,) = parse(text, path="sync.srt").sessions
     assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
@@ -78,18 +87,6 @@ def test_name_prefixes_are_speakers_and_other_colons_are_not():
     words = ["We saw", "Remember: no deploys", "on a Friday", "at 10:30", "or ever"]
     text = vtt(*(cue(n, n + 1, word) for n, word in enumerate(words)))
     assert list_turns(text) == [(None, "We saw Remember: no deploys on a Friday at 10:30 or ever")]
-
-
-def test_voices_become_speakers():
-    text = vtt(cue(0, 2, "<v Ana>Hello <b>all</b></v>"), cue(2, 4, "<v.loud Priya Rao>Hi &amp; welcome"))
-    assert list_turns(text) == [("Ana", "Hello all"), ("Priya Rao", "Hi & welcome")]
-    text = vtt(cue(0, 2, "<v Ana>Ready?\n<v Marco>Yes", number="x"))
-    (session,) = parse(text).sessions
-    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
-        ("x", "Ana", "Ready?"),
-        ("x-2", "Marco", "Yes"),
-    ]
-    assert list_turns(vtt(cue(0, 1, "<v Ana>Note: late"), cue(1, 2, "<v Marco>Note: ok")))[0] == ("Ana", "Note: late")
 
 
 @cases(

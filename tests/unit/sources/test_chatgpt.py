@@ -121,18 +121,6 @@ def test_content_types_of_tools(content, text):
     assert not parsed.unknown
 
 
-def test_results_of_tools_are_cut_and_marked_when_they_failed():
-    parsed = parse(
-        conversation({"n": node(None, "tool", {"content_type": "execution_output", "text": LONG})}), tool_chars=CUT_AT
-    )
-    check_cut(parsed)
-    content = {"content_type": "execution_output", "text": "Traceback"}
-    assert (
-        text_of("tool", content, aggregate_result={"status": "failed_with_in_kernel_exception"}) == "error: Traceback"
-    )
-    assert text_of("tool", content, aggregate_result={"status": "success"}) == "Traceback"
-
-
 @cases(
     "recipient, content, line",
     ("browser", 'search("tide tables")', '[browser] search("tide tables")'),
@@ -168,7 +156,16 @@ def test_marks_are_replaced_by_their_visible_text(role, marked, text):
     assert parsed.junk == Counter({"host": len(marked) - len(text)})
 
 
-def test_a_persons_marks_stay_and_attached_files_are_named():
+def test_results_are_cut_and_a_persons_marks_stay():
+    parsed = parse(
+        conversation({"n": node(None, "tool", {"content_type": "execution_output", "text": LONG})}), tool_chars=CUT_AT
+    )
+    check_cut(parsed)
+    content = {"content_type": "execution_output", "text": "Traceback"}
+    assert (
+        text_of("tool", content, aggregate_result={"status": "failed_with_in_kernel_exception"}) == "error: Traceback"
+    )
+    assert text_of("tool", content, aggregate_result={"status": "success"}) == "Traceback"
     assert text_of("user", "what does \ue200cite\ue202x\ue201 mean") == "what does \ue200cite\ue202x\ue201 mean"
     assert text_of("user", "Look", attachments=[{"name": "a b.pdf"}, {"name": ""}, 7]) == "Look\n[file] a b.pdf"
     assert (

@@ -10,13 +10,6 @@ def test_without_a_current_node_the_newest_leaf_ends_the_conversation(current):
     assert list(read_sessions(EDITED, current)) == ["c1", "c1~x2"]
 
 
-def test_without_a_current_node_the_newest_then_the_last_leaf_ends():
-    nodes = {**EDITED, "y1": node("x1", "assistant", "First answer"), "y2": node("x2", "assistant", "Second answer")}
-    assert list(read_sessions(nodes)) == ["c1", "c1~x1"]
-    nodes = {"u": node(None, "user", "Q"), "a": node("u", "assistant", "one"), "b": node("u", "assistant", "two")}
-    assert read_sessions(nodes) == {"c1": ["Q", "two"]}
-
-
 def test_regenerated_answers_are_branches_only_with_later_prompts():
     nodes = {
         "u1": node(None, "user", "Q", 1),
@@ -66,7 +59,11 @@ def test_the_path_to_the_current_node_is_the_conversation_in_any_order():
     assert {turn.time for s in found for turn in s.turns} == {START + timedelta(seconds=1)}
 
 
-def test_edited_prompts_are_branches_with_ids_of_their_own():
+def test_the_newest_leaf_ends_and_edited_prompts_are_branches():
+    nodes = {**EDITED, "y1": node("x1", "assistant", "First answer"), "y2": node("x2", "assistant", "Second answer")}
+    assert list(read_sessions(nodes)) == ["c1", "c1~x1"]
+    nodes = {"u": node(None, "user", "Q"), "a": node("u", "assistant", "one"), "b": node("u", "assistant", "two")}
+    assert read_sessions(nodes) == {"c1": ["Q", "two"]}
     nodes = {**EDITED, "z1": node("y1", "user", "deeper", 10), "z2": node("y1", "user", "deeper again", 11)}
     found = read_sessions(nodes, "y2")
     assert found == {

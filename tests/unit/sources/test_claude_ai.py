@@ -84,7 +84,7 @@ def test_the_newest_or_last_leaf_ends_the_conversation():
     assert list(read_sessions(*({**message, "created_at": None} for message in EDITED))) == ["c1", "c1~x1"]
 
 
-def test_edited_prompts_are_branches_and_regenerated_answers_are_not():
+def test_branches_begin_at_edited_prompts_and_cycles_end():
     parsed = parse(conversation(human("u", ROOT, "Q"), answer("a", "u", "bad"), answer("b", "u", "good")))
     assert list_texts(parsed) == ["Q", "good"]
     assert len(parsed.sessions) == 1
@@ -98,9 +98,6 @@ def test_edited_prompts_are_branches_and_regenerated_answers_are_not():
         "c1": ["two"],
         "c1~x": ["one", "1"],
     }
-
-
-def test_missing_or_circular_parents_become_the_message_before():
     found = turns(human("u", None, "Q"), answer("a", None, "A"), human("v", None, "R"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a", "u"), ("v", "a")]
     found = turns(human("u", ROOT, "Q"), answer("a", "gone", "A"), human("v", "v", "R"), answer("b", "v", "B"))
@@ -114,14 +111,6 @@ def test_missing_or_circular_parents_become_the_message_before():
 def test_without_text_in_blocks_the_text_counts(sender, content):
     (turn,) = turns(message("a", ROOT, sender, "Said", content=content))
     assert turn.text == "Said"
-
-
-def test_blocks_replace_the_text_that_repeats_them():
-    blocks = [block("One."), call("repl", code="1 + 1"), block("Two.")]
-    (turn,) = turns(answer("a", ROOT, f"One.\n{PLACEHOLDER}\nTwo.", content=blocks))
-    assert turn.text == "One.\n[repl] 1 + 1\nTwo."
-    found = turns(human("u", ROOT, content=[block("a"), block("b")]), answer("a", "u", content=[call("x", query="y")]))
-    assert [turn.text for turn in found] == ["a\nb", "[x] y"]
 
 
 @cases(
@@ -166,7 +155,12 @@ def test_a_tool_result_is_a_turn_that_answers_the_message(content, text):
     ]
 
 
-def test_results_answer_the_turn_before_and_are_cut():
+def test_blocks_and_results_of_messages():
+    blocks = [block("One."), call("repl", code="1 + 1"), block("Two.")]
+    (turn,) = turns(answer("a", ROOT, f"One.\n{PLACEHOLDER}\nTwo.", content=blocks))
+    assert turn.text == "One.\n[repl] 1 + 1\nTwo."
+    found = turns(human("u", ROOT, content=[block("a"), block("b")]), answer("a", "u", content=[call("x", query="y")]))
+    assert [turn.text for turn in found] == ["a\nb", "[x] y"]
     found = turns(human("u", ROOT, "Q"), answer("a", "u", content=[result("R")]), human("v", "a", "S"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a:tool-1", "u"), ("v", "a:tool-1")]
     parsed = parse(conversation(answer("a", ROOT, content=[result(LONG)])), tool_chars=CUT_AT)

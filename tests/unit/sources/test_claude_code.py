@@ -95,7 +95,7 @@ def test_a_tool_call_is_one_telling_line(block, line):
     assert read_texts(answer("a1", None, [block])) == [line]
 
 
-def test_tool_lines_and_results_are_cut_at_their_limits():
+def test_tool_results_are_turns_cut_at_their_limits():
     (line,) = read_texts(answer("a1", None, [call("Bash", command="x" * 900)]))
     assert len(line) == 200
     assert line.startswith("[Bash] xxx")
@@ -103,9 +103,6 @@ def test_tool_lines_and_results_are_cut_at_their_limits():
     (found,) = read_texts(result("r1", None, LONG), tool_chars=CUT_AT)
     assert found == CUT
     assert read_texts(result("r1", None, "A" * 100), tool_chars=100) == ["A" * 100]
-
-
-def test_tool_results_may_be_blocks_errors_or_next_to_text():
     found = read_texts(
         result("r1", None, [text("one"), {"type": "image", "source": {}}, text("two")]),
         result("r2", "r1", "<tool_use_error>File not read yet</tool_use_error>", is_error=True),

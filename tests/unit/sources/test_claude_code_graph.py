@@ -1,7 +1,7 @@
 from tests.unit.sources.test_claude_code import answer, call, parse, read_texts, record, result, turns, user
 
 
-def test_parents_precede_children_whatever_the_lines_and_times():
+def test_graphs_with_faults_keep_parents_before_children():
     records = [answer("a1", "u1", "two"), user("u2", "a1", "three"), user("u1", None, "one")]
     assert read_texts(*records) == ["one", "two", "three"]
     records = [
@@ -9,9 +9,6 @@ def test_parents_precede_children_whatever_the_lines_and_times():
         answer("a1", "u1", "two", timestamp="2026-05-04T10:00:01Z"),
     ]
     assert read_texts(*records) == ["one", "two"]
-
-
-def test_duplicates_dangling_parents_and_cycles_lose_nothing_else():
     assert read_texts(user("u1", None, "first"), user("u1", None, "second")) == ["first"]
     assert read_texts(user("u1", "gone", "one"), answer("a1", "u1", "two"), user("u2", "lost", "three")) == [
         "one",
@@ -64,7 +61,7 @@ def test_a_rewind_leaves_the_last_attempt_and_is_seen_through_noise():
     assert [[turn.text for turn in s.turns] for s in parse(*records).sessions] == [["Second"], ["First", "Re"]]
 
 
-def test_rewinds_within_rewinds_stay_separate():
+def test_only_prompts_branch_and_similar_branches_stay_separate():
     records = [
         user("u1", None, "Start"),
         user("x1", "u1", "A"),
@@ -80,9 +77,6 @@ def test_rewinds_within_rewinds_stay_separate():
     sessions = parse(*records).sessions
     assert len({s.id for s in sessions}) == 3
     assert sum(len(s.turns) for s in sessions) == 4
-
-
-def test_tools_hooks_subagents_and_parentless_prompts_make_no_branch():
     records = [
         user("u1", None, "Start"),
         answer("a1", "u1", [call("Read", file_path="/a")]),

@@ -183,17 +183,7 @@ def test_a_rollback_of_nothing_drops_nothing(number):
     assert read_texts(user("One"), event("thread_rolled_back", num_turns=number)) == ["One"]
 
 
-def test_a_rollback_shifts_no_id_and_leaves_late_results_without_parent():
-    (turn,) = turns(user("One"), call(), event("thread_rolled_back", num_turns=1), result("late"))
-    assert (turn.text, turn.parent) == ("late", None)
-    found = turns(user("One", id="m"), event("thread_rolled_back", num_turns=1), user("Two", id="m"), answer("2"))
-    assert [turn.id for turn in found] == ["m-2", "5"]
-    found = turns(user("a", id="msg_1"), answer("b", id="msg_1"), answer("c", id=7))
-    assert [(turn.id, turn.text) for turn in found] == [("msg_1", "a"), ("msg_1-2", "b"), ("4", "c")]
-    assert not any(turn.unique for turn in found)
-
-
-def test_rollbacks_drop_the_last_prompts_and_add_up():
+def test_rollbacks_drop_prompts_and_shift_no_id():
     records = [user("One"), answer("1"), user("Two"), call(), result("2"), user("Three"), answer("3")]
     for number, left in ((1, ["One", "1", "Two", "[shell] ls", "2"]), (2, ["One", "1"]), (9, [])):
         assert read_texts(*records, event("thread_rolled_back", num_turns=number), user("Next")) == [*left, "Next"]
@@ -204,6 +194,13 @@ def test_rollbacks_drop_the_last_prompts_and_add_up():
     assert read_texts(
         user("One"), user(picture), answer("A cat."), shell, event("thread_rolled_back", num_turns=1)
     ) == ["One"]
+    (turn,) = turns(user("One"), call(), event("thread_rolled_back", num_turns=1), result("late"))
+    assert (turn.text, turn.parent) == ("late", None)
+    found = turns(user("One", id="m"), event("thread_rolled_back", num_turns=1), user("Two", id="m"), answer("2"))
+    assert [turn.id for turn in found] == ["m-2", "5"]
+    found = turns(user("a", id="msg_1"), answer("b", id="msg_1"), answer("c", id=7))
+    assert [(turn.id, turn.text) for turn in found] == [("msg_1", "a"), ("msg_1-2", "b"), ("4", "c")]
+    assert not any(turn.unique for turn in found)
 
 
 def test_summaries_and_messages_of_other_agents_are_marked():

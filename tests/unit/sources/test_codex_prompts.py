@@ -28,16 +28,13 @@ def test_typed_text_around_host_texts_stays(sent, typed):
     assert read_texts(user(sent)) == [typed]
 
 
-def test_parts_of_a_prompt_are_one_turn_and_a_shell_command_stays():
+def test_prompts_have_parts_and_answers_lose_what_is_no_answer():
     picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     assert read_texts(user("<image name=[Image #1]>", picture, "</image>", "What is this?")) == ["What is this?"]
     ran = "<command>\nls\n</command>\n<result>\nExit code: 0\nOutput:\na\n</result>"
     (turn,) = turns(user(f"<user_shell_command>\n{ran}\n</user_shell_command>"))
     assert (turn.text, turn.origin) == ("$ ls", "human")
     assert parse(meta(), user("<user_shell_command>\n</user_shell_command>")).sessions == ()
-
-
-def test_reasoning_our_own_memory_and_citations_are_cut_from_answers():
     thought = item(
         "reasoning",
         summary=[{"type": "summary_text", "text": "12345"}],

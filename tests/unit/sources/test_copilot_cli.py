@@ -44,29 +44,6 @@ def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-def test_rewinds_drop_events_and_parents_are_turns():
-    records = [
-        asks("u1", "one"),
-        answers("a1", "two", "u1"),
-        asks("u2", "three", "a1"),
-        event("w", "session.snapshot_rewind", "u2", upToEventId="u2"),
-        asks("u3", "four", "w"),
-    ]
-    assert [(turn.text, turn.parent) for turn in turns(*records)] == [("one", None), ("two", "u1"), ("four", "a1")]
-    everything = event("w", "session.snapshot_rewind", "u2", upToEventId="u1")
-    assert [(turn.text, turn.parent) for turn in turns(*records[:3], everything, records[4])] == [("four", None)]
-    unknown = event("w", "session.snapshot_rewind", "u2", upToEventId="elsewhere")
-    assert read_texts(*records[:3], unknown) == ["one", "two", "three"]
-    found = turns(
-        asks("u1", "one"),
-        event("x", "assistant.turn_start", "u1"),
-        event("y", "comet.seen", "x"),
-        answers("a1", "two", "y"),
-        answers("a2", "three", "missing"),
-    )
-    assert [turn.parent for turn in found] == [None, "u1", None]
-
-
 @cases(
     "record, texts",
     (answers("a", "", None, call("c", command="ls")), ["[bash] ls"]),
@@ -96,7 +73,27 @@ def test_turns_of_subagents_are_marked(record):
     assert [turn.origin for turn in turns(record)] == ["subagent"]
 
 
-def test_results_are_cut_and_those_of_helix_left_out():
+def test_rewinds_parents_and_results():
+    records = [
+        asks("u1", "one"),
+        answers("a1", "two", "u1"),
+        asks("u2", "three", "a1"),
+        event("w", "session.snapshot_rewind", "u2", upToEventId="u2"),
+        asks("u3", "four", "w"),
+    ]
+    assert [(turn.text, turn.parent) for turn in turns(*records)] == [("one", None), ("two", "u1"), ("four", "a1")]
+    everything = event("w", "session.snapshot_rewind", "u2", upToEventId="u1")
+    assert [(turn.text, turn.parent) for turn in turns(*records[:3], everything, records[4])] == [("four", None)]
+    unknown = event("w", "session.snapshot_rewind", "u2", upToEventId="elsewhere")
+    assert read_texts(*records[:3], unknown) == ["one", "two", "three"]
+    found = turns(
+        asks("u1", "one"),
+        event("x", "assistant.turn_start", "u1"),
+        event("y", "comet.seen", "x"),
+        answers("a1", "two", "y"),
+        answers("a2", "three", "missing"),
+    )
+    assert [turn.parent for turn in found] == [None, "u1", None]
     parsed = parse(
         answers("a", "Let me see.", None, call("c1", "helix-recall", query="a"), call("c2", command="ls")),
         result("r1", "c1", "We took DuckDB", "a"),

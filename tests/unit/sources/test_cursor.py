@@ -31,29 +31,6 @@ def list_turns(turns):
     return [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in turns]
 
 
-def test_only_answers_call_tools_and_calls_join_the_answer_before_them():
-    parsed = session(
-        tool("t0", rawArgs='{"pattern":"a"}', result='"first"'),
-        tool("t1", rawArgs='{"pattern":"b"}', result='"found"'),
-        bubble("a1", 2, "So."),
-        tool("t2", rawArgs='{"pattern":"c"}'),
-        bubble("e1", 2, "  "),
-        bubble("u1", 1, "And?"),
-        tool("t3", rawArgs='{"pattern":"d"}', result='"it"'),
-    )
-    assert list_turns(parsed.sessions[0].turns) == [
-        ("t0", "assistant", "assistant", "[grep] a\n[grep] b", None),
-        ("t0:tool", "tool", "tool", "first", "t0"),
-        ("t1", "tool", "tool", "found", "t0"),
-        ("a1", "assistant", "assistant", "So.\n[grep] c", None),
-        ("u1", "user", "human", "And?", None),
-        ("t3", "assistant", "assistant", "[grep] d", None),
-        ("t3:tool", "tool", "tool", "it", "t3"),
-    ]
-    asked = {**tool("u1", rawArgs='{"pattern":"a"}'), "type": 1, "text": "Hi"}
-    assert list_texts(session(asked)) == ["Hi"]
-
-
 @cases(
     "given, line",
     ({"rawArgs": '{"target_file":"src/a.ts","limit":3}'}, "[grep] src/a.ts"),
@@ -89,7 +66,27 @@ def test_the_result_of_a_tool(given, result):
     assert list_texts(session(tool("t1", **given))) == list(filter(None, ["[grep]", result]))
 
 
-def test_results_are_cut_or_text_and_those_of_helix_left_out():
+def test_calls_join_answers_and_results_are_cut():
+    parsed = session(
+        tool("t0", rawArgs='{"pattern":"a"}', result='"first"'),
+        tool("t1", rawArgs='{"pattern":"b"}', result='"found"'),
+        bubble("a1", 2, "So."),
+        tool("t2", rawArgs='{"pattern":"c"}'),
+        bubble("e1", 2, "  "),
+        bubble("u1", 1, "And?"),
+        tool("t3", rawArgs='{"pattern":"d"}', result='"it"'),
+    )
+    assert list_turns(parsed.sessions[0].turns) == [
+        ("t0", "assistant", "assistant", "[grep] a\n[grep] b", None),
+        ("t0:tool", "tool", "tool", "first", "t0"),
+        ("t1", "tool", "tool", "found", "t0"),
+        ("a1", "assistant", "assistant", "So.\n[grep] c", None),
+        ("u1", "user", "human", "And?", None),
+        ("t3", "assistant", "assistant", "[grep] d", None),
+        ("t3:tool", "tool", "tool", "it", "t3"),
+    ]
+    asked = {**tool("u1", rawArgs='{"pattern":"a"}'), "type": 1, "text": "Hi"}
+    assert list_texts(session(asked)) == ["Hi"]
     parsed = parse(
         {"composerId": "c", "conversation": [tool("t1", result=json.dumps({"output": LONG}))]}, tool_chars=CUT_AT
     )

@@ -30,7 +30,15 @@ def test_empty_is_refused(data):
         decode(data, LIMIT)
 
 
-def test_other_encodings_are_refused_by_their_offset():
+@cases("spare", 0, 1)
+def test_the_longest_line_allowed_has_exactly_the_limit(spare):
+    line = b'{"text": "' + b"x" * (LIMIT - 12 + spare) + b'"}'
+    assert len(line) == LIMIT + spare
+    _, problems = decode(b"{}\n" + line + b"\r\n{}\n", LIMIT)
+    assert [problem.line for problem in problems] == [2] * spare
+
+
+def test_encodings_and_lines_over_the_limit_are_refused_by_place():
     with pytest.raises(InputRefused, match=r"^binary.*offset 2"):
         decode(b"PK\x00\x03", LIMIT)
     with pytest.raises(InputRefused, match="byte order mark"):
@@ -41,32 +49,18 @@ def test_other_encodings_are_refused_by_their_offset():
         decode(b"ab\r\ngr\xfc\xdfe", LIMIT)
     with pytest.raises(InputRefused, match="byte offset 5"):
         decode(b"\xef\xbb\xbfgr\xfc\xdfe", LIMIT)
-
-
-def test_of_json_lines_only_the_bad_ones_go_and_line_numbers_stay():
-    data = b'{"text": "a"}\r\n{"text": "\xfc"}\r\n{"text": "' + b"x" * LIMIT + b'"}\r\n{"text": "b"}\r\n'
-    text, problems = decode(data, LIMIT)
-    assert text.split("\n") == ['{"text": "a"}', "", "", '{"text": "b"}', ""]
-    assert [problem.line for problem in problems] == [2, 3]
-    assert "UTF-8" in problems[0].reason
-    assert "longer than 1000 bytes" in problems[1].reason
-
-
-@cases("spare", 0, 1)
-def test_the_longest_line_allowed_has_exactly_the_limit(spare):
-    line = b'{"text": "' + b"x" * (LIMIT - 12 + spare) + b'"}'
-    assert len(line) == LIMIT + spare
-    _, problems = decode(b"{}\n" + line + b"\r\n{}\n", LIMIT)
-    assert [problem.line for problem in problems] == [2] * spare
-
-
-def test_lines_over_the_limit_are_refused_by_number():
     with pytest.raises(InputRefused, match=r"no usable line.*longer than"):
         decode(b'{"text": "' + b"x" * LIMIT + b'"}\n', LIMIT)
     with pytest.raises(InputRefused, match=r"^line 3 .*HELIX_MAX_LINE_BYTES"):
         decode(b"# short\n\n" + b"y" * (LIMIT + 1) + b"\nshort\n", LIMIT)
     text = "short\n" + "y" * LIMIT + "\nshort\n"
     assert decode(text.encode(), LIMIT) == (text, [])
+    data = b'{"text": "a"}\r\n{"text": "\xfc"}\r\n{"text": "' + b"x" * LIMIT + b'"}\r\n{"text": "b"}\r\n'
+    text, problems = decode(data, LIMIT)
+    assert text.split("\n") == ['{"text": "a"}', "", "", '{"text": "b"}', ""]
+    assert [problem.line for problem in problems] == [2, 3]
+    assert "UTF-8" in problems[0].reason
+    assert "longer than 1000 bytes" in problems[1].reason
 
 
 @cases(

@@ -111,14 +111,6 @@ def test_calls_and_results_of_a_message_are_read_once():
     assert [turn.text for turn in found] == ["Looking.\n[read_file] /w/a.py", "A"]
 
 
-def test_subagents_are_marked_and_times_may_be_missing():
-    head, later = {**HEAD, "kind": "subagent"}, {"$set": {"lastUpdated": AT}}
-    (session,) = parse(head, user("u1", "Find"), answer("a1", "Found", call(output="A")), later).sessions
-    assert [turn.origin for turn in session.turns] == ["subagent"] * 3
-    (session,) = parse({"messages": [{"type": "gemini", "content": "Hi"}]}).sessions
-    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
-
-
 CONTEXT = "<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories:**\n  - {}\n</session_context>"
 
 
@@ -168,7 +160,7 @@ def test_typed_text_among_client_texts_stays(texts, typed):
     assert read_texts(user("u1", *texts)) == [typed]
 
 
-def test_displayed_texts_count_and_thoughts_do_not():
+def test_displayed_texts_count_subagents_are_marked():
     assert read_texts(user("u1", "You are an expert. Plan it.", displayContent="/plan it")) == ["/plan it"]
     assert read_texts(user("u1", "Plan it.", displayContent=[])) == ["Plan it."]
     marked = "Look:\n--- Content from referenced files ---\nmeans what?"
@@ -179,6 +171,11 @@ def test_displayed_texts_count_and_thoughts_do_not():
     )
     assert list_texts(parsed) == ["So."]
     assert parsed.junk["reasoning"] == len("Look" + "Look at it." + "Hm.")
+    head, later = {**HEAD, "kind": "subagent"}, {"$set": {"lastUpdated": AT}}
+    (session,) = parse(head, user("u1", "Find"), answer("a1", "Found", call(output="A")), later).sessions
+    assert [turn.origin for turn in session.turns] == ["subagent"] * 3
+    (session,) = parse({"messages": [{"type": "gemini", "content": "Hi"}]}).sessions
+    assert (session.turns[0].time, session.turns[0].time_quality) == (None, "none")
 
 
 @cases("kind", "info", "warning", "error")

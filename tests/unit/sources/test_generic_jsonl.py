@@ -148,7 +148,19 @@ def test_text_alone_is_enough_and_null_is_absent():
     assert not parsed.problems
 
 
-def test_sessions_keep_their_order_and_a_path_names_one():
+def test_ids_are_unique_in_sessions_of_stable_order():
+    parsed = parse(
+        {"session": "a", "id": "1", "text": "x"},
+        {"session": "a", "id": 1, "text": "y"},
+        {"session": "b", "id": "1", "text": "z"},
+    )
+    assert [[t.text for t in s.turns] for s in parsed.sessions] == [["x"], ["z"]]
+    ((line, why),) = parsed.problems
+    assert (line, "already that of line 1" in why) == (2, True)
+    parsed = parse({"text": "x"}, {"id": "1", "text": "y"})
+    assert [(t.id, t.text) for t in parsed.sessions[0].turns] == [("1-2", "x"), ("1", "y")]
+    parsed = parse({"text": "a"}, {"id": "1", "text": "b"}, {"id": "1-2", "text": "c"})
+    assert len({t.id for t in parsed.sessions[0].turns}) == 3
     parsed = parse(
         {"session": "b", "text": "1", "project": "p"},
         {"session": "a", "text": "2"},
@@ -164,18 +176,3 @@ def test_sessions_keep_their_order_and_a_path_names_one():
     assert first == again != other
     # printf 'a/team.jsonl' | sha256sum
     assert first == "team-d71ad5c5"
-
-
-def test_ids_are_unique_within_a_session():
-    parsed = parse(
-        {"session": "a", "id": "1", "text": "x"},
-        {"session": "a", "id": 1, "text": "y"},
-        {"session": "b", "id": "1", "text": "z"},
-    )
-    assert [[t.text for t in s.turns] for s in parsed.sessions] == [["x"], ["z"]]
-    ((line, why),) = parsed.problems
-    assert (line, "already that of line 1" in why) == (2, True)
-    parsed = parse({"text": "x"}, {"id": "1", "text": "y"})
-    assert [(t.id, t.text) for t in parsed.sessions[0].turns] == [("1-2", "x"), ("1", "y")]
-    parsed = parse({"text": "a"}, {"id": "1", "text": "b"}, {"id": "1-2", "text": "c"})
-    assert len({t.id for t in parsed.sessions[0].turns}) == 3

@@ -20,14 +20,6 @@ def sections(text):
     return [(turn.id, turn.title, turn.text) for turn in turns(text)]
 
 
-def test_rules_lists_tables_and_code_are_no_headings():
-    text = "# A\n- item\n---\nline one\nline two\n---\n| a |\n---\n#hashtag\n####### seven"
-    ((_, _, body),) = sections(text)
-    assert body == text.removeprefix("# A\n")
-    text = "# A\n```sh\n# not a heading\n```\n~~~\n# nor this\n```\n# nor that\n~~~\n    # indented\n## B\nx"
-    assert [title for _, title, _ in sections(text)] == ["A", "A > B"]
-
-
 @cases(
     "text, left",
     ("a<!-- x -->b", "ab"),
@@ -42,7 +34,7 @@ def test_comments_are_dropped_outside_code(text, left):
     assert found[0][2] == left
 
 
-def test_sections_are_documents_with_their_heading_path():
+def test_sections_have_paths_and_only_headings_open_them():
     text = "# Top\nintro\n\n## Sub *one* `x`\na\n\n### Deep ###\nb\n\n## Sub two\nc\n# Next\nd"
     assert sections(text) == [
         ("top", "Top", "intro"),
@@ -58,6 +50,11 @@ def test_sections_are_documents_with_their_heading_path():
     assert [title for _, title, _ in sections("### C\nx\n# A\ny\n### B\nz")] == ["C", "A", "A > B"]
     assert sections("# See [the docs](https://x.org/a_b) for snake_case\nx")[0][1] == "See the docs for snake_case"
     assert sections("# A\nx\n<memory>\n# old\ny\n</memory>\nz") == [("a", "A", "x\n\nz")]
+    text = "# A\n- item\n---\nline one\nline two\n---\n| a |\n---\n#hashtag\n####### seven"
+    ((_, _, body),) = sections(text)
+    assert body == text.removeprefix("# A\n")
+    text = "# A\n```sh\n# not a heading\n```\n~~~\n# nor this\n```\n# nor that\n~~~\n    # indented\n## B\nx"
+    assert [title for _, title, _ in sections(text)] == ["A", "A > B"]
 
 
 def test_empty_sections_vanish_and_plain_text_is_grouped():
@@ -95,19 +92,6 @@ def test_a_rule_is_no_front_matter(text):
     assert session.title != "no"
 
 
-def test_front_matter_gives_title_project_and_date():
-    (session,) = parse(FRONT, path="2020-01-01.md").sessions
-    assert (session.title, session.project) == ("My notes", "ledgerline")
-    (turn,) = session.turns
-    assert (turn.title, turn.text) == ("Top", "text")
-    assert (turn.time, turn.time_quality) == (datetime(2026, 5, 13, tzinfo=UTC), "derived")
-    parsed = parse("---\ntitle: x\ndate: last week\n---\ntext", path="2026-02-03-x.md")
-    ((line, reason),) = parsed.problems
-    assert line == 3
-    assert "'last week'" in reason
-    assert parsed.sessions[0].turns[0].time == datetime(2026, 2, 3, tzinfo=UTC)
-
-
 @cases(
     "path, mtime, time, quality",
     ("x/2026-02-03-standup.md", MTIME, datetime(2026, 2, 3, tzinfo=UTC), "derived"),
@@ -126,7 +110,17 @@ def test_the_title_is_the_first_heading_or_the_name(text, title):
     assert parse(text).sessions[0].title == title
 
 
-def test_the_path_names_the_session_and_nothing_to_say_is_none():
+def test_sections_front_matter_and_sessions_have_names():
+    (session,) = parse(FRONT, path="2020-01-01.md").sessions
+    assert (session.title, session.project) == ("My notes", "ledgerline")
+    (turn,) = session.turns
+    assert (turn.title, turn.text) == ("Top", "text")
+    assert (turn.time, turn.time_quality) == (datetime(2026, 5, 13, tzinfo=UTC), "derived")
+    parsed = parse("---\ntitle: x\ndate: last week\n---\ntext", path="2026-02-03-x.md")
+    ((line, reason),) = parsed.problems
+    assert line == 3
+    assert "'last week'" in reason
+    assert parsed.sessions[0].turns[0].time == datetime(2026, 2, 3, tzinfo=UTC)
     assert parse("x").sessions[0].id == "notes-327ffd98"
     assert parse("x", path="C:\\docs\\notes.md").sessions[0].id.startswith("notes-")
     assert parse("# Only\n## Headings\n<!-- and a comment -->\n").sessions == ()

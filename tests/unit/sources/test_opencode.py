@@ -111,17 +111,7 @@ def test_results_of_helix_are_no_turns(name, given):
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
-def test_host_texts_and_reverted_sessions_are_left_out_and_results_cut():
-    assert parse(session(*TAKEN_BACK, revert={"messageID": "m1"})).sessions == ()
-    parsed = parse(session(message("m1", "user", text("<file>x</file>", synthetic=True), text("note", ignored=True))))
-    assert parsed.sessions == ()
-    assert parsed.junk == {"host": len("<file>x</file>") + len("note")}
-    value = session(message("m1", "assistant", tool("p1", status="completed", output=LONG)))
-    parsed = parse(value, tool_chars=CUT_AT)
-    check_cut(parsed)
-
-
-def test_ids_stay_apart_and_places_replace_missing_ones():
+def test_ids_stay_apart_and_host_texts_are_left_out():
     assert [turn.id for turn in turns(*[message("m1", "user", text("a"))] * 3)] == ["m1", "m1-2", "m1-3"]
     found = parse(
         {
@@ -142,6 +132,13 @@ def test_ids_stay_apart_and_places_replace_missing_ones():
         message("m2", "assistant", text("a"), parentID="m1", summary=True),
     )
     assert [(turn.id, turn.parent) for turn in found] == [("m2", None)]
+    assert parse(session(*TAKEN_BACK, revert={"messageID": "m1"})).sessions == ()
+    parsed = parse(session(message("m1", "user", text("<file>x</file>", synthetic=True), text("note", ignored=True))))
+    assert parsed.sessions == ()
+    assert parsed.junk == {"host": len("<file>x</file>") + len("note")}
+    value = session(message("m1", "assistant", tool("p1", status="completed", output=LONG)))
+    parsed = parse(value, tool_chars=CUT_AT)
+    check_cut(parsed)
 
 
 @cases(

@@ -188,14 +188,6 @@ def test_speakers(message, speaker, origin):
     assert (turn.speaker, turn.role, turn.origin) == (speaker, "user", origin)
 
 
-def test_listed_names_come_first_and_bots_are_cut():
-    assert one("x", users=USERS, user_profile={"display_name": "was"}).speaker == "Noor"
-    long = LONG
-    parsed = parse(day(say(0, long), say(1, long, bot_id="B1")), tool_chars=CUT_AT)
-    assert [len(turn.text) for turn in parsed.sessions[0].turns] == [1000, 103]
-    assert parsed.junk == Counter({"tool-output": 897})
-
-
 @cases("subtype", *load_texts("slack", "telemetry_is_no_turn_and_counted"))
 def test_telemetry_is_no_turn_and_counted(subtype):
     parsed = parse(day(say(0, "1234567", subtype=subtype), say(1, "", subtype=subtype)))
@@ -238,15 +230,6 @@ def test_a_bare_day_is_of_the_channel_of_its_folder(path, session):
     assert [(turn.speaker, turn.text) for turn in parsed.sessions[0].turns] == [("Noor", "hi @U02"), ("U02", "yes")]
 
 
-def test_files_are_named_and_texts_of_no_json_refused():
-    files = [{"name": "a b.png"}, {"title": "untitled"}, {"mode": "tombstone"}, 7]
-    assert one("Look", files=files).text == "Look\n[file] a b.png\n[file] untitled"
-    assert one("", files=files[:1]).text == "[file] a b.png"
-    assert one("", file={"name": "old.txt"}, subtype="file_share").text == "[file] old.txt"
-    with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
-        slack.parse(Document("x", '[{"type":"message","ts":'))
-
-
 @cases("text", "[]", "7", "{}", '{"slack":1,"messages":[]}', '"x"')
 def test_exports_without_messages_have_no_sessions(text):
     assert slack.parse(Document("x", text)).sessions == ()
@@ -269,9 +252,20 @@ def test_any_value_may_be_of_any_type():
     check_any_types(slack, value, has_times=True)
 
 
-def test_blocks_may_be_deep_and_do_not_repeat_the_text():
+def test_blocks_files_and_names_of_messages():
     assert one("Said", blocks=RICH, attachments=[{"text": "unfurled"}]).text == "Said"
     blocks = {"type": "text", "text": "deep"}
     for _ in range(300):
         blocks = {"type": "rich_text_section", "elements": [blocks]}
     assert one("", blocks=[blocks]).text == "deep"
+    files = [{"name": "a b.png"}, {"title": "untitled"}, {"mode": "tombstone"}, 7]
+    assert one("Look", files=files).text == "Look\n[file] a b.png\n[file] untitled"
+    assert one("", files=files[:1]).text == "[file] a b.png"
+    assert one("", file={"name": "old.txt"}, subtype="file_share").text == "[file] old.txt"
+    with pytest.raises(InputRefused, match=r"not valid JSON.*export it again"):
+        slack.parse(Document("x", '[{"type":"message","ts":'))
+    assert one("x", users=USERS, user_profile={"display_name": "was"}).speaker == "Noor"
+    long = LONG
+    parsed = parse(day(say(0, long), say(1, long, bot_id="B1")), tool_chars=CUT_AT)
+    assert [len(turn.text) for turn in parsed.sessions[0].turns] == [1000, 103]
+    assert parsed.junk == Counter({"tool-output": 897})
