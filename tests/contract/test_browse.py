@@ -57,7 +57,6 @@ def test_a_session_equals_sql(memory: Memory, served_store: Path) -> None:
         assert found is not None
         assert [(item["id"], item["text"]) for item in found["items"]] == [(one["id"], one["text"]) for one in wanted]
         page = memory.session(session, offset=2, limit=3)
-        assert page is not None
         assert (page["items"], page["total"]) == (found["items"][2:5], len(wanted))
         ids = [item["id"] for item in found["items"]]
         assert [item["previous"] for item in found["items"]] == [None, *ids[:-1]]
@@ -112,7 +111,6 @@ def test_a_session_belongs_to_every_span_it_overlaps(tmp_path: Path) -> None:
 
 def test_an_item_has_its_neighbours(memory: Memory) -> None:
     session = memory.session("c3")
-    assert session is not None
     items = session["items"]
     found = memory.around(items[2]["id"], before=1, after=2)
     assert found == {"session": "c3", "at": 1, "items": items[1:5]}
@@ -190,8 +188,6 @@ def test_a_connection_recalls_like_the_store(memory: Memory, remote: Remote) -> 
     assert far.packed == own.packed
     assert far.packed[0] is far.items[0]
     assert (far.context, far.tokens, far.snapshot, far.degraded) == (own.context, own.tokens, own.snapshot, ())
-    assert far.trace is not None
-    assert own.trace is not None
     assert far.trace["candidates"] == own.trace["candidates"]
     facts = remote.recall("when do we keep events", profile="memoria", now=NOW)
     assert [item.text for item in facts.packed] == [
@@ -241,7 +237,6 @@ def test_an_idle_connection_stays_open(client: httpx.Client) -> None:
     kept = HTTPConnection(client.base_url.host, client.base_url.port)
     kept.request("GET", "/healthz")
     assert kept.getresponse().read() == b'{"status":"ok"}'
-    assert kept.sock is not None
     kept.sock.settimeout(6)  # a second longer than by default
     with pytest.raises(TimeoutError):
         kept.sock.recv(1)

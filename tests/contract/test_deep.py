@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -28,25 +28,16 @@ from helix.settings import Settings, load
 from helix.types import Bundle, RecallOptions
 from pipelines.embedded.ingest import ingest
 from query.schema.answers import render_bundle
-from tests.support.chat_server import FAULTS, STATUSES, Chat, chatting
+from tests.support.chat_server import FAULTS, STATUSES, Chat
 from tests.support.processes import pick_port, wait_until
+
+pytestmark = pytest.mark.usefixtures("no_requests")
 
 NOW = "2026-06-01T00:00:00Z"
 QUESTION = "Who brought the new laptop? wanted: passport"
 """The chat server orders memories with the words after "wanted:" first."""
 
 PREFERENCE = "Does Priya prefer the beach or the mountains? wanted: guest house"
-
-
-@pytest.fixture(scope="module")
-def chat() -> Iterator[Chat]:
-    with chatting() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def no_requests(chat: Chat) -> None:
-    chat.forget()
 
 
 def settings(chat: Chat, **given: Any) -> Settings:
@@ -117,7 +108,6 @@ def test_a_repeated_question_is_answered_from_the_cache(
     again = recall_deep(own_store, chat)
     assert chat.list_requests() == []
     assert (again.items, again.context) == (first.items, first.context)
-    assert again.deep is not None
     assert (again.deep["cached"], again.deep["calls"]) == (True, 0)
 
     def count_requests(**changed: Any) -> int:
@@ -143,14 +133,12 @@ def test_techniques_and_calls_can_be_limited(own_store: Path, chat: Chat) -> Non
     for technique, expected in wordings.items():
         chat.forget()
         found = recall_deep(own_store, chat, deep_techniques=technique)
-        assert found.deep is not None
         assert (len(chat.list_requests()), found.deep["calls"], found.deep["techniques"]) == (1, 1, [technique])
         assert {name.partition(" ")[0] for name in found.deep["wordings"]} == expected
         assert (found.deep["sent"] > 0) == (technique == "rerank")
     for calls in (1, 2, 3):
         chat.forget()
         found = recall_deep(own_store, chat, deep_calls=calls)
-        assert found.deep is not None
         assert len(chat.list_requests()) == found.deep["calls"] == calls
 
 
@@ -194,7 +182,6 @@ def test_cems_rewrites_only_if_its_mode_does(own_store: Path, chat: Chat) -> Non
     chat.forget()
     # A simple question uses vectors only, so no other wording is requested.
     vector = memory.recall("guest house near water", now=NOW, tier="deep", profile="cems")
-    assert vector.deep is not None
     assert (vector.deep["techniques"], len(chat.list_requests())) == (["rerank"], 1)
     assert set(vector.deep["left_out"]) == {"hyde", "synthesis", "query2doc"}
     # The fast tier rewrites by rules, without a model.
@@ -250,7 +237,6 @@ def test_one_of_two_near_duplicates_from_two_lists_is_left(tmp_path: Path, cache
 
 def test_without_permission_no_memory_is_sent(own_store: Path, chat: Chat) -> None:
     found = recall_deep(own_store, chat, deep_projects="")
-    assert found.deep is not None
     assert "HELIX_DEEP_PROJECTS" in found.deep["left_out"]["rerank"]
     assert (len(chat.list_requests()), found.deep["sent"], found.degraded) == (3, 0, ())
     assert "<memory" not in chat.read_text()

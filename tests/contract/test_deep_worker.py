@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import StdioServerParameters
 
 import helix
 from helix.deep import jobs
@@ -29,25 +28,16 @@ from query.schema.answers import render_bundle
 from query.schema.requests import RecallRequest
 from query.service import QueryService
 from tests.conftest import copy_store
-from tests.support.chat_server import Chat, chatting
+from tests.support.chat_server import Chat
+from tests.support.clients import call_tool, run_client
 from tests.support.fleet import worker
-from tests.support.paths import ROOT
-from tests.support.processes import wait_until
-from tests.support.serving import ServerProcess, serving
+from tests.support.processes import compile_library, wait_until
+from tests.support.serving import HELIX, ServerProcess, serving
+
+pytestmark = pytest.mark.usefixtures("no_requests")
 
 NOW = "2026-06-01T00:00:00Z"
 QUESTION = "Who brought the new laptop? wanted: passport"
-
-
-@pytest.fixture(scope="module")
-def chat() -> Iterator[Chat]:
-    with chatting() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def no_requests(chat: Chat) -> None:
-    chat.forget()
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +76,14 @@ def client(working: Path) -> Iterator[httpx.Client]:
 
 
 def wait_for_answer(client: httpx.Client, job: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 60
-    while True:
-        found: dict[str, Any] = client.get(f"/v1/recall/deep/{job}").raise_for_status().json()
-        if found["status"] == "done":
-            return found
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    found: dict[str, Any] = {}
+
+    def is_done() -> bool:
+        found.update(client.get(f"/v1/recall/deep/{job}").raise_for_status().json())
+        return bool(found["status"] == "done")
+
+    wait_until(60, is_done)
+    return found
 
 
 def test_a_job_gives_a_first_answer_at_once_and_a_deep_one_later(client: httpx.Client, chat: Chat) -> None:
@@ -136,31 +127,15 @@ def test_every_surface_gives_the_deep_answer(
 
 
 def test_mcp_has_the_deep_tier(client: httpx.Client, working: Path) -> None:
-    async def ask(target: Any, **arguments: Any) -> Any:
-        async with Client(target) as client:
-            return await client.call_tool("recall", arguments)
-
-    found = asyncio.run(ask(f"{str(client.base_url).rstrip('/')}/mcp", query=QUESTION, tier="deep", k=3))
-    assert found.is_error is not True, found.content
-    answer = found.structured_content
+    url = f"{str(client.base_url).rstrip('/')}/mcp"
+    answer = call_tool(url, "recall", query=QUESTION, tier="deep", k=3)
     assert "passport" in answer["context"]
     assert (len(answer["items"]), answer["degraded"]) == (3, [])
-    plain = asyncio.run(ask(f"{str(client.base_url).rstrip('/')}/mcp", query=QUESTION, k=3)).structured_content
-    assert plain["items"] != answer["items"]
-    wrong = asyncio.run(ask(f"{str(client.base_url).rstrip('/')}/mcp", query=QUESTION, tier="deepest"))
-    assert wrong.is_error
-
-
-def test_mcp_over_stdio_has_the_deep_tier(working: Path) -> None:
-    command = [str(Path(sys.executable).with_name("helix")), "mcp", "--store", str(working)]
-    environ = {**os.environ, "HELIX_DEEP_SECONDS": "20"}
-
-    async def ask() -> Any:
-        async with Client(StdioServerParameters(command=command[0], args=command[1:], env=environ)) as client:
-            return await client.call_tool("recall", {"query": QUESTION, "tier": "deep", "k": 3})
-
-    answer = asyncio.run(ask()).structured_content
-    assert "passport" in answer["context"]
+    assert call_tool(url, "recall", query=QUESTION, k=3)["items"] != answer["items"]
+    assert run_client(url, lambda mcp: mcp.call_tool("recall", {"query": QUESTION, "tier": "deepest"})).is_error
+    arguments, environ = ["mcp", "--store", str(working)], {**os.environ, "HELIX_DEEP_SECONDS": "20"}
+    stdio = StdioServerParameters(command=HELIX, args=arguments, env=environ)
+    assert "passport" in call_tool(stdio, "recall", query=QUESTION, tier="deep", k=3)["context"]
 
 
 def read_events(client: httpx.Client, job: str, **headers: str) -> list[tuple[str, dict[str, Any]]]:
@@ -320,10 +295,7 @@ def test_a_worker_without_an_endpoint_says_so(own_store: Path, redis_url: str, r
 @pytest.fixture(scope="module")
 def connections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that notes every connection."""
-    library = tmp_path_factory.mktemp("connect") / "connect.so"
-    source = ROOT / "tests" / "support" / "connect.c"
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
-    return library
+    return compile_library("connect", tmp_path_factory.mktemp("connect"))
 
 
 def test_the_query_process_opens_no_connection(working: Path, connections: Path, chat: Chat, tmp_path: Path) -> None:
@@ -359,11 +331,6 @@ def test_the_query_process_opens_no_connection(working: Path, connections: Path,
             job = client.post("/v1/recall/deep", json={"query": QUESTION}).raise_for_status().json()["job"]
             assert "passport" in wait_for_answer(client, job)["answer"]["items"][0]["text"]
             read_events(client, job)
-
-        async def ask() -> Any:
-            async with Client(f"{server.url}/mcp") as client:
-                return await client.call_tool("recall", {"query": QUESTION, "tier": "deep"})
-
-        assert "passport" in asyncio.run(ask()).structured_content["context"]
+        assert "passport" in call_tool(f"{server.url}/mcp", "recall", query=QUESTION, tier="deep")["context"]
     # Except the one to itself, at the start.
     assert log.read_text() == f"connect 127.0.0.1 {server.url.rpartition(':')[2]}\n"

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from helix.settings import Settings
-from helix.snapshot.ledger import access_events, inbox
-from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.ledger import access_events
 from pipelines.maintain.touch import touch
-from query.rest import create_app
 from query.schema.answers import render_item
 from query.schema.requests import FeedbackRequest
 from query.service import QueryService
-from tests.support.tiny import BASE, SETTINGS, make_store
+from tests.support.processes import wait_until
+from tests.support.serving import ServerProcess, serving
+from tests.support.tiny import BASE, SETTINGS, count_accesses, list_ids, make_store
 
 GIVEN = (
     {"speaker": "Ana", "type": "decision"},
@@ -44,45 +39,15 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "s"
 
 
-@contextmanager
-def serving(root: Path, settings: Settings = SETTINGS) -> Iterator[httpx.Client]:
-    """Run the real server over a socket, in this process."""
-    server = uvicorn.Server(uvicorn.Config(create_app(QueryService(root, settings)), port=0, log_config=None))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 20
-        while not server.started:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        host, port = server.servers[0].sockets[0].getsockname()
-        with httpx.Client(base_url=f"http://{host}:{port}") as client:
-            yield client
-    finally:
-        server.should_exit = True
-        thread.join(20)
-
-
 @pytest.fixture
 def client(store: Path) -> Iterator[httpx.Client]:
     with serving(store, Settings(reload_interval=0.05)) as client:
         yield client
 
 
-def ids(root: Path) -> list[str]:
-    return [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
-
-
 def lines(root: Path) -> list[dict[str, Any]]:
     found = sorted((root / "events").glob("*.jsonl"))
     return [json.loads(line) for path in found for line in path.read_text().splitlines()]
-
-
-def counts(root: Path) -> dict[str, int]:
-    _, manifest = inbox.load_current(root)
-    assert manifest is not None
-    found = access_events.load_access(root, manifest.access)
-    return {f"{key:016x}": count for key, count in zip(found.key.tolist(), found.count.tolist(), strict=True)}
 
 
 def same_refusal(found: httpx.Response, path: str) -> None:
@@ -97,7 +62,7 @@ def same_refusal(found: httpx.Response, path: str) -> None:
 
 
 def test_an_item_is_fetched_by_its_id(client: httpx.Client, store: Path) -> None:
-    first, _, _, fourth, other = ids(store)
+    first, _, _, fourth, other = list_ids(store)
     found = client.get(f"/v1/items/{first}")
     assert found.status_code == 200
     assert found.json() == {
@@ -117,7 +82,7 @@ def test_an_item_is_fetched_by_its_id(client: httpx.Client, store: Path) -> None
         "vouched": None,
         "tokens": 2,
         "previous": None,
-        "next": fourth,  # what lies between is not there for everybody
+        "next": fourth,  # the items between have an ACL
     }
     assert BASE == 1_700_000_000
     assert client.get(f"/v1/items/{fourth}").json()["previous"] == first
@@ -125,7 +90,7 @@ def test_an_item_is_fetched_by_its_id(client: httpx.Client, store: Path) -> None
 
 
 def test_neighbours_are_limited_to_the_principals_view(client: httpx.Client, store: Path) -> None:
-    first, second, third, fourth, _ = ids(store)
+    first, second, third, fourth, _ = list_ids(store)
 
     def around(item: str, principal: str) -> tuple[str | None, str | None]:
         found = client.get(f"/v1/items/{item}", params={"principal": principal}).json()
@@ -154,7 +119,7 @@ def test_a_recalled_item_equals_the_fetched_one(sample_store: Path) -> None:
 
 
 def test_a_hidden_item_and_none_at_all_are_answered_alike(client: httpx.Client, store: Path) -> None:
-    hidden = ids(store)[2]
+    hidden = list_ids(store)[2]
     for item in (hidden, NOBODY, "nonsense", "-1", "0x10", "1" * 40):
         same_refusal(client.get(f"/v1/items/{item}"), f"/v1/items/{item}")
         same_refusal(client.post("/v1/feedback", json={"item": item, "kind": "used"}), "/v1/feedback")
@@ -169,7 +134,7 @@ def test_a_hidden_item_and_none_at_all_are_answered_alike(client: httpx.Client, 
 
 @pytest.mark.parametrize("kind", access_events.KINDS)
 def test_feedback_is_an_event_and_no_write_to_the_store(client: httpx.Client, store: Path, kind: str) -> None:
-    first = ids(store)[0]
+    first = list_ids(store)[0]
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
     began = time.time()
     found = client.post("/v1/feedback", json={"item": first, "kind": kind, "principal": "priya"})
@@ -207,7 +172,7 @@ def test_a_body_has_a_limit(client: httpx.Client) -> None:
 
 
 def test_a_fold_counts_the_feedback(client: httpx.Client, store: Path) -> None:
-    first, second, _, fourth, _ = ids(store)
+    first, second, _, fourth, _ = list_ids(store)
     for _ in range(3):
         assert client.get(f"/v1/items/{first}").status_code == 200
     for kind in access_events.KINDS:
@@ -215,21 +180,20 @@ def test_a_fold_counts_the_feedback(client: httpx.Client, store: Path) -> None:
     assert client.get(f"/v1/items/{second}", params={"principal": "priya"}).status_code == 200
     done = touch(store, SETTINGS)
     assert (done.generation, done.events, done.items, done.ignored) == (2, 7, 3, 1)
-    assert counts(store) == {first: 3, second: 1, fourth: 3}
-    deadline = time.monotonic() + 20
-    while client.get("/readyz").json()["snapshot"] != 2:  # the process that served them takes the new generation
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert count_accesses(store) == {first: 3, second: 1, fourth: 3}
+    # The process that served them takes the new generation.
+    wait_until(60, lambda: client.get("/readyz").json()["snapshot"] == 2)
     assert client.get(f"/v1/items/{first}").status_code == 200
     assert touch(store, SETTINGS).events == 1
-    assert counts(store)[first] == 4
+    assert count_accesses(store)[first] == 4
 
 
 def test_a_read_only_store_still_answers_items(store: Path, caplog) -> None:
-    first = ids(store)[0]
+    first = list_ids(store)[0]
     (store / "events").rmdir()
     (store / "events").write_text("as good as a read-only volume")
-    with serving(store) as client, caplog.at_level(logging.WARNING, "helix.query"):
+    with serving(store, SETTINGS) as client:
+        logging.getLogger("helix.query").addHandler(caplog.handler)  # the server has removed it from the root
         for _ in range(3):
             assert client.get(f"/v1/items/{first}").json()["text"] == "walnut loaf"
         assert len([record for record in caplog.records if "not recorded" in record.message]) == 1
@@ -237,6 +201,7 @@ def test_a_read_only_store_still_answers_items(store: Path, caplog) -> None:
         assert (found.status_code, found.headers["content-type"]) == (503, "application/problem+json")
         assert "cannot append access events" in found.json()["detail"]
         assert "write access" in found.json()["detail"]
+        logging.getLogger("helix.query").removeHandler(caplog.handler)
         (store / "events").unlink()
         assert client.post("/v1/feedback", json={"item": first, "kind": "used"}).status_code == 202
     assert len(lines(store)) == 1
@@ -245,7 +210,7 @@ def test_a_read_only_store_still_answers_items(store: Path, caplog) -> None:
 def test_a_stopped_server_releases_its_events_file(store: Path) -> None:
     service = QueryService(store, SETTINGS)
     service.start()
-    assert service.feedback(FeedbackRequest(item=ids(store)[0], kind="used")) is not None
+    assert service.feedback(FeedbackRequest(item=list_ids(store)[0], kind="used")) is not None
     touch(store, SETTINGS)
     assert len(list((store / "events").iterdir())) == 1
     service.stop()
@@ -254,7 +219,7 @@ def test_a_stopped_server_releases_its_events_file(store: Path) -> None:
 
 
 def test_items_and_feedback_without_a_store_are_refused(tmp_path: Path) -> None:
-    with serving(tmp_path / "none") as client:
+    with serving(tmp_path / "none", SETTINGS) as client:
         for found in (
             client.get(f"/v1/items/{NOBODY}"),
             client.post("/v1/feedback", json={"item": NOBODY, "kind": "used"}),
@@ -271,27 +236,18 @@ def test_the_paths_are_in_the_openapi_schema(client: httpx.Client) -> None:
 
 
 def test_the_served_process_and_the_command_agree(store: Path, run_helix) -> None:
-    first = ids(store)[0]
-    server = subprocess.Popen(
-        [str(Path(sys.executable).with_name("helix")), "serve", "--store", str(store), "--port", "0"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stderr is not None
-        url = next(part for line in server.stderr for part in line.split() if part.startswith("http://"))
+    first = list_ids(store)[0]
+    with ServerProcess(store) as server:
+        url = server.wait_for_address().url
         assert httpx.get(f"{url}/v1/items/{first}").status_code == 200
         done = run_helix("touch", "--store", store, "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {"generation": 2, "events": 1, "items": 1, "ignored": 0}
         assert httpx.post(f"{url}/v1/feedback", json={"item": first, "kind": "wrong"}).status_code == 202
-    finally:
-        server.terminate()
-        server.communicate(timeout=20)
     done = run_helix("touch", "--store", store)
-    assert done.stdout == "0 events on 0 items folded, 1 left out; generation 3\n"
+    assert done.stdout == "0 events on 0 items folded, 1 ignored; generation 3\n"
     assert list((store / "events").iterdir()) == []
-    assert counts(store) == {first: 1}
+    assert count_accesses(store) == {first: 1}
     assert run_helix("touch", "--store", store).stdout == "0 events on 0 items folded; generation 3\n"
     (store / "none").mkdir()
     nowhere = run_helix("touch", "--store", store / "none")

@@ -14,7 +14,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +23,12 @@ from typing import Any
 import httpx
 import pytest
 
+from helix.errors import StoreError
 from helix.settings import load
+from helix.snapshot.sql import run_statement
 from helix.sources.common.injected import strip_memory
 from query.hooks.context import LIMIT
+from tests.contract.test_imports import list_imports
 from tests.support.paths import ROOT
 from tests.support.processes import wait_until
 from tests.support.serving import HELIX, ServerProcess
@@ -124,34 +126,27 @@ def read_log(folder: Path) -> str:
 # ------------------------------------------------------------ answers
 
 
-@pytest.mark.parametrize(
-    ("word", "payload", "event"),
-    [
-        ("UserPromptSubmit", CLAUDE, "UserPromptSubmit"),
-        ("user-prompt-submit", CLAUDE, "UserPromptSubmit"),
-        ("auto", CLAUDE, "UserPromptSubmit"),
-        ("UserPromptSubmit", CODEX, "UserPromptSubmit"),
-        ("BeforeAgent", GEMINI, "BeforeAgent"),
-        ("auto", GEMINI, "BeforeAgent"),
-    ],
-)
-def test_a_prompt_is_answered_in_the_agents_shape(
-    hook: Hook, store: Path, word: str, payload: dict[str, Any], event: str
-) -> None:
-    assert FOUND in read_context(hook(word, payload, store), event)
+AGENTS = {
+    "UserPromptSubmit": ((CLAUDE, "UserPromptSubmit user-prompt-submit auto"), (CODEX, "UserPromptSubmit")),
+    "BeforeAgent": ((GEMINI, "BeforeAgent auto"),),
+}
 
 
-@pytest.mark.parametrize(
-    ("word", "payload"),
-    [
-        ("SessionStart", {**CLAUDE, "hook_event_name": "SessionStart", "source": "startup"}),
-        ("sessionstart", {**CODEX, "hook_event_name": "SessionStart", "source": "resume"}),
-        ("auto", {**GEMINI, "hook_event_name": "SessionStart", "source": "clear"}),
-    ],
-)
+def test_a_prompt_is_answered_in_the_agents_shape(hook: Hook, store: Path) -> None:
+    for event, agents in AGENTS.items():
+        for payload, words in agents:
+            for word in words.split():
+                assert FOUND in read_context(hook(word, payload, store), event), (word, payload)
+
+
+STARTS = (("SessionStart", CLAUDE, "startup"), ("sessionstart", CODEX, "resume"), ("auto", GEMINI, "clear"))
+
+
+@pytest.mark.parametrize(("word", "agent", "source"), STARTS)
 def test_a_session_starts_with_the_newest_of_its_project(
-    hook: Hook, store: Path, word: str, payload: dict[str, Any]
+    hook: Hook, store: Path, word: str, agent: dict[str, Any], source: str
 ) -> None:
+    payload = {**agent, "hook_event_name": "SessionStart", "source": source}
     context = read_context(hook(word, payload, store), "SessionStart")
     assert "Duplicate webhooks, Redis timeout and the SQLite store" in context  # the title of the last session
     assert "Decisions" in context
@@ -315,7 +310,7 @@ def test_a_second_query_process_takes_over(server: ServerProcess, own_store: Pat
 class FakeServer:
     """A listener that answers with fixed bytes, or not at all."""
 
-    def __init__(self, answer: bytes | None, *, close: bool = True) -> None:
+    def __init__(self, answer: bytes | None, close: bool) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.connections: list[socket.socket] = []
@@ -341,24 +336,21 @@ class FakeServer:
             connection.close()
 
 
-@pytest.mark.parametrize(
-    ("answer", "close"),
-    [
-        (None, False),  # accepts, and never answers
-        (None, True),
-        (b"", True),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", False),  # begins, and never ends
-        (b"HTTP/1.1 200 OK\r\n\r\n[]", True),
-        (b"HTTP/1.1 200 OK\r\n\r\nnonsense", True),
-        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n{}", True),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", True),
-    ],
-    ids=["hangs", "closes", "empty", "half", "list", "nonsense", "503", "ssh"],
-)
-def test_a_wrong_query_process_costs_no_more_than_its_time(
-    hook: Hook, store: Path, answer: bytes | None, close: bool
-) -> None:
-    fake = FakeServer(answer, close=close)
+WRONG_SERVERS: dict[str, tuple[bytes | None, bool]] = {
+    "hangs": (None, False),  # accepts, and never answers
+    "closes": (None, True),
+    "empty": (b"", True),
+    "half": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", False),  # begins, and never ends
+    "list": (b"HTTP/1.1 200 OK\r\n\r\n[]", True),
+    "nonsense": (b"HTTP/1.1 200 OK\r\n\r\nnonsense", True),
+    "503": (b"HTTP/1.1 503 Service Unavailable\r\n\r\n{}", True),
+    "ssh": (b"SSH-2.0-OpenSSH_9.6\r\n", True),
+}
+
+
+@pytest.mark.parametrize("server", WRONG_SERVERS)
+def test_a_wrong_query_process_costs_no_more_than_its_time(hook: Hook, store: Path, server: str) -> None:
+    fake = FakeServer(*WRONG_SERVERS[server])
     began = time.monotonic()
     try:
         done = hook("UserPromptSubmit", CLAUDE, store, HELIX_URL=fake.url)
@@ -388,14 +380,7 @@ SECRET = "tell-nobody-this-word"  # in prompts, and never in a log
 
 
 BAD_INPUT = (
-    b"",
-    b"{",
-    b"nonsense",
-    b"[]",
-    b"null",
-    b'"text"',
-    b"\xff\xfe\x00",
-    b"[" * 100_000,
+    *(b"", b"{", b"nonsense", b"[]", b"null", b'"text"', b"\xff\xfe\x00", b"[" * 100_000),
     b'{"prompt": 1e999999}',
 )
 
@@ -471,13 +456,9 @@ def test_a_missing_encoder_leaves_the_lexical_legs(hook: Hook, own_store: Path) 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGALRM])
 def test_an_interrupted_hook_ends_well(store: Path, home: Path, how: signal.Signals) -> None:
     fake = FakeServer(None, close=False)
-    process = subprocess.Popen(
-        [HELIX, "hook", "UserPromptSubmit", "--store", str(store)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**clean_environ(), "HELIX_CACHE": str(home), "HELIX_URL": fake.url},
-    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environ = {**clean_environ(), "HELIX_CACHE": str(home), "HELIX_URL": fake.url}
+    process = subprocess.Popen([HELIX, "hook", "UserPromptSubmit", "--store", str(store)], env=environ, **pipes)
     assert process.stdin
     process.stdin.write(json.dumps(CLAUDE).encode())
     process.stdin.close()
@@ -558,13 +539,9 @@ def turn(number: int, text: str, session: int = 1) -> str:
 
 def read_items(store: Path, column: str = "text") -> list[str]:
     """Return one column of the store's items; nothing without a store."""
-    done = subprocess.run(
-        [HELIX, "sql", f"SELECT {column} FROM items", "--store", str(store), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return [row[column] for row in json.loads(done.stdout)] if done.returncode == 0 else []
+    with contextlib.suppress(StoreError), run_statement(store, f"SELECT {column} FROM items") as found:
+        return [value for (value,) in found.rows]
+    return []
 
 
 def wait_for_items(store: Path, count: int) -> None:
@@ -702,14 +679,7 @@ def test_a_broker_gets_transcripts_enqueued(submit: Submit, cache: Path, log: Pa
 
 
 def test_a_hook_imports_next_to_nothing() -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import helix.cli.main, query.hooks.command"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
-    modules = {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    modules = list_imports("import helix.cli.main, query.hooks.command")
     heavy = {"numpy", "orjson", "dataclasses", "importlib.metadata", "http.client", "subprocess", "typing", "pathlib"}
     assert "query.hooks.command" in modules
     assert not modules & heavy

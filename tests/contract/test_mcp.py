@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from query.auth import SCOPES, Caller
 from query.mcp import build_server
 from query.serve import make_policy
 from query.service import QueryService
+from tests.support.clients import call_tool, run_client
 from tests.support.serving import serving
 
 QUESTION = "What did I tell Priya about vacation?"
@@ -42,21 +42,6 @@ def service(served_store: Path) -> Iterator[QueryService]:
     service.start()
     yield service
     service.stop()
-
-
-def run_client(server: Any, work: Any) -> Any:
-    async def run() -> Any:
-        async with Client(server) as client:
-            return await work(client)
-
-    return asyncio.run(run())
-
-
-def call_tool(server: Any, tool: str, **arguments: Any) -> Any:
-    found = run_client(server, lambda client: client.call_tool(tool, arguments))
-    assert found.is_error is not True, found.content
-    assert json.loads(found.content[0].text) == found.structured_content  # for clients that know text only
-    return found.structured_content
 
 
 def test_the_tools_are_described(service: QueryService) -> None:

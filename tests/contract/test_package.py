@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -14,12 +13,13 @@ from typing import Any
 
 import orjson
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import StdioServerParameters
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import helix
 from tests.contract.test_imports import HEAVY
+from tests.support.clients import call_tool
 from tests.support.paths import ROOT
 from tests.support.processes import pick_port, wait_until
 from tests.support.serving import get_status
@@ -257,11 +257,8 @@ def recall_over_rest(core: Path, environ: dict[str, str], question: str, **optio
 
 
 def recall_over_mcp(core: Path, environ: dict[str, str], **question: Any) -> list[str]:
-    async def ask() -> Any:
-        async with Client(StdioServerParameters(command=str(core / "helix"), args=["mcp"], env=environ)) as client:
-            return await client.call_tool("recall", question)
-
-    return [item["id"] for item in asyncio.run(ask()).structured_content["items"]]
+    server = StdioServerParameters(command=str(core / "helix"), args=["mcp"], env=environ)
+    return [item["id"] for item in call_tool(server, "recall", **question)["items"]]
 
 
 def test_the_extra_workers_has_every_module_and_command(ingesting: Path, environ: dict[str, str], dist: Path) -> None:

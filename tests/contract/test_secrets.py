@@ -15,6 +15,7 @@ from helix.snapshot.verify import verify_store
 from tests.support.fleet import worker
 from tests.support.planted.corpus import Log, build_corpus
 from tests.support.processes import wait_until
+from tests.support.walk import decode
 
 SEED = 9_041  # not used for tuning
 LONG = 8  # characters: a shorter one may be part of any hash
@@ -25,15 +26,6 @@ def encode_forms(value: str) -> set[bytes]:
     once = json.dumps(value)[1:-1]
     forms = (value, once, json.dumps(once)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
     return {form.encode() for form in forms}
-
-
-def decode(path: Path, data: bytes) -> bytes:
-    """Return the bytes of a file, and its decoded content if the format may hide text."""
-    if path.suffix == ".parquet":
-        data += str(pq.read_table(path).to_pylist()).encode()
-    elif path.suffix == ".arrow":
-        data += str(pa.ipc.open_file(path).read_all().to_pylist()).encode()
-    return data
 
 
 def find_leaks(folder: Path, logs: list[Log]) -> list[str]:

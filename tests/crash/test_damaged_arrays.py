@@ -23,7 +23,6 @@ def broad_store(own_store: Path) -> Path:
     """A store with every kind of array, deleted rows and doc2query questions."""
     with writer.acquire_lock(own_store, 1.0) as held:
         name, manifest = inbox.load_current(own_store)
-        assert manifest is not None
         segment, rows = manifest.segments[0], np.arange(0, 40, 2, dtype=np.uint32)
         index = own_store / "indexes" / make_id()
         ids = [f"{int(key):016x}" for key in Snapshot.open(own_store).lexical.key[rows]]

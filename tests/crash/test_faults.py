@@ -235,6 +235,7 @@ def test_an_order_is_carried_out_although_its_worker_is_killed(running: Fleet, t
     report("kill -9 of accept", running.settle())
 
 
+@pytest.mark.soak  # test_maintenance.py kills the same steps in process
 def test_a_worker_that_merges_is_killed(running: Fleet, tmp_path: Path) -> None:
     running.stop(COMMITS)
     commit_each(running, running.write(tmp_path / "in", "me", 9))
@@ -258,6 +259,7 @@ def commit_each(running: Fleet, logs: Path) -> None:
         commit(running.root, encoder, settings)
 
 
+@pytest.mark.soak
 def test_a_worker_that_expands_is_killed(running: Fleet, tmp_path: Path, copying_t5: Path) -> None:
     model = {"HELIX_DOC2QUERY": str(copying_t5)}
     kill_at(running, "expand", "expand.asked", lambda: request_now(running, "helix.expand"), **model)
@@ -292,6 +294,7 @@ def test_a_fresh_turn_is_enriched_before_an_import(running: Fleet, tmp_path: Pat
     assert set(made[len(fresh) :]) == set(imported)  # in order, except a document that is sent twice
 
 
+@pytest.mark.soak  # test_maintenance.py kills the same steps in process
 def test_a_reindex_survives_its_workers_and_itself(tmp_path: Path, cache: Path) -> None:
     new = {"HELIX_ITEM_WORDS": "100"}
     with fleet(tmp_path / "fleet") as running:  # a small store of its own

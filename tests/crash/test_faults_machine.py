@@ -19,7 +19,7 @@ from tests.crash.test_full_disk import disk
 from tests.crash.test_kill import items, write_log
 from tests.support.fleet import MARK, Forks, Redis, fleet
 from tests.support.paths import ROOT
-from tests.support.processes import list_processes, wait_until
+from tests.support.processes import compile_library, list_processes, wait_until
 
 ALL = "accept,enrich,bulk,commit,maintain"
 
@@ -36,6 +36,7 @@ def no_orphans() -> Iterator[None]:
 # ---------------------------------------------------------------- the disk
 
 
+@pytest.mark.soak  # test_full_disk.py has both for each command
 def test_a_full_and_then_a_read_only_disk(tmp_path: Path, cache: Path, forks: Forks) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
@@ -79,13 +80,9 @@ def test_a_full_and_then_a_read_only_disk(tmp_path: Path, cache: Path, forks: Fo
 @pytest.fixture
 def clock(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     """A file with the offset of the clock in seconds, and the environment of processes that use it."""
-    library, source = tmp_path / "clock.so", ROOT / "tests" / "support" / "clock.c"
-    command = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
-    done = subprocess.run(command, capture_output=True)
-    assert done.returncode == 0, done.stderr
     offset = tmp_path / "offset"
     offset.write_bytes(struct.pack("l", 0))
-    return offset, {"LD_PRELOAD": str(library), "CLOCK_OFFSET": str(offset)}
+    return offset, {"LD_PRELOAD": str(compile_library("clock", tmp_path)), "CLOCK_OFFSET": str(offset)}
 
 
 def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple[Path, dict[str, str]]) -> None:
@@ -226,6 +223,7 @@ def test_no_log_has_a_word_of_a_document_that_fails(tmp_path: Path, cache: Path,
         assert all({"time", "level", "logger", "event"} <= json.loads(line).keys() for line in lines)
 
 
+@pytest.mark.soak
 def test_a_worker_starts_although_its_broker_is_silent(tmp_path: Path, cache: Path, forks: Forks) -> None:
     redis = Redis(tmp_path / "redis")
     redis.start()

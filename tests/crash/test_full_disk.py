@@ -30,7 +30,6 @@ from tests.support.forks import forking
 from tests.support.processes import pick_port
 from tests.support.publishing import publish_log
 from tests.support.serving import ServerProcess
-from tests.support.tiny_encoder import tiny_bert
 from tests.support.walk import read_all
 
 # ---------------------------------------------------------------- a disk of our own
@@ -116,11 +115,11 @@ SECRET = ["the zorbified harp", "a zorbified lute"]
 
 
 @pytest.fixture(scope="module")
-def prepared_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+def prepared_store(tmp_path_factory: pytest.TempPathFactory, cache: Path, tiny_encoders: list[str]) -> Path:
     """A store of eight segments: enough for a merge."""
     folder = tmp_path_factory.mktemp("prepared")
     root = folder / "store"
-    settings = Settings(cache=str(cache), threads=1, encoder=str(tiny_bert(folder / "tiny")))
+    settings = Settings(cache=str(cache), threads=1, encoder=tiny_encoders[0])
     encoder = Encoder(cache_encoder(choose_encoder(settings), cache), 1)
     for session, texts in {**LOGS, "attic": SECRET}.items():
         publish_log(root, write_log(folder / f"{session}.jsonl", session, texts), encoder, settings)
@@ -218,22 +217,30 @@ def test_an_ingest_on_a_full_disk_loses_nothing(
     assert inbox.list_pending(root) == []
 
 
+def fill_step_by_step(small: Disk, helix: Helix, *words: object, check: Callable[[], object]) -> None:
+    """Run a command with more and more free space until it succeeds; call `check` after each failure."""
+    failures = 0
+    for leave in STEPS:
+        small.fill(leave)
+        done = helix(*words, "--store", small.folder / "store")
+        if done.status == 0:
+            break
+        failures += 1
+        assert_one_clear_line(done, str(words[0]), small.folder / "store")
+        check()
+    assert failures >= 3
+    small.empty()
+
+
 @pytest.mark.parametrize("command", [["compact"], ["compact", "--full"]])
 def test_a_compaction_on_a_full_disk_loses_nothing(
     command: list[str], small: Disk, root: Path, content_before: Contents, helix: Helix
 ) -> None:
-    failures = 0
-    for leave in STEPS:
-        small.fill(leave)
-        done = helix(*command, "--store", root)
-        if done.status == 0:
-            break
-        failures += 1
-        assert_one_clear_line(done, "compact", root)
+    def check() -> None:
         assert contents(root) == content_before
         assert len(Snapshot.open(root).manifest.segments) == 8
-    assert failures >= 3
-    small.empty()
+
+    fill_step_by_step(small, helix, *command, check=check)
     assert helix(*command, "--store", root).status == 0
     assert len(Snapshot.open(root).manifest.segments) == 1
     assert contents(root) == content_before
@@ -262,17 +269,11 @@ def test_a_deletion_on_a_full_disk_is_finished_later(
     small: Disk, root: Path, content_before: Contents, helix: Helix, tmp_path: Path
 ) -> None:
     after = {turn: text for turn, text in content_before.items() if not turn.startswith("attic")}
-    failures = 0
-    for leave in STEPS:
-        small.fill(leave)
-        done = helix("forget", "--session", "attic", "--store", root)
-        if done.status == 0:
-            break
-        failures += 1
-        assert_one_clear_line(done, "forget", root)
+
+    def check() -> None:
         assert contents(root) in (content_before, after)
-    assert failures >= 3
-    small.empty()
+
+    fill_step_by_step(small, helix, "forget", "--session", "attic", check=check)
     assert helix("ingest", write_log(tmp_path / "last.jsonl", "last", ["so"]), "--store", root).status == 0
     assert contents(root) == after | {"last:0": "so"}
     assert not list((root / "purges").iterdir())

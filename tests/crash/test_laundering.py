@@ -28,6 +28,7 @@ from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget, resume
 from pipelines.maintain.touch import touch
 from tests.compat.history import DIM, current, grow, publish
+from tests.crash.test_damage import flip
 from tests.support.paths import STORES
 from tests.support.tiny import SETTINGS, make_store
 
@@ -99,13 +100,6 @@ def spoil(path: Path, rng: random.Random) -> None:
         path.write_bytes(data)
     else:
         flip(path, rng)
-
-
-def flip(path: Path, rng: random.Random) -> None:
-    data = bytearray(path.read_bytes())
-    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    path.chmod(0o600)
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

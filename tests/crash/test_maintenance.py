@@ -57,8 +57,7 @@ from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
 from tests.support.processes import list_processes, wait_until
 from tests.support.publishing import make_part, make_serially, publish_log
-from tests.support.tiny_encoder import tiny_bert
-from tests.support.walk import read_all
+from tests.support.walk import decode, read_all
 
 # ---------------------------------------------------------------- processes that die
 
@@ -196,15 +195,8 @@ def settings(cache: Path) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Folders of two tiny encoders, of different dimensions."""
-    folder = tmp_path_factory.mktemp("encoders")
-    return [str(tiny_bert(folder / f"tiny-{hidden}", hidden)) for hidden in (32, 48)]
-
-
-@pytest.fixture(scope="module")
-def encoder(weights: list[str], cache: Path, settings: Settings) -> Encoder:
-    return Encoder(cache_encoder(choose_encoder(replace(settings, encoder=weights[0])), cache), 1)
+def encoder(tiny_encoders: list[str], cache: Path, settings: Settings) -> Encoder:
+    return Encoder(cache_encoder(choose_encoder(replace(settings, encoder=tiny_encoders[0])), cache), 1)
 
 
 SEGMENTS = 9
@@ -406,13 +398,9 @@ GONE = (
 
 def traces(root: Path, words: str = SECRET) -> list[str]:
     """Return the files of the store that hold the words in any case, compressed or not."""
-    found = []
-    for path, data in read_all(root):
-        if path.suffix == ".parquet":
-            data += repr(pq.read_table(path).to_pylist()).encode()
-        if words.encode() in data.lower():
-            found.append(str(path.relative_to(root)))
-    return found
+    return [
+        str(path.relative_to(root)) for path, data in read_all(root) if words.encode() in decode(path, data).lower()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -578,16 +566,16 @@ def test_a_reindex_survives_a_kill_at_any_step(
 
 
 def test_a_reindex_to_another_encoder_survives_kills(
-    store: Path, settings: Settings, encoder: Encoder, weights: list[str]
+    store: Path, settings: Settings, encoder: Encoder, tiny_encoders: list[str]
 ) -> None:
     reader = Memory(store, settings)
-    kill("reindex.committed", reindex, store, settings, weights[1])
-    kill("", reindex, store, settings, weights[1], "commit.checked")
+    kill("reindex.committed", reindex, store, settings, tiny_encoders[1])
+    kill("", reindex, store, settings, tiny_encoders[1], "commit.checked")
     assert contents(store) == NOW
     assert inbox.load_current(store)[1].lineage.dim == 32
     assert not reader.refresh()
     assert reader.recall("walnut loaf", project="default").degraded == ()
-    reindex(store, settings, weights[1])
+    reindex(store, settings, tiny_encoders[1])
     lineage = inbox.load_current(store)[1].lineage
     assert (lineage.name, lineage.dim) == ("tiny-48", 48)
     assert_reindexed(store, NOW, pipeline_fingerprint(lineage.encoder, settings))

@@ -121,7 +121,6 @@ def child() -> Iterator[Start]:
 
 def exchange(process: subprocess.Popen[str], text: str = "") -> str:
     """Send a line, and return the next one."""
-    assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{text}\n")
     process.stdin.flush()

@@ -1,4 +1,4 @@
-"""kill -9 at every step of a fold and of appenders: no event is lost, none counts twice."""
+"""kill -9 at every step of a fold and of appenders: no event is lost, none count_accesses twice."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot.ledger import access_events
 from helix.snapshot.ledger.access_events import AccessEvent, EventAppender
-from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify_store
 from pipelines.maintain.touch import touch
-from tests.support.tiny import SETTINGS, make_store
+from tests.support.tiny import SETTINGS, count_accesses, list_ids, make_store
 
 AT = 1_700_000_000
 POINTS = (
@@ -32,20 +31,9 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "s"
 
 
-def ids(root: Path) -> list[str]:
-    return [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
-
-
-def counts(root: Path) -> Counter[str]:
-    _, manifest = inbox.load_current(root)
-    assert manifest is not None
-    found = access_events.load_access(root, manifest.access)
-    return Counter({f"{key:016x}": count for key, count in zip(found.key.tolist(), found.count.tolist(), strict=True)})
-
-
 @pytest.mark.parametrize("point", POINTS)
 def test_a_fold_survives_a_kill_at_any_step(point: str, store: Path, run_helix) -> None:
-    first, second, third = ids(store)
+    first, second, third = list_ids(store)
     living = EventAppender(store)
     living.append([AccessEvent(first, "used", AT)])
     touch(store, SETTINGS)  # so that there is a sidecar and a watermark already
@@ -53,23 +41,23 @@ def test_a_fold_survives_a_kill_at_any_step(point: str, store: Path, run_helix) 
         access_events.append_events(store, [AccessEvent(second, "used", AT), AccessEvent(second, "fetched", AT)])
     living.append([AccessEvent(first, "helpful", AT), AccessEvent(third, "wrong", AT)])
     before, after = Counter({first: 1}), Counter({first: 2, second: 4})
-    assert counts(store) == before
+    assert count_accesses(store) == before
 
     killed = run_helix("touch", "--store", store, HELIX_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert verify_store(store).problems == ()
-    assert counts(store) == (before if point in POINTS[:4] else after)  # all of it or nothing
+    assert count_accesses(store) == (before if point in POINTS[:4] else after)  # all of it or nothing
 
     living.append([AccessEvent(first, "used", AT)])
     after[first] += 1
     for _ in range(2):
         done = run_helix("touch", "--store", store)
         assert done.returncode == 0, done.stderr
-        assert counts(store) == after
+        assert count_accesses(store) == after
     assert len(list((store / "events").iterdir())) == 1
     living.close()
     touch(store, SETTINGS)
-    assert counts(store) == after
+    assert count_accesses(store) == after
     assert list((store / "events").iterdir()) == []
     assert verify_store(store).problems == ()
 
@@ -86,7 +74,7 @@ while True:
 
 
 def test_a_killed_appender_loses_no_acknowledged_event(store: Path) -> None:
-    first = ids(store)[0]
+    first = list_ids(store)[0]
     acknowledged = 0
     for turn in range(3):
         process = subprocess.Popen([sys.executable, "-c", APPEND, str(store), first], stdout=subprocess.PIPE)
@@ -99,14 +87,14 @@ def test_a_killed_appender_loses_no_acknowledged_event(store: Path) -> None:
         process.wait(10)
         touch(store, SETTINGS)
         assert (
-            acknowledged <= counts(store)[first] <= acknowledged + turn + 1
+            acknowledged <= count_accesses(store)[first] <= acknowledged + turn + 1
         )  # written, but killed before it could say so
     assert list((store / "events").iterdir()) == []
 
 
 def test_folds_lose_no_event_of_appenders_that_come_and_go(store: Path) -> None:
     seed = 20_261_121
-    wanted = ids(store)
+    wanted = list_ids(store)
     sent: list[Counter[str]] = [Counter() for _ in range(3)]
 
     def work(i: int) -> None:
@@ -128,5 +116,5 @@ def test_folds_lose_no_event_of_appenders_that_come_and_go(store: Path) -> None:
         touch(store, SETTINGS)
         folds += 1
     touch(store, SETTINGS)
-    assert counts(store) == sum(sent, Counter()), f"seed {seed}, {folds} folds"
+    assert count_accesses(store) == sum(sent, Counter()), f"seed {seed}, {folds} folds"
     assert list((store / "events").iterdir()) == []

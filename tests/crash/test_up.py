@@ -27,7 +27,7 @@ from tests.crash.test_kill import items, write_log
 from tests.support.chat_server import chatting
 from tests.support.fleet import FAST, Redis
 from tests.support.paths import ROOT
-from tests.support.processes import HELIX, list_processes, pick_port, wait_until
+from tests.support.processes import HELIX, list_processes, pick_port, start_helix, wait_until
 from workers.cli.up import SERVICES
 from workers.supervisor import SupervisedProcess, supervise
 
@@ -38,14 +38,7 @@ COMPOSE = ROOT / "docker-compose.yml"
 def start_up(root: Path, log: Path, *options: str, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """`helix up`, and the mark in the environment of all its processes."""
     mark = pick_port()
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*HELIX, "up", "--store", str(root), *options],
-            env={**os.environ, **FAST, "UP_TEST": str(mark), **environ},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    process = start_helix(log, "up", "--store", root, *options, **{**FAST, "UP_TEST": str(mark), **environ})
     try:
         yield process, f"UP_TEST={mark}"
     finally:
@@ -170,7 +163,6 @@ def test_a_process_that_is_called_wrongly_ends_all(tmp_path: Path, monkeypatch: 
         supervise([other, wrong], StopAtLines(tmp_path / "wrong", 10))
     assert error.value.exit_status == 2
     assert len((tmp_path / "wrong").read_text().splitlines()) == 3
-    assert other.process is not None
     assert other.process.poll() is not None
 
 
@@ -236,11 +228,7 @@ def test_the_commands_of_the_compose_file_start(tmp_path: Path, cache: Path) -> 
             own |= {**place, "HELIX_ALIVE": str(tmp_path / f"{name}.alive")}
             if name == "deep":
                 own |= {"HELIX_DEEP_URL": "http://127.0.0.1:9/v1", "HELIX_DEEP_MODEL": "none"}
-            with log.open("wb") as output:
-                environ = {**os.environ, **FAST, **own}
-                running[name] = subprocess.Popen(
-                    [*HELIX, *words], env=environ, stderr=output, stdout=output, start_new_session=True
-                )
+            running[name] = start_helix(log, *words, **{**FAST, **own})
         signs = {"beat": "beat begins", "query": "Application startup complete"}
         for name, log in logs.items():
             wait_until(90, lambda name=name, log=log: signs.get(name, "ready.") in log.read_text(), log)

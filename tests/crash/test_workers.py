@@ -60,15 +60,15 @@ def test_one_folder_under_two_names_is_one_store(tmp_path: Path, redis_url: str,
 
 
 @pytest.mark.soak
-def test_workers_reindex_with_the_encoder_of_the_store(tmp_path: Path, redis_url: str, run_helix) -> None:
+def test_workers_reindex_with_the_encoder_of_the_store(
+    tmp_path: Path, redis_url: str, tiny_encoders: list[str], run_helix
+) -> None:
     """A message names no folder: the worker has another path to the store, and its own cache."""
-    from tests.unit.encoders.test_dense import tiny_bert
-
     root, other, log = tmp_path / "store", tmp_path / "elsewhere", tmp_path / "workers.log"
     assert run_helix("ingest", write_documents(tmp_path / "in", 6), "--store", root).returncode == 0
     before = inbox.load_current(root)[1]
     other.symlink_to(root)
-    call = ("reindex", "--encoder", tiny_bert(tmp_path / "tiny"), "--store", root, "--json")
+    call = ("reindex", "--encoder", tiny_encoders[0], "--store", root, "--json")
     with worker(other, redis_url, "enrich,bulk", log, HELIX_CACHE=str(tmp_path / "cache")):
         done = run_helix(*call, HELIX_REDIS_URL=redis_url)
     assert done.returncode == 0, done.stderr
@@ -76,7 +76,7 @@ def test_workers_reindex_with_the_encoder_of_the_store(tmp_path: Path, redis_url
     assert (result["swapped"], result["documents"], result["items"]) == (True, 6, 18)
     assert log.read_text(errors="replace").count("enriched for the new lineage") == 6
     after = inbox.load_current(root)[1]
-    assert after.lineage.name == "tiny"
+    assert after.lineage.name == "tiny-32"
     assert after.lineage.pipeline != before.lineage.pipeline
     assert not {segment.id for segment in after.segments} & {segment.id for segment in before.segments}
     assert not (root / "NEXT").exists()

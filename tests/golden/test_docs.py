@@ -32,7 +32,7 @@ from tests.support.page_shell import ADDRESS, HELIX, NOT_RUN, World, check_argum
 from tests.support.pages import PAGES, ROOT, Block, anchors, blocks, rows, spans, tokens
 
 
-def every(*languages: str) -> list[Any]:
+def list_blocks(*languages: str) -> list[Any]:
     """Each block in one of these languages, as a parameter."""
     return [
         pytest.param(page, one, id=f"{page}:{one.line}")
@@ -104,7 +104,7 @@ async def tools(reach: Any) -> list[str]:
 # ---------------------------------------------------------------- what is not run
 
 
-def test_what_is_not_run_is_shown_somewhere() -> None:
+def test_each_skipped_command_is_on_a_page() -> None:
     shown = "\n".join(one.text for page in PAGES for one in blocks(page) if one.language == "sh")
     for begins in NOT_RUN:
         assert re.search(rf"(?m)(?:^|[;&|( ]){begins}", shown), f"{begins!r}: no page shows such a command any more"
@@ -127,12 +127,12 @@ def test_commands_in_the_text_exist_with_their_options(page: str) -> None:
 # ---------------------------------------------------------------- files of other programs
 
 
-@pytest.mark.parametrize(("page", "block"), every("toml"))
+@pytest.mark.parametrize(("page", "block"), list_blocks("toml"))
 def test_toml(page: str, block: Block) -> None:
     tomllib.loads(block.text)
 
 
-@pytest.mark.parametrize(("page", "block"), every("yaml"))
+@pytest.mark.parametrize(("page", "block"), list_blocks("yaml"))
 def test_alerts_are_about_metrics_there_are(page: str, block: Block) -> None:
     code = "".join((ROOT / path).read_text() for path in ("query/metrics.py", "workers/metrics.py"))
     rules = [rule for group in yaml.safe_load(block.text)["groups"] for rule in group["rules"]]
@@ -142,7 +142,7 @@ def test_alerts_are_about_metrics_there_are(page: str, block: Block) -> None:
             assert f'"{name.removesuffix("_bucket").removesuffix("_total")}"' in code, name
 
 
-@pytest.mark.parametrize(("page", "block"), every("ini"))
+@pytest.mark.parametrize(("page", "block"), list_blocks("ini"))
 def test_a_unit_starts_a_command(page: str, block: Block) -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment]
@@ -152,7 +152,7 @@ def test_a_unit_starts_a_command(page: str, block: Block) -> None:
     check_arguments(words)
 
 
-@pytest.mark.parametrize(("page", "block"), every("nginx", "caddyfile"))
+@pytest.mark.parametrize(("page", "block"), list_blocks("nginx", "caddyfile"))
 def test_a_proxy_goes_where_helix_listens(page: str, block: Block, tmp_path: Path) -> None:
     """By the proxy itself where it is installed; else its braces and the address alone."""
     assert ADDRESS in block.text

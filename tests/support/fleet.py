@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -31,7 +30,7 @@ from helix.snapshot.ledger import inbox
 from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
 from tests.crash.test_kill import items, write_log
-from tests.support.processes import HELIX, pick_port, wait_until
+from tests.support.processes import HELIX, can_connect, pick_port, start_helix, wait_until
 
 FAST = {"HELIX_RECONCILE_INTERVAL": "1", "HELIX_RETRY_WAIT": "0.3", "HELIX_TIDY_INTERVAL": "2", "HELIX_THREADS": "1"}
 Forks = Callable[[Sequence[str], Mapping[str, str], float], subprocess.CompletedProcess[str]]
@@ -67,14 +66,8 @@ def count_done(root: Path) -> int:
 @contextmanager
 def worker(root: Path, url: str, queue: str, log: Path, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of some queues in a session of its own, so that a kill ends its children, too."""
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [*HELIX, "worker", "--queues", queue, "--store", str(root)],
-            env={**os.environ, **FAST, "HELIX_REDIS_URL": url, **environ},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    environ = {**FAST, "HELIX_REDIS_URL": url, **environ}
+    process = start_helix(log, "worker", "--queues", queue, "--store", root, **environ)
     try:
         yield process
     finally:
@@ -111,13 +104,7 @@ class Redis:
         options = ("--bind", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "always", "--save", "")
         command = [binary, "--port", str(self.port), "--dir", str(self.folder), *options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        wait_until(10, self._answers)
-
-    def _answers(self) -> bool:
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", self.port), 0.2).close()
-            return True
-        return False
+        wait_until(10, lambda: can_connect(self.port))
 
     def kill(self) -> None:
         self.process.kill()
@@ -162,14 +149,7 @@ class Fleet:
 
     def start(self, name: str, *words: str, **environ: str) -> subprocess.Popen[bytes]:
         """Start `helix WORDS` in a session of its own, under a name."""
-        with self.log.open("ab") as output:
-            self.running[name] = subprocess.Popen(
-                [*HELIX, *words],
-                env={**self.command_environ(), **environ},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        self.running[name] = start_helix(self.log, *words, **{**self.command_environ(), **environ})
         return self.running[name]
 
     def command_environ(self) -> dict[str, str]:

@@ -396,6 +396,5 @@ def check_options(words: Sequence[str]) -> None:
     kind = next((word for word in words[1:2] if word in KINDS.get(words[0], ())), "")
     for word in words:
         name = word.partition("=")[0]
-        assert not re.fullmatch(r"--[a-z][a-z-]*", name) or name in list_options(words[0], kind), (
-            f"helix {words[0]} has no {name}"
-        )
+        known = not re.fullmatch(r"--[a-z][a-z-]*", name) or name in list_options(words[0], kind)
+        assert known, f"helix {words[0]} has no {name}"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.support.paths import ROOT
 
 HELIX = (sys.executable, "-m", "helix.cli")
 """The command `helix`."""
@@ -21,6 +25,22 @@ def list_processes(mark: str) -> list[int]:
             if f"{mark}\0".encode() in path.read_bytes():
                 found.append(int(path.parent.name))
     return found
+
+
+def start_helix(log: Path, *words: object, **environ: str) -> subprocess.Popen[bytes]:
+    """Start `helix WORDS` in a session of its own; append its output to a log."""
+    command = [*HELIX, *map(str, words)]
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command, env={**os.environ, **environ}, stdout=output, stderr=output, start_new_session=True
+        )
+
+
+def compile_library(name: str, folder: Path) -> Path:
+    """Compile `tests/support/NAME.c` to a library for LD_PRELOAD."""
+    library, source = folder / f"{name}.so", ROOT / "tests" / "support" / f"{name}.c"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    return library
 
 
 def pick_port() -> int:

@@ -55,14 +55,12 @@ def test_token_vectors_are_those_of_torch(models: Path, layout: str, query: str,
     long = "walnut bread with olive oil and more salt " * 8
     for text in (QUESTION, "", long):
         vectors = encoder.query(text)
-        assert vectors.shape == (12, tiny_rerank.DIM)
-        assert vectors.dtype == np.float32
+        assert (vectors.shape, vectors.dtype) == ((12, tiny_rerank.DIM), np.float32)
         np.testing.assert_allclose(vectors, embed_by_torch(models / layout, text, query, query=True), atol=1e-4)
     texts = [*TEXTS, long]
     for text, vectors in zip(texts, encoder.passages(texts), strict=True):
         np.testing.assert_allclose(vectors, embed_by_torch(models / layout, text, passage, query=False), atol=1e-4)
-    assert len(encoder.passages([long])[0]) == 24
-    assert encoder.passages([]) == []
+    assert (len(encoder.passages([long])[0]), encoder.passages([])) == (24, [])
 
 
 def test_int8_stays_close(models: Path) -> None:

@@ -201,23 +201,17 @@ def test_a_folder_describes_its_model(tmp_path: Path) -> None:
     model = registry.describe_model(folder)
     assert (model.pooling, model.context, model.lower, model.dim, model.width) == ("last", 128, True, 32, 64)
     assert (model.query_prefix, model.passage_prefix) == ("ask: ", "ask: ")
-    long = write_configuration(
-        tmp_path / "long", sentence_bert_config={"max_seq_length": 8192}, config={"hidden_size": 8}
+    wide = {"max_seq_length": 8192}
+    long = registry.describe_model(
+        write_configuration(tmp_path / "long", sentence_bert_config=wide, config={"hidden_size": 8})
     )
-    assert (registry.describe_model(long).context, registry.describe_model(long).max_tokens) == (512, 256)
+    assert (long.context, long.max_tokens) == (512, 256)
 
 
 def test_registered_models_are_complete() -> None:
-    assert list(MODELS) == [
-        "bge-small-en-v1.5",
-        "all-MiniLM-L6-v2",
-        "gte-small",
-        "e5-small",
-        "nomic-embed-text-v1.5",
-        "bge-base-en-v1.5",
-        "mxbai-embed-large-v1",
-        "arctic-embed-l-v2.0",
-    ]
+    small = ["bge-small-en-v1.5", "all-MiniLM-L6-v2", "gte-small", "e5-small"]
+    large = ["nomic-embed-text-v1.5", "bge-base-en-v1.5", "mxbai-embed-large-v1", "arctic-embed-l-v2.0"]
+    assert list(MODELS) == small + large
     for model in MODELS.values():
         assert model.pooling in registry.POOLINGS
         assert model.licence in ("MIT", "Apache-2.0")
@@ -255,11 +249,11 @@ def test_pull_fetches_the_weights_in_the_form_that_is_used(tmp_path: Path, monke
     from pipelines.training import models
 
     fetched: dict[str, set[str]] = {}
-    monkeypatch.setattr(
-        huggingface_hub,
-        "snapshot_download",
-        lambda hub, local_dir, allow_patterns: fetched.update({hub: set(allow_patterns)}),
-    )
+
+    def download(hub: str, local_dir: object, allow_patterns: list[str]) -> None:
+        fetched[hub] = set(allow_patterns)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     settings = Settings(models=str(tmp_path))
     for name in ("nomic-embed-text-v1.5", "gte-small"):
         models.pull_model(name, settings)

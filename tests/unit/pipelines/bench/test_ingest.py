@@ -71,19 +71,16 @@ def test_too_few_documents_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def write_talk(path: Path) -> Path:
-    def make_turn(speaker: str, turn: str, text: str) -> dict[str, str]:
-        return {"speaker": speaker, "dia_id": turn, "text": text}
-
-    conversation = {
-        "session_1_date_time": "1:56 pm on 8 May, 2023",
-        "session_1": [
-            make_turn("Ana", "D1:1", "Where is src/a.py?"),
-            make_turn("Bo", "D1:2", "Look into src/a.py."),
-            make_turn("Ana", "D1:3", "I live in Lisbon."),
-        ],
-        "session_2_date_time": "9:00 am on 2 June, 2023",
-        "session_2": [make_turn("Bo", "D2:1", "Lisbon is far."), make_turn("Ana", "D2:2", "It rains.")],
+    first = [("Ana", "D1:1", "Where is src/a.py?"), ("Bo", "D1:2", "Look into src/a.py.")]
+    sessions = {
+        "session_1": [*first, ("Ana", "D1:3", "I live in Lisbon.")],
+        "session_2": [("Bo", "D2:1", "Lisbon is far."), ("Ana", "D2:2", "It rains.")],
     }
+    conversation: dict[str, Any] = {
+        name: [dict(zip(("speaker", "dia_id", "text"), turn, strict=True)) for turn in turns]
+        for name, turns in sessions.items()
+    }
+    conversation |= {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_2_date_time": "9:00 am on 2 June, 2023"}
     evidence = [["D1:1", "D1:2"], ["D1:3", "D2:1", "D2:2"], ["D1:2", "D1:1"], ["D2:2"]]
     qa = [{"question": "?", "evidence": each} for each in evidence]
     path.write_text(json.dumps([{"sample_id": "c", "conversation": conversation, "qa": qa}]))

@@ -75,13 +75,8 @@ def folder(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def searcher(peer: Peer, folder: Path) -> Iterator[Searcher]:
-    searcher = peer.open(folder)
-    tune(
-        searcher,
-        peer.efforts,
-        make_corpus().vectors(0, 5),
-        find_nearest(make_corpus().vectors(0, N), make_corpus().vectors(0, 5), K),
-    )
+    searcher, vectors = peer.open(folder), make_corpus().vectors(0, N)
+    tune(searcher, peer.efforts, vectors[:5], find_nearest(vectors, vectors[:5], K))
     yield searcher
     searcher.close()
 
@@ -113,9 +108,7 @@ def test_a_project_filters(peer: Peer, searcher: Searcher) -> None:
         return
     for name, remainder in (("alpha", 0), ("beta", 1), ("o'hara", 2)):
         found = searcher.hybrid(vector, text, K, name)
-        assert len(found) == K
-        assert {i % 3 for i in found} == {remainder}
-        assert (4 in found) == (name == "beta")
+        assert (len(found), {i % 3 for i in found}, 4 in found) == (K, {remainder}, name == "beta")
     assert searcher.hybrid(vector, text, K, "nobody's") == []
 
 
@@ -138,12 +131,8 @@ def test_effort_matters(peer: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr("pipelines.bench.peers.lancedb._INDEXED", 1)
     found = np.random.default_rng(3).normal(size=(6_000, DIM))
     vectors = np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
-    items = Corpus(
-        len(vectors),
-        lambda a, b: vectors[a:b],
-        lambda a, b: [f"item{i}x" for i in range(a, b)],
-        lambda a, b: ["p"] * (b - a),
-    )
+    texts = [f"item{i}x" for i in range(len(vectors))]
+    items = Corpus(len(vectors), lambda a, b: vectors[a:b], lambda a, b: texts[a:b], lambda a, b: ["p"] * (b - a))
     asked = np.asarray(np.random.default_rng(4).normal(size=(20, DIM)), np.float32)
     questions = asked / np.linalg.norm(asked, axis=1, keepdims=True)
     exact = find_nearest(vectors, questions, K)
@@ -165,8 +154,7 @@ def test_any_question_is_accepted(searcher: Searcher) -> None:
 def test_an_index_is_built_once(peer: Peer, folder: Path) -> None:
     lines: list[str] = []
     report = peer.build(make_corpus(), folder, lines.append)
-    assert lines == [f"{peer.name}: {N} items exist"]
-    assert report["items"] == N
+    assert (lines, report["items"]) == ([f"{peer.name}: {N} items exist"], N)
     assert report["bytes"] > N * 4
     assert report["versions"] == peer.versions()
 
@@ -198,10 +186,8 @@ class Fake:
 def test_tuning_chooses_the_least_effort() -> None:
     exact = np.arange(20).reshape(2, 10)
     fake, questions = Fake(exact), np.array([[0], [1]], np.float32)
-    assert tune(fake, (2, 5, 8, 10), questions, exact, 0.8) == Tuning(8, 0.8)
-    assert fake.effort == 8
-    assert tune(fake, (2, 5), questions, exact, 0.8) == Tuning(5, 0.5)
-    assert fake.effort == 5
+    assert (tune(fake, (2, 5, 8, 10), questions, exact, 0.8), fake.effort) == (Tuning(8, 0.8), 8)
+    assert (tune(fake, (2, 5), questions, exact, 0.8), fake.effort) == (Tuning(5, 0.5), 5)
 
 
 def test_an_incomplete_index_or_one_of_other_items_is_built_again(tmp_path: Path) -> None:

@@ -45,8 +45,7 @@ def questions(store: Path) -> list[PosedQuestion]:
 def test_questions_are_of_every_kind_and_the_same_again(store: Path) -> None:
     asks = draw_questions(store, 7, 30)
     assert [ask["kind"] for ask in asks] == sorted((ask["kind"] for ask in asks), key=KINDS.index)
-    assert {ask["kind"] for ask in asks} == set(KINDS)
-    assert asks == draw_questions(store, 7, 30)
+    assert ({ask["kind"] for ask in asks}, asks) == (set(KINDS), draw_questions(store, 7, 30))
     assert asks != draw_questions(store, 8, 30)
     assert json.loads(json.dumps(asks)) == asks  # they are sent to other processes
 
@@ -148,8 +147,7 @@ def test_a_peer_gets_the_same_items_and_questions(store: Path, tmp_path: Path, m
     ready = peer_comparison.prepare_peer("scan", str(store), str(tmp_path / "scan"), asks)
     assert ready.description["dense_recall_at_100"] == 1.0
     assert ready.description["effort"] == 2  # half of the items have half of the nearest
-    assert ready.description["items"] == ITEMS
-    assert ready.description["lacks"] == "all else"
+    assert (ready.description["items"], ready.description["lacks"]) == (ITEMS, "all else")
     spent = peer_comparison.ask_peer(ready)
     assert {kind: len(ms) for kind, ms in spent.items()} == {
         "open": sum(ask["kind"] == "natural" for ask in asks),
@@ -228,8 +226,7 @@ def test_the_report_is_complete_and_consistent(report: Report) -> None:
         assert 0 < one["p50"] <= one["p95"] <= one["p99"]
     assert {"embed", "graph", "rank", "pack"} <= set(report["stages"])
     assert sum(one["p50"] for one in report["stages"].values()) < 2 * report["total"]["p95"]
-    assert set(report["kinds"]) == set(KINDS)
-    assert set(report["recall_at_100"]) == {"dense", "bm25"}
+    assert (set(report["kinds"]), set(report["recall_at_100"])) == (set(KINDS), {"dense", "bm25"})
     assert min(report["recall_at_100"].values()) > 0.98
     assert set(report["clients"]) == set(report["threads"]) == {"1", "3"}
     assert all(one["qps"] > 0 for one in report["clients"].values())
@@ -248,10 +245,8 @@ def test_a_slower_kind_shows() -> None:
         (1, {"dense": 5.0, "lexical": 1.0, "total": 8.0})
     ] * 10
     summary = recall._summarise_times(asks, times)
-    assert summary["unfiltered"]["p50"] == 2
-    assert summary["filtered"]["p95"] == 8
-    assert summary["kinds"]["type"]["ratio"] == {"p50": 4, "p95": 4}
-    assert summary["legs"]["p99"] == 5
+    assert (summary["unfiltered"]["p50"], summary["filtered"]["p95"]) == (2, 8)
+    assert (summary["kinds"]["type"]["ratio"], summary["legs"]["p99"]) == ({"p50": 4, "p95": 4}, 5)
     assert summary["outside"]["p99"] == 1  # of questions without a filter
     assert summary["total"]["p99"] == 8
 

@@ -60,8 +60,7 @@ def test_two_processes_make_the_batches_of_one() -> None:
 
 
 def test_the_tables_have_their_schemas(rows: RowBatch) -> None:
-    assert rows.items.schema == ITEMS
-    assert rows.entities.schema == ENTITIES
+    assert (rows.items.schema, rows.entities.schema) == (ITEMS, ENTITIES)
     rows.items.validate(full=True)
     assert len(rows) == SIZE == len(set(rows.items["id"].to_pylist()))
     entry = rows.items.slice(11, 1).to_pylist()[0]
@@ -70,8 +69,7 @@ def test_the_tables_have_their_schemas(rows: RowBatch) -> None:
     assert set(rows.items["role"].to_pylist()) <= set(ROLES)
     must = ("source", "path", "document", "session", "text", "project", "t_valid", "t_ingested", "acl", "content")
     assert not any(rows.items[name].null_count for name in must)
-    assert rows.codes.shape == (SIZE, DIM)
-    assert rows.minhash.shape == (SIZE, 64)
+    assert (rows.codes.shape, rows.minhash.shape) == ((SIZE, DIM), (SIZE, 64))
 
 
 def test_lengths_sessions_and_projects_are_skewed() -> None:

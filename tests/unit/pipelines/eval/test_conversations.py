@@ -16,20 +16,10 @@ def test_locomo(tmp_path: Path) -> None:
     benchmark = convert("locomo", locomo(tmp_path / "in.json"))
     assert [path.name for path in benchmark.documents] == ["conv-a.jsonl", "conv-b.jsonl"]
     turns = read_turns(benchmark)
-    assert [(turn["session"], turn["id"]) for turn in turns[:6]] == [
-        ("conv-a/1", "D1:1"),
-        ("conv-a/1", "D1:2"),
-        ("conv-a/1", "D1:3"),
-        ("conv-a/2", "D2:1"),
-        ("conv-a/2", "D2:2"),
-        ("conv-b/1", "D1:1"),
-    ]
-    assert [turn["ts"] for turn in turns[:4]] == [
-        "2023-05-08T13:56:00+00:00",
-        "2023-05-08T13:56:01+00:00",
-        "2023-05-08T13:56:02+00:00",
-        "2023-06-01T00:09:00+00:00",
-    ]
+    a, b, c = [("conv-a/1", f"D1:{i}") for i in (1, 2, 3)], [("conv-a/2", f"D2:{i}") for i in (1, 2)], "conv-b/1"
+    assert [(turn["session"], turn["id"]) for turn in turns[:6]] == [*a, *b, (c, "D1:1")]
+    first = [f"2023-05-08T13:56:0{i}+00:00" for i in range(3)]
+    assert [turn["ts"] for turn in turns[:4]] == [*first, "2023-06-01T00:09:00+00:00"]
     assert (turns[3]["speaker"], turns[3]["text"]) == ("Bo", "Look. [shares a photo of a wumpling]")
     assert {turn["project"] for turn in turns} == {"conv-a", "conv-b"}
     # Questions without evidence that names a turn are left out.
@@ -38,8 +28,7 @@ def test_locomo(tmp_path: Path) -> None:
         ("conv-a", "Wumpling or zorblatt?", {"conv-a/1\tD1:1", "conv-a/2\tD2:1"}, "temporal"),
         ("conv-a", "A wumpling?", {"conv-a/2\tD2:1", "conv-a/2\tD2:2"}, "single-hop"),
     ]
-    assert len(benchmark.questions) == 6
-    assert benchmark.questions[-1].gold == {"conv-b/1\tD1:7"}
+    assert (len(benchmark.questions), benchmark.questions[-1].gold) == (6, {"conv-b/1\tD1:7"})
     assert benchmark.left_out == {"no gold turn": 2}
     assert benchmark.notes == ("1 pieces of evidence name no turn and were dropped",)
 
@@ -70,13 +59,8 @@ def test_mistyped_evidence_of_locomo(tmp_path: Path) -> None:
 def test_beam(tmp_path: Path) -> None:
     benchmark = convert("beam", beam(tmp_path / "in"))
     turns = read_turns(benchmark)
-    assert [(turn["session"], turn["id"], turn["role"]) for turn in turns] == [
-        ("chat-7/1", "0", "user"),
-        ("chat-7/1", "1", "assistant"),
-        ("chat-7/1", "2", "user"),
-        ("chat-7/1", "3", "assistant"),
-        ("chat-7/2", "4", "user"),
-    ]
+    places = [("chat-7/1", str(i), ("user", "assistant")[i % 2]) for i in range(4)]
+    assert [(turn["session"], turn["id"], turn["role"]) for turn in turns] == [*places, ("chat-7/2", "4", "user")]
     assert turns[0]["text"] == "Where is the zorblatt?"
     days = [turn["ts"][:10] for turn in turns]
     # The batch has an anchor; a turn may have its own; others keep the date before.
@@ -110,11 +94,8 @@ def make_turn(role: str, content: str, **more: bool) -> dict[str, Any]:
 
 
 def test_longmemeval(tmp_path: Path) -> None:
-    chat = [
-        make_turn("user", "Hello."),
-        make_turn("assistant", " "),
-        make_turn("user", "It is in the shed.", has_answer=True),
-    ]
+    chat = [make_turn("user", "Hello."), make_turn("assistant", " ")]
+    chat.append(make_turn("user", "It is in the shed.", has_answer=True))
     other = [make_turn("user", "Morning.", has_answer=False), make_turn("assistant", "Morning.", has_answer=False)]
     entries = [
         haystack("q1", [other, chat, other]),
@@ -125,30 +106,16 @@ def test_longmemeval(tmp_path: Path) -> None:
     benchmark = convert("longmemeval", write_json(tmp_path / "in.json", entries))
     turns = read_turns(benchmark)
     # A session in two haystacks, and twice in one, stays distinct. An empty turn is left out, its number unused.
-    assert [(turn["project"], turn["session"], turn["id"]) for turn in turns[:9]] == [
-        ("q1", "q1/s1", "0"),
-        ("q1", "q1/s1", "1"),
-        ("q1", "q1/s2", "0"),
-        ("q1", "q1/s2", "2"),
-        ("q1", "q1/s1#2", "0"),
-        ("q1", "q1/s1#2", "1"),
-        ("q2", "q2/s1", "0"),
-        ("q2", "q2/s1", "2"),
-        ("q2", "q2/s2", "0"),
-    ]
-    assert [turn.get("ts") for turn in turns[:5]] == [
-        "2023-05-20T02:21:00+00:00",
-        "2023-05-20T02:21:01+00:00",
-        "2023-05-22T10:00:00+00:00",
-        "2023-05-22T10:00:02+00:00",
-        None,
-    ]
+    places = "q1/s1 0, q1/s1 1, q1/s2 0, q1/s2 2, q1/s1#2 0, q1/s1#2 1, q2/s1 0, q2/s1 2, q2/s2 0"
+    assert ", ".join(f"{turn['session']} {turn['id']}" for turn in turns[:9]) == places
+    assert [turn["project"] for turn in turns[:9]] == ["q1"] * 6 + ["q2"] * 3
+    times = [f"2023-05-{time}+00:00" for time in ("20T02:21:00", "20T02:21:01", "22T10:00:00", "22T10:00:02")]
+    assert [turn.get("ts") for turn in turns[:5]] == [*times, None]
     first, second = benchmark.questions
     assert (first.project, first.gold, first.kind) == ("q1", {"q1/s2\t2"}, "single-session-user")
     assert first.at == datetime(2023, 5, 30, 23, 40, tzinfo=UTC)
     assert (second.gold, second.kind, second.at) == ({"q2/s1\t2"}, "multi-session", None)
-    assert benchmark.left_out == {"abstention": 1, "no gold turn": 1}
-    assert benchmark.notes == ()
+    assert (benchmark.left_out, benchmark.notes) == ({"abstention": 1, "no gold turn": 1}, ())
 
 
 def test_without_a_marked_turn_the_users_turns_of_the_answer_sessions_are_gold(tmp_path: Path) -> None:

@@ -201,8 +201,7 @@ def test_the_command(measurement: Measured, tmp_path: Path, capsys: pytest.Captu
     assert main([*given, "--json"]) == 0
     output = capsys.readouterr()
     printed = json.loads(output.out)  # from a temporary store
-    assert list(printed) == list(report)
-    assert timeless(printed["rows"]) == timeless(report["rows"])
+    assert (list(printed), timeless(printed["rows"])) == (list(report), timeless(report["rows"]))
     assert "12 new items" in output.err
     assert not (tmp_path / "mine").exists()  # a benchmark is no memory
     assert main([*given, "--store", str(folder / "store")]) == 0
@@ -213,8 +212,7 @@ def test_the_command(measurement: Measured, tmp_path: Path, capsys: pytest.Captu
     assert [line.split()[0] for line in table.splitlines()[8:13]] == rows
     assert f"{report['rows']['bm25']['mrr']:.3f}" in table
     remarks = ["2 questions are left out: no gold turn", *report["notes"], *list_shortfalls(report["rows"])]
-    assert len(remarks) == 3
-    assert table.splitlines()[-6:] == [*remarks, *report["warnings"]]
+    assert (len(remarks), table.splitlines()[-6:]) == (3, [*remarks, *report["warnings"]])
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,8 @@ Measured = tuple[list[MeasuredSet], Path]
 def measurement(tmp_path_factory: pytest.TempPathFactory, no_router: None) -> Measured:
     """Two tiny sets. Read it only."""
     folder = tmp_path_factory.mktemp("report")
-    sets = [
-        MeasuredSet("musique", "musique", musique(folder / "hops")),
-        MeasuredSet("locomo", "talk", locomo(folder / "talk.json")),
-    ]
+    talk = MeasuredSet("locomo", "talk", locomo(folder / "talk.json"))
+    sets = [MeasuredSet("musique", "musique", musique(folder / "hops")), talk]
     assert measure(sets, folder / "keep", load(), profiles=PROFILES, say=lambda _: None) == []
     return sets, folder / "keep"
 
@@ -100,11 +98,8 @@ def test_the_report(keep: Path, tmp_path: Path) -> None:
     assert talk_main[4][1] == f"{helix['rec@10']:.3f} [{helix['low']:.3f}, {helix['high']:.3f}]"
     assert dict(zip(talk_ks[0], talk_ks[4], strict=True))["all@20"] == f"{helix['all@20']:.3f}"
     assert [row[0] for row in musique_main[1:]] == ["dense", "bm25", "rrf", *PROFILES]  # one haystack: nothing pooled
-    assert [row[:3] for row in kinds[1:]] == [
-        ["talk", "single-hop", "1"],
-        ["talk", "temporal", "5"],
-        ["musique", "2hop", "1"],
-    ]
+    rows = [["talk", "single-hop", "1"], ["talk", "temporal", "5"], ["musique", "2hop", "1"]]
+    assert [row[:3] for row in kinds[1:]] == rows
     assert [row[:2] for row in pooled[1:]] == [["talk", way] for way in ("dense", "bm25", "rrf", "helix")]
     assert profiles[0] == ["set", *PROFILES]
     assert profiles[1][1].startswith(f"{helix['rec@10']:.3f} (")
@@ -218,10 +213,8 @@ def test_a_set_is_parsed() -> None:
 def test_wrong_use_of_the_command(
     arguments: list[str], status: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (
-        main(["eval", "report", *arguments, "--keep", str(tmp_path / "keep"), "--out", str(tmp_path / "q.md")])
-        == status
-    )
+    places = ["--keep", str(tmp_path / "keep"), "--out", str(tmp_path / "q.md")]
+    assert main(["eval", "report", *arguments, *places]) == status
     output = capsys.readouterr()
     assert message in output.err
     assert (output.out, len(output.err.splitlines())) == ("", 1)

@@ -20,16 +20,12 @@ def test_musique(tmp_path: Path, name: str) -> None:
     folder = musique(tmp_path / "in")
     benchmark = convert("musique", folder / name)
     passages = read_turns(benchmark)
-    assert [(one["id"], one["title"], one["text"]) for one in passages] == [
-        ("0", "Lake", "It is deep."),
-        ("1", "House", "It stands by the lake."),
-        ("2", "Lake", "Another one."),
-    ]
+    expected = [("0", "Lake", "It is deep."), ("1", "House", "It stands by the lake."), ("2", "Lake", "Another one.")]
+    assert [(one["id"], one["title"], one["text"]) for one in passages] == expected
     assert len({one["session"] for one in passages}) == 3  # only words join two passages
     # Two passages share a title: the text decides which one supports the answer.
-    assert benchmark.questions == (
-        Question("musique", "How deep is it?", frozenset({"corpus/1\t1", "corpus/2\t2"}), "2hop"),
-    )
+    gold = frozenset({"corpus/1\t1", "corpus/2\t2"})
+    assert benchmark.questions == (Question("musique", "How deep is it?", gold, "2hop"),)
 
 
 CONTEXT = [
@@ -166,14 +162,10 @@ def test_npl(tmp_path: Path) -> None:
     (folder / "query-text").write_text("1\nWHERE IS IT\n/\n2\nWHAT\nELSE\n/\n")
     (folder / "rlv-ass").write_text("1\n    1     2\n   /\n2\n    2\n")  # the last lacks its slash
     benchmark = convert("npl", folder)
-    assert [(one["id"], one["text"]) for one in read_turns(benchmark)] == [
-        ("1", "a zorblatt  in a shed"),
-        ("2", "another one"),
-    ]
-    assert [(q.text, q.gold) for q in benchmark.questions] == [
-        ("WHERE IS IT", {"corpus/1\t1", "corpus/2\t2"}),
-        ("WHAT ELSE", {"corpus/2\t2"}),
-    ]
+    expected = [("1", "a zorblatt  in a shed"), ("2", "another one")]
+    assert [(one["id"], one["text"]) for one in read_turns(benchmark)] == expected
+    both, second = {"corpus/1\t1", "corpus/2\t2"}, {"corpus/2\t2"}
+    assert [(q.text, q.gold) for q in benchmark.questions] == [("WHERE IS IT", both), ("WHAT ELSE", second)]
 
 
 def write_unasked(path: Path) -> None:
@@ -228,5 +220,4 @@ def test_a_question_without_words_is_left_out(tmp_path: Path) -> None:
     value = json.loads(path.read_text())
     value[0]["qa"][0]["question"] = " \n"
     benchmark = convert("locomo", write_json(path, value))
-    assert len(benchmark.questions) == 5
-    assert benchmark.left_out == {"no text": 1, "no gold turn": 2}
+    assert (len(benchmark.questions), benchmark.left_out) == (5, {"no text": 1, "no gold turn": 2})

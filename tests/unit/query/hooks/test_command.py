@@ -213,7 +213,7 @@ def test_a_project_of_a_dropped_session_is_unknown(snap: Snapshot) -> None:
     home = snap.columns.project == snap.projects.index("home")
     codes = np.unique(snap.columns.session[home]).tolist()
     assert "home" in snap.catalog.live_projects
-    assert "home" not in snap.without(codes).catalog.live_projects
+    assert "home" not in snap.exclude_sessions(codes).catalog.live_projects
 
 
 def test_a_briefing_begins_with_the_newest_sessions(snap: Snapshot) -> None:
