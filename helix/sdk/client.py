@@ -42,12 +42,16 @@ class Remote(Recaller):
     """
 
     def __init__(self, url: str, key: str | None = None, *, timeout: float = SECONDS) -> None:
-        if fault := find_http_url_fault(url, "the URL of a query process", "http://127.0.0.1:8765"):
+        name, example = "the URL of a query process", "http://127.0.0.1:8765"
+        if fault := find_http_url_fault(url, name, example):
             raise UsageError(*fault)
         self.url = url.rstrip("/")
         headers = {"User-Agent": f"helix/{VERSION}", **({"Authorization": f"Bearer {key}"} if key else {})}
         transport = httpx2.HTTPTransport(retries=_ATTEMPTS)
-        self._client = httpx2.Client(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
+        try:
+            self._client = httpx2.Client(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
+        except httpx2.InvalidURL:  # a host that no domain name can have, such as a superscript
+            raise UsageError(f"{name} names no host", f"give one like {example}") from None
 
     def __enter__(self) -> Remote:
         return self

@@ -162,7 +162,7 @@ def one_scale(vectors: F32) -> Codes:
 
 
 def test_eight_bits_find_what_the_exact_vectors_find(snapshot: Snapshot, vectors: Vectors) -> None:
-    """Switch: `quantise` with fewer levels, as in the next test."""
+    """Switch: `quantise_vectors` with fewer levels, as in the next test."""
     assert faithful(snapshot, vectors)
 
 
@@ -173,7 +173,7 @@ def test_a_coarser_quantiser_is_caught(
     quantiser: Callable[[F32], Codes], vectors: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Switch: bounds above that are so wide that a coarser quantiser passes them."""
-    monkeypatch.setattr("pipelines.ingest.part.quantise", quantiser)
+    monkeypatch.setattr("pipelines.ingest.part.quantise_vectors", quantiser)
     assert not faithful(make_store(tmp_path, vectors[0], vectors[1]), vectors)
 
 

@@ -94,7 +94,7 @@ def test_the_best_are_those_of_a_dense_product(tmp_path: Path, seed: int) -> Non
     for share in (1.0, 0.5, 0.05):
         allowed = world.rng.random(n) < share
         plan = Plan(None if allowed.all() else allowed, int(allowed.sum()))
-        asked = world.asked()
+        asked = world.draw_question()
         naive = world.naive(asked, allowed)
         order = [row for row in np.lexsort((world.key, -naive)).tolist() if naive[row] > 0]
         for k in (0, 1, 3, 10, 1_000):
