@@ -2,9 +2,9 @@
 
 `whole` is a small store as ingesting would leave it, but for an encoder, which would be too large: accepted documents,
 a turn that changed, a session over two segments, an item with an ACL, near-duplicates, an item that was forgotten,
-folded accesses, a fact that another ended, questions a model wrote. Beside it lie broken ones, each as what it changes
-of `whole`: files to write over it and, in `overlay.json`, files to remove and what opening it must say. The newest
-generation of each is broken, the one before it is good.
+folded accesses, a fact that another ended, questions a model wrote. The broken stores are stored as changes of `whole`:
+files to write over it and, in `overlay.json`, files to remove and the error of opening it. The newest generation of
+each is broken, the one before it is good.
 
 The same versions of NumPy and pyarrow make the same bytes again. The stores of a released format are never made again:
 later releases must read them.
@@ -73,7 +73,7 @@ def make(root: Path) -> None:
     """Make five generations: commit, forgotten item, folded accesses, questions, second commit; then gc."""
     settings, encoder = Settings(), stub_encoder()
     paths.create_folders(root)
-    with frozen():
+    with freeze_time():
         take_in(root, encoder, FIRST, 0)
         commit(root, encoder, settings)
         forget_row(root, id_of(root, "gnome"))
@@ -101,7 +101,7 @@ def stub_encoder() -> Any:
 
 
 @contextmanager
-def frozen() -> Iterator[None]:
+def freeze_time() -> Iterator[None]:
     """Freeze names and clock; copy no encoder and train no router."""
     count = itertools.count(1)
     clock = SimpleNamespace(now=lambda zone: START + timedelta(days=1))
@@ -209,11 +209,11 @@ def break_all(whole: Path, target: Path) -> None:
 
     codes, entity, text = (f"{segment}/{file}" for file in ("vectors.i8.npy", "mentions.entity.npy", "text.arrow"))
     overlay("truncated", codes, data(codes)[:-DIM], "is damaged: it has")
-    overlay("checksum", entity, flipped(data(entity), -1), "is damaged: its sha256 is")
+    overlay("checksum", entity, flip_byte(data(entity), -1), "is damaged: its sha256 is")
     overlay("missing", text, None, "is damaged: the file is missing")
     overlay("deletes", deletes, data(deletes)[:-2], "is damaged: it has")
     at = f"manifests/{name}"
-    overlay("manifest", at, flipped(data(at), len(data(at)) // 2), "is damaged: its bytes do not match its name")
+    overlay("manifest", at, flip_byte(data(at), len(data(at)) // 2), "is damaged: its bytes do not match its name")
     later = orjson.dumps({"format": manifest.format + 1, "generation": manifest.generation + 1, "parent": name})
     newer = f"{manifest.generation + 1:08d}-{hashlib.sha256(later).hexdigest()[:16]}.json"
     overlay(
@@ -225,7 +225,7 @@ def break_all(whole: Path, target: Path) -> None:
     )
 
 
-def flipped(data: bytes, at: int) -> bytes:
+def flip_byte(data: bytes, at: int) -> bytes:
     """Flip one bit."""
     changed = bytearray(data)
     changed[at] ^= 1

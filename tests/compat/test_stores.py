@@ -115,12 +115,12 @@ class Broken:
 
 
 @pytest.fixture(params=BROKEN, ids=lambda param: "-".join(param))
-def broken(request: pytest.FixtureRequest, tmp_path: Path) -> Broken:
+def damage(request: pytest.FixtureRequest, tmp_path: Path) -> Broken:
     format, variant = request.param
     return Broken(format, variant, tmp_path / "store")
 
 
-def described(root: Path) -> dict[str, Any]:
+def describe_store(root: Path) -> dict[str, Any]:
     """Describe everything a reader of the store sees."""
     memory = helix.open(root)
     snapshot = memory.snapshot
@@ -153,26 +153,26 @@ def described(root: Path) -> dict[str, Any]:
         "segments": [[segment.id, segment.rows] for segment in manifest.segments],
         "items": items,
         "vectors": [[round(value, 4) for value in row] for row in snapshot.vectors.dequantise(rows).tolist()],
-        "recall": {question: recalled(memory, question) for question in QUESTIONS},
-        "sql": {statement: selected(root, statement) for statement in STATEMENTS},
+        "recall": {question: recall_items(memory, question) for question in QUESTIONS},
+        "sql": {statement: run_sql(root, statement) for statement in STATEMENTS},
     }
 
 
-def recalled(memory: Memory, question: str) -> list[dict[str, Any]]:
+def recall_items(memory: Memory, question: str) -> list[dict[str, Any]]:
     """Return the lexical hits by rank; the weights of ranks depend on the profile."""
     found = memory.recall(question, now=NOW)
     hits = [item for item in found.items if item.why["bm25"] is not None]
     return [{"id": item.id, "bm25": item.why["bm25"]} for item in sorted(hits, key=lambda item: item.why["bm25"] or 0)]
 
 
-def selected(root: Path, statement: str) -> list[dict[str, Any]]:
+def run_sql(root: Path, statement: str) -> list[dict[str, Any]]:
     with run_statement(root, statement) as found:
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
 def test_an_undamaged_store_returns_its_contents(whole: Path, format_folder: Path) -> None:
     assert verify_store(whole).problems == ()
-    assert described(whole) == orjson.loads((format_folder / "golden.json").read_bytes())
+    assert describe_store(whole) == orjson.loads((format_folder / "golden.json").read_bytes())
 
 
 def test_without_an_encoder_recall_is_lexical_and_reports_it(whole: Path) -> None:
@@ -199,15 +199,15 @@ def test_a_read_only_store_can_be_read(format_folder: Path) -> None:
 
 
 def test_an_old_store_can_be_written(whole: Path) -> None:
-    before = described(whole)
+    before = describe_store(whole)
     assert main(["compact", "--full", "--store", str(whole)]) == 0
-    after = described(whole)
+    after = describe_store(whole)
     assert len(after["segments"]) == 1
     assert after["rows"] == after["live"] == before["live"]
     for name in ("items", "counts", "vectors", "recall", "sql"):
         assert after[name] == before[name], name
     assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(whole)]) == 0
-    assert described(whole)["items"] == after["items"]
+    assert describe_store(whole)["items"] == after["items"]
     report = verify_store(whole)
     assert (report.problems, report.orphans, report.generations) == ((), (), 1)
 
@@ -233,13 +233,13 @@ def test_a_store_without_later_arrays_is_read_and_written(whole: Path, monkeypat
     assert [len(found) for found in snapshot.lexical.order_of(rows)] == [0, 0]
     assert snapshot.lexical.cues(rows).tolist() == [0] * snapshot.rows
     assert [len(found) for found in snapshot.lexical.find_titled(np.arange(9, dtype=np.uint64))] == [0, 0]
-    before = described(whole)
+    before = describe_store(whole)
     for name, value in NO_MODELS.items():
         monkeypatch.setattr(name, value)
     take_in(whole, stub_encoder(), ADDED, 2)
     commit(whole, stub_encoder(), Settings())
     for _ in range(2):  # the second time of one segment
-        after = described(whole)
+        after = describe_store(whole)
         known = {item["id"] for item in before["items"]}
         assert [item for item in after["items"] if item["id"] in known and item["session"] == "garden"] == [
             item for item in before["items"] if item["session"] == "garden"
@@ -256,7 +256,7 @@ def test_a_store_without_later_arrays_is_read_and_written(whole: Path, monkeypat
             assert all(np.isfinite(item.score) for item in bundle.items)
         assert bundle.items[0].text == ADDED[0][2]
         assert main(["compact", "--full", "--store", str(whole)]) == 0
-    assert len(described(whole)["segments"]) == 1
+    assert len(describe_store(whole)["segments"]) == 1
     assert verify_store(whole).problems == ()
 
 
@@ -269,13 +269,13 @@ def test_an_item_of_an_old_store_is_explained(whole: Path) -> None:
     assert bundle.trace["candidates"]
 
 
-def test_a_damaged_store_is_refused_with_name_and_remedy(broken: Broken) -> None:
-    broken.apply()
+def test_a_damaged_store_is_refused_with_name_and_remedy(damage: Broken) -> None:
+    damage.apply()
     with pytest.raises(StoreError) as error:
-        helix.open(broken.root)
-    assert f"{broken.damaged} {broken.overlay['says']}" in str(error.value)
+        helix.open(damage.root)
+    assert f"{damage.damaged} {damage.overlay['says']}" in str(error.value)
     assert error.value.remedy
-    assert ("upgrade Helix" if broken.variant == "newer" else "'helix rollback'") in error.value.remedy
+    assert ("upgrade Helix" if damage.variant == "newer" else "'helix rollback'") in error.value.remedy
 
 
 def test_a_flipped_bit_without_a_digest_check_is_refused_or_harmless(
@@ -322,33 +322,33 @@ def test_values_out_of_range_are_damage(
     assert memory.recall(QUESTIONS[0], now=NOW).items
 
 
-def test_verify_names_the_damaged_file(broken: Broken, capsys: pytest.CaptureFixture[str]) -> None:
-    broken.apply()
-    assert main(["verify", "--store", str(broken.root)]) == 4
+def test_verify_names_the_damaged_file(damage: Broken, capsys: pytest.CaptureFixture[str]) -> None:
+    damage.apply()
+    assert main(["verify", "--store", str(damage.root)]) == 4
     said = capsys.readouterr()
-    assert broken.damaged in said.out
+    assert damage.damaged in said.out
     assert len([line for line in said.out.splitlines() if "damaged" in line or "missing" in line]) <= 1
-    broken.repair()
-    if broken.variant != "newer":
-        assert main(["verify", "--store", str(broken.root)]) == 0
+    damage.repair()
+    if damage.variant != "newer":
+        assert main(["verify", "--store", str(damage.root)]) == 0
 
 
-def test_an_open_memory_stays_on_the_last_good_generation(broken: Broken) -> None:
-    broken.point(broken.good)
-    memory = helix.open(broken.root)
-    served, answer = memory.snapshot, recalled(memory, QUESTIONS[1])
+def test_an_open_memory_stays_on_the_last_good_generation(damage: Broken) -> None:
+    damage.point(damage.good)
+    memory = helix.open(damage.root)
+    served, answer = memory.snapshot, recall_items(memory, QUESTIONS[1])
     assert answer
-    broken.apply()
+    damage.apply()
     for _ in range(3):
         assert memory.stale()
-        with pytest.raises(StoreError, match=re.escape(broken.damaged)):
+        with pytest.raises(StoreError, match=re.escape(damage.damaged)):
             memory.refresh()
         assert memory.snapshot is served
-        assert recalled(memory, QUESTIONS[1]) == answer
-    assert len(list((broken.root / "pins").iterdir())) == 1  # a generation that is not open is not claimed
-    broken.repair()
-    assert memory.refresh() is (broken.variant != "newer")
-    assert memory.snapshot.name == broken.newest
+        assert recall_items(memory, QUESTIONS[1]) == answer
+    assert len(list((damage.root / "pins").iterdir())) == 1  # a generation that is not open is not claimed
+    damage.repair()
+    assert memory.refresh() is (damage.variant != "newer")
+    assert memory.snapshot.name == damage.newest
     assert "sixty minutes" in memory.recall(QUESTIONS[0], now=NOW).context
 
 
@@ -369,67 +369,67 @@ def serve() -> Iterator[Serve]:
         service.stop()
 
 
-def test_the_query_process_serves_reports_and_recovers(broken: Broken, serve: Serve) -> None:
-    broken.point(broken.good)
-    service = serve(broken.root)
+def test_the_query_process_serves_reports_and_recovers(damage: Broken, serve: Serve) -> None:
+    damage.point(damage.good)
+    service = serve(damage.root)
     assert service.is_ready
     assert service.trouble is None
     request = RecallRequest(query=QUESTIONS[1], now=NOW)
-    good = manifests.load(broken.root, broken.good).generation
-    broken.apply()
+    good = manifests.load(damage.root, damage.good).generation
+    damage.apply()
     wait_until(20, lambda: service.trouble is not None)
-    assert broken.damaged in str(service.trouble)
+    assert damage.damaged in str(service.trouble)
     assert service.is_ready
     answer = service.recall(request)
     assert answer["snapshot"] == good
     assert answer["items"]
-    if broken.variant in UNREADABLE:  # there is no state to tell
-        with pytest.raises(StoreError, match=re.escape(broken.damaged)):
+    if damage.variant in UNREADABLE:  # there is no state to tell
+        with pytest.raises(StoreError, match=re.escape(damage.damaged)):
             service.status()
     else:
         state = service.status()
         assert (state["serving"], state["trouble"]) == (good, service.trouble)
-    broken.repair()
+    damage.repair()
     wait_until(20, lambda: service.trouble is None)
-    newest = manifests.load(broken.root, broken.newest).generation
+    newest = manifests.load(damage.root, damage.newest).generation
     assert service.recall(request)["snapshot"] == newest
     assert service.status()["trouble"] is None
 
 
-def test_a_query_process_started_on_a_broken_store_serves_after_repair(broken: Broken, serve: Serve) -> None:
-    broken.apply()
-    service = serve(broken.root)
+def test_a_query_process_started_on_a_broken_store_serves_after_repair(damage: Broken, serve: Serve) -> None:
+    damage.apply()
+    service = serve(damage.root)
     assert not service.is_ready
-    assert broken.damaged in str(service.trouble)
-    with pytest.raises(StoreError, match=re.escape(broken.damaged)):
+    assert damage.damaged in str(service.trouble)
+    with pytest.raises(StoreError, match=re.escape(damage.damaged)):
         service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))
-    broken.repair()
+    damage.repair()
     wait_until(20, lambda: service.is_ready)
     assert service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))["items"]
 
 
-def test_a_rollback_repairs_a_store_of_known_content(broken: Broken, capsys: pytest.CaptureFixture[str]) -> None:
-    broken.point(broken.good)
-    before = described(broken.root)
-    broken.apply()
-    status = main(["rollback", "--json", "--store", str(broken.root)])
+def test_a_rollback_repairs_a_store_of_known_content(damage: Broken, capsys: pytest.CaptureFixture[str]) -> None:
+    damage.point(damage.good)
+    before = describe_store(damage.root)
+    damage.apply()
+    status = main(["rollback", "--json", "--store", str(damage.root)])
     said = capsys.readouterr()
-    if broken.variant == "newer":
+    if damage.variant == "newer":
         assert status == 4
-        assert broken.damaged in said.err
+        assert damage.damaged in said.err
         assert "upgrade Helix" in said.err
-        broken.point(broken.good)  # what that one published is given up, by hand
-        assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(broken.root)]) == 4  # its content is unknown
-        (broken.root / broken.damaged).unlink()
+        damage.point(damage.good)  # what that one published is given up, by hand
+        assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(damage.root)]) == 4  # its content is unknown
+        (damage.root / damage.damaged).unlink()
     else:
         assert status == 0
         done = orjson.loads(said.out)
         # The documents of a damaged manifest are unknown: they are pending, and published again.
-        assert (done["to"], len(done["set_aside"])) == (before["generation"], broken.variant != "manifest")
+        assert (done["to"], len(done["set_aside"])) == (before["generation"], damage.variant != "manifest")
         assert done["generation"] == before["generation"] + 2
-    after = described(broken.root)
+    after = describe_store(damage.root)
     assert {**after, "generation": before["generation"]} == before
     # The broken generation goes as every other one does.
-    assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(broken.root)]) == 0
-    assert verify_store(broken.root).problems == ()
-    assert {**described(broken.root), "generation": before["generation"]} == before
+    assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(damage.root)]) == 0
+    assert verify_store(damage.root).problems == ()
+    assert {**describe_store(damage.root), "generation": before["generation"]} == before

@@ -1,5 +1,6 @@
-"""What the README and the pages of docs/ show is run: shell blocks by a real bash, Python page by page, examples of
-code on a copy of Helix; files of other programs are parsed; links, paths and options lead to something.
+"""Examples of the README and of docs/ run: shell blocks in bash, Python page by page, code on a copy of Helix.
+
+Files of other programs are parsed. Links, paths and options exist.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ def test_the_settings_are_those_of_the_code() -> None:
 
 
 def test_the_picture_is_of_the_sample(sample_store: Path) -> None:
-    """What it found, not how long it took; drawn now it is well-formed, and shows the same."""
+    """Drawn now, it is well-formed and shows the same, but for the milliseconds."""
     found = open_store(sample_store).recall(docs.QUESTION, now=docs.NOW, explain=True)
     drawn = docs.picture(docs.QUESTION, found)
     for svg in (drawn, (ROOT / "docs" / "recall.svg").read_text("utf-8")):
@@ -253,7 +254,7 @@ def test_the_readme_says_what_was_measured() -> None:
 
 
 def test_endpoints_and_tools_are_those_of_the_server(sample_store: Path) -> None:
-    """What docs/rest.md and docs/mcp.md list is what there is."""
+    """Compare docs/rest.md and docs/mcp.md with the routes and tools of the server."""
     service = QueryService(sample_store, load())
     with TestClient(create_app(service)) as client:
         served = set(client.get("http://127.0.0.1/openapi.json").json()["paths"])

@@ -28,7 +28,7 @@ SAID = st.sampled_from(["Walnuts?", 'Thyme \\ "é" 😀 ]}', "[", "", "The " * 4
 BESIDE = st.sampled_from([None, 1, "mapping", [], {}, {"rows": [1]}])
 
 
-def _kept(*names: str) -> list[Any]:
+def _load_exports(*names: str) -> list[Any]:
     return [value for name in names for value in json.loads((LOGS / name).read_text())]
 
 
@@ -36,11 +36,11 @@ CHATGPT = (
     st.builds(
         lambda name, texts, id: chatgpt(name, *texts, id=id), NAMES, st.lists(SAID, max_size=5), st.sampled_from("mn")
     )
-    | st.sampled_from(_kept("chatgpt.json"))
+    | st.sampled_from(_load_exports("chatgpt.json"))
     | st.just({"rating": 1, "conversation_id": "a"})
 )
 CLAUDE_AI = st.builds(lambda name, texts: claude_ai(name, *texts), NAMES, st.lists(SAID, max_size=5)) | st.sampled_from(
-    _kept("claude_ai.json", "claude_ai_projects.json")
+    _load_exports("claude_ai.json", "claude_ai_projects.json")
 )
 
 

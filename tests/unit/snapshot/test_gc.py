@@ -78,7 +78,7 @@ def reachable(value: Any) -> set[str]:
     return set().union(*map(reachable, value)) if isinstance(value, list) else set()
 
 
-def expected(root: Path, keep: int, grace: float, open_names: set[str]) -> tuple[set[str], set[str]]:
+def predict(root: Path, keep: int, grace: float, open_names: set[str]) -> tuple[set[str], set[str]]:
     """Return (manifests, entries) that must stay."""
     young = time.time() - grace
     pointers = [root / pointer for pointer in ("CURRENT", "NEXT")]
@@ -95,13 +95,13 @@ def expected(root: Path, keep: int, grace: float, open_names: set[str]) -> tuple
     return stay, (named | fresh) & entries(root)
 
 
-def shown(snapshot: Snapshot) -> list[tuple[str, str]]:
+def list_texts(snapshot: Snapshot) -> list[tuple[str, str]]:
     return [(entry["id"], entry["text"]) for entry in snapshot.text(np.flatnonzero(snapshot.alive))]
 
 
-def opened(root: Path) -> tuple[Snapshot, list[tuple[str, str]]]:
+def open_texts(root: Path) -> tuple[Snapshot, list[tuple[str, str]]]:
     snapshot = Snapshot.open(root)
-    return snapshot, shown(snapshot)
+    return snapshot, list_texts(snapshot)
 
 
 def change(root: Path, rng: random.Random, step: int) -> None:
@@ -139,14 +139,14 @@ def test_random_histories_match_the_model(root: Path, seed: int) -> None:
     for step in range(1, 26):
         change(root, rng, step)
         if rng.random() < 0.25:
-            held[name_of(root)] = opened(root)
+            held[name_of(root)] = open_texts(root)
         if held and rng.random() < 0.2:
             del held[rng.choice(sorted(held))]
         if rng.random() < 0.4:
             age(root, 2 * HOUR)
         if rng.random() < 0.3:
             keep, grace = rng.randint(1, 4), rng.choice((0.0, HOUR))
-            stay, left = expected(root, keep, grace, set(held))
+            stay, left = predict(root, keep, grace, set(held))
             before = names(root), entries(root)
             done = collect_garbage(root, keep, grace, 5.0)
             said = f"seed {seed}, step {step}: keep {keep}, grace {grace}"
@@ -156,8 +156,8 @@ def test_random_histories_match_the_model(root: Path, seed: int) -> None:
             assert set(done.removed) == gone, said
             assert (done.kept, done.pinned) == (len(stay), len(held)), said
             assert verify_store(root).problems == (), said
-            assert all(shown(snapshot) == texts for snapshot, texts in held.values()), said
-            assert all(shown(Snapshot.open(root, name)) == texts for name, (_, texts) in held.items()), said
+            assert all(list_texts(snapshot) == texts for snapshot, texts in held.values()), said
+            assert all(list_texts(Snapshot.open(root, name)) == texts for name, (_, texts) in held.items()), said
             assert collect_garbage(root, keep, grace, 5.0) == GarbageReport((), 0, len(stay), len(held)), said
             for _, manifest in list_generations(root)[1:]:  # what can be returned to is whole
                 assert all((root / file.path).exists() for file in manifest.files()), said
@@ -189,7 +189,7 @@ def test_descendants_of_the_current_generation_stay(root: Path) -> None:
     assert names(root) == set(chain[:3])
     paths.write_file(root / "CURRENT", f"{chain[0]}\n".encode())
     assert verify_store(root).problems == ()
-    assert len(shown(Snapshot.open(root))) == 6 + 5
+    assert len(list_texts(Snapshot.open(root))) == 6 + 5
     # One of them that cannot be read might be the parent of others.
     paths.write_file(root / "CURRENT", f"{chain[2]}\n".encode())
     (root / "manifests" / chain[1]).write_bytes(b"{}")
@@ -228,7 +228,7 @@ def test_a_damaged_pointer_is_no_empty_store(
 
 
 def check_pointer(root: Path, how: str, capsys: pytest.CaptureFixture[str]) -> None:
-    serving, wanted = Memory(root), shown(Snapshot.open(root))
+    serving, wanted = Memory(root), list_texts(Snapshot.open(root))
     before = names(root), entries(root)
     note = root.with_name("note.md")
     note.write_text("# A note\n\nabout walnuts")
@@ -246,15 +246,15 @@ def check_pointer(root: Path, how: str, capsys: pytest.CaptureFixture[str]) -> N
     assert not root.with_name("copy").exists() or not list(root.with_name("copy").rglob("*.json"))
     with pytest.raises(StoreError, match="CURRENT"):
         serving.refresh()
-    assert shown(serving.snapshot) == wanted
+    assert list_texts(serving.snapshot) == wanted
     assert main(["rollback", "--json", "--store", str(root)]) == 0
     done = orjson.loads(capsys.readouterr().out)
     assert (done["generation"], done["set_aside"]) == (done["to"] + 1, [])
-    assert shown(Snapshot.open(root)) == wanted
+    assert list_texts(Snapshot.open(root)) == wanted
     assert serving.refresh()
     assert main(["gc", "--keep", "1", "--grace", "0", "--store", str(root)]) == 0
     assert verify_store(root).problems == ()
-    assert shown(Snapshot.open(root)) == wanted
+    assert list_texts(Snapshot.open(root)) == wanted
 
 
 def test_a_crash_before_the_first_pointer_is_not_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,7 +373,7 @@ def test_a_kill_between_manifests_and_files_leaves_a_whole_store(root: Path, run
     grow(root, ["the parsley is in the blue bowl"])
     delete(root, 0, [1])
     compact(root, SETTINGS, full=True)
-    texts = shown(Snapshot.open(root))
+    texts = list_texts(Snapshot.open(root))
     before = entries(root)
     command = ("gc", "--keep", "1", "--grace", "0", "--store", root)
     assert run_helix(*command, HELIX_FAILPOINT="gc.manifests").returncode == -signal.SIGKILL
@@ -382,13 +382,13 @@ def test_a_kill_between_manifests_and_files_leaves_a_whole_store(root: Path, run
     report = verify_store(root)
     assert report.problems == ()
     assert len(report.orphans) == 3  # two segments, one file of deletes
-    assert shown(Snapshot.open(root)) == texts
+    assert list_texts(Snapshot.open(root)) == texts
     done = run_helix(*command, "--json")
     assert done.returncode == 0
     assert len(json.loads(done.stdout)["removed"]) == 3
     report = verify_store(root)
     assert (report.problems, report.orphans) == ((), ())
-    assert shown(Snapshot.open(root)) == texts
+    assert list_texts(Snapshot.open(root)) == texts
 
 
 def test_the_command(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

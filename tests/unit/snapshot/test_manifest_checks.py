@@ -6,6 +6,7 @@ import copy
 import hashlib
 import os
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def change(*path: Any, to: Any) -> Callable[[Raw], None]:
     return apply
 
 
-def hostile() -> dict[str, Callable[[Raw], None]]:
+def forge_manifests() -> dict[str, Callable[[Raw], None]]:
     """Return forged manifests, by a word of the error."""
     cases: dict[str, Callable[[Raw], None]] = {}
 
@@ -64,8 +65,8 @@ def hostile() -> dict[str, Callable[[Raw], None]]:
         add("rows of documents/", "documents", 0, "rows", to=value)
         add("watermarks", "watermarks", to={"events": {"x": value}})
     add("generation", "generation", to=0)
-    add("lineage.dim", "lineage", "dim", to=0)
-    add("lineage.dim", "lineage", "dim", to=1 << 40)
+    for value in (0, 1 << 40):
+        add("lineage.dim", "lineage", "dim", to=value)
     add("rows of segment", "segments", 0, "rows", to=1 << 32)
     for name in ("../../etc", "/etc", "", "a/b", ".", "x" * 200, 5, None, "a\x1b[2J"):
         add("segments.id", "segments", 0, "id", to=name)
@@ -80,12 +81,11 @@ def hostile() -> dict[str, Callable[[Raw], None]]:
         add("documents", "documents", 0, "path", to=path)
         add("deletes.file", "deletes", 0, "file", "path", to=path)
         add("files of index", "indexes", 0, "files", 0, "path", to=path)
-    for field in ("segments", "deletes", "indexes", "documents", "encoder", "reader_flags", "writer_flags"):
-        for value in (5, "x", {}, [5], [[]]):
-            add("", field, to=value)
-    for field in ("counts", "coverage", "lineage", "watermarks"):
-        for value in (5, "x", ["x"]):
-            add(field, field, to=value)
+    lists = ("segments", "deletes", "indexes", "documents", "encoder", "reader_flags", "writer_flags")
+    for field, value in product(lists, (5, "x", {}, [5], [[]])):
+        add("", field, to=value)
+    for field, value in product(("counts", "coverage", "lineage", "watermarks"), (5, "x", ["x"])):
+        add(field, field, to=value)
     for value in ("x", "\x1b[2J", 5, None):
         add("created", "created", to=value)
     add("coverage", "coverage", to={"x" * 1_000: {}})
@@ -100,12 +100,8 @@ def hostile() -> dict[str, Callable[[Raw], None]]:
     cases["which is none of them"] = change("deletes", 0, "segment", to="nope")
     cases["a list of at most 10000 belongs"] = lambda raw: raw.update(segments=raw["segments"] * 5_001)
     cases["more than 4294967295"] = lambda raw: raw["segments"].append(
-        {
-            **raw["segments"][0],
-            "id": "other",
-            "rows": (1 << 32) - 1,
-            "files": [{**raw["segments"][0]["files"][0], "path": "segments/other/columns.arrow"}],
-        }
+        {**raw["segments"][0], "id": "other", "rows": (1 << 32) - 1}
+        | {"files": [{**raw["segments"][0]["files"][0], "path": "segments/other/columns.arrow"}]}
     )
     for field in ("generation", "lineage", "segments", "counts", "token", "encoder"):
         cases[f"{field} :: missing"] = lambda raw, field=field: raw.pop(field)
@@ -115,7 +111,7 @@ def hostile() -> dict[str, Callable[[Raw], None]]:
 def test_a_field_out_of_bounds_is_refused_by_name(whole: Raw) -> None:
     parse(whole)
     failed = []
-    for name, apply in hostile().items():
+    for name, apply in forge_manifests().items():
         raw = copy.deepcopy(whole)
         apply(raw)
         try:
@@ -156,7 +152,7 @@ def test_arrays_of_a_small_file_are_of_their_kind_and_as_large_as_they_say(tmp_p
     path, kinds = tmp_path / "a.npz", {"key": (np.uint64, 1), "level": (np.float32, 0)}
     good = {"key": np.arange(3, dtype=np.uint64), "level": np.float32(1)}
 
-    def refused(**arrays: Any) -> None:
+    def check_refused(**arrays: Any) -> None:
         np.savez(path, **{**good, **arrays})
         with pytest.raises(StoreError, match=r"a\.npz is damaged"):
             read_npz(path, kinds)
@@ -164,8 +160,8 @@ def test_arrays_of_a_small_file_are_of_their_kind_and_as_large_as_they_say(tmp_p
     np.savez(path, **good)
     assert read_npz(path, kinds)["key"].tolist() == [0, 1, 2]
     for key in (np.arange(3), np.arange(3.0), np.ones((3, 1), np.uint64), np.array([None], object), np.uint64(1)):
-        refused(key=key)
-    refused(level=np.zeros(1, np.float32))
+        check_refused(key=key)
+    check_refused(level=np.zeros(1, np.float32))
     np.savez_compressed(path, key=np.zeros(1 << 20, np.uint64), level=np.float32(1))  # it may swell
     with pytest.raises(StoreError, match="compressed"):
         read_npz(path, kinds)

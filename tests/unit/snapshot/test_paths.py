@@ -18,16 +18,18 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def unfinished(path: Path, seconds: float) -> Path:
+def write_unfinished(path: Path, seconds: float) -> Path:
     path.write_text("half")
     os.utime(path, times=(time.time() - seconds,) * 2)
     return path
 
 
 def test_files_untouched_for_a_minute_are_removed(root: Path) -> None:
-    old = [unfinished(folder / ".tmp-1", paths.STALE + 5) for folder in (root, root / "segments", root / "manifests")]
-    others = unfinished(root / "inbox" / ".tmp-1", paths.STALE + 5)  # which a commit looks after
-    young = unfinished(root / "segments" / ".tmp-2", paths.STALE - 5)
+    old = [
+        write_unfinished(folder / ".tmp-1", paths.STALE + 5) for folder in (root, root / "segments", root / "manifests")
+    ]
+    others = write_unfinished(root / "inbox" / ".tmp-1", paths.STALE + 5)  # which a commit looks after
+    young = write_unfinished(root / "segments" / ".tmp-2", paths.STALE - 5)
     paths.remove_leftovers(root)
     assert [path.exists() for path in (*old, others, young)] == [False, False, False, True, True]
 
@@ -62,7 +64,7 @@ def test_files_of_other_processes_stay(root: Path, monkeypatch) -> None:
         yield self / ".tmp-gone"
         yield from glob(self, pattern)
 
-    old = unfinished(root / "segments" / ".tmp-1", paths.STALE + 5)
+    old = write_unfinished(root / "segments" / ".tmp-1", paths.STALE + 5)
     monkeypatch.setattr(Path, "glob", with_one_gone)
     paths.remove_leftovers(root)
     assert not old.exists()

@@ -25,7 +25,7 @@ def replay(tmp_path: Path) -> Replay:
     return Replay(tmp_path / "store")
 
 
-def zipped(path: Path, *files: Path, base: Path = LOGS, **texts: str) -> Path:
+def make_zip(path: Path, *files: Path, base: Path = LOGS, **texts: str) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for file in files:
             archive.write(file, file.relative_to(base))
@@ -35,7 +35,7 @@ def zipped(path: Path, *files: Path, base: Path = LOGS, **texts: str) -> Path:
 
 
 def test_a_zip_is_a_folder(replay: Replay, tmp_path: Path) -> None:
-    export = zipped(tmp_path / "export.zip", LOGS / "chatgpt.json", user__json='{"id": "u", "email": "a@b.org"}')
+    export = make_zip(tmp_path / "export.zip", LOGS / "chatgpt.json", user__json='{"id": "u", "email": "a@b.org"}')
     documents = replay.offer(export)
     plain = Replay(tmp_path / "other")
     plain.offer(LOGS / "chatgpt.json")
@@ -49,11 +49,11 @@ def test_a_zip_is_a_folder(replay: Replay, tmp_path: Path) -> None:
 
 def test_a_later_export_adds_only_new_conversations(replay: Replay, tmp_path: Path) -> None:
     conversations = json.loads((LOGS / "claude_ai.json").read_text())
-    export = zipped(tmp_path / "export.zip", conversations__json=json.dumps(conversations[:1]))
+    export = make_zip(tmp_path / "export.zip", conversations__json=json.dumps(conversations[:1]))
     replay.offer(export)
     (first,) = replay.made
     export.unlink()
-    zipped(export, conversations__json=json.dumps(conversations))
+    make_zip(export, conversations__json=json.dumps(conversations))
     replay.offer(export)
     plain = Replay(tmp_path / "other")
     plain.offer(LOGS / "claude_ai.json")
@@ -62,7 +62,7 @@ def test_a_later_export_adds_only_new_conversations(replay: Replay, tmp_path: Pa
 
 def test_names_come_from_the_list_of_users(replay: Replay, tmp_path: Path) -> None:
     slack = LOGS / "slack"
-    export = zipped(tmp_path / "slack.zip", *(path for path in slack.rglob("*") if path.is_file()), base=slack)
+    export = make_zip(tmp_path / "slack.zip", *(path for path in slack.rglob("*") if path.is_file()), base=slack)
     replay.offer(export)
     folder = Replay(tmp_path / "other")
     for path in walk_inputs([slack]):
@@ -85,7 +85,7 @@ def test_a_hostile_zip_is_refused_whole(replay: Replay, tmp_path: Path, name: st
 
 def test_a_zip_of_nothing_is_refused(replay: Replay, tmp_path: Path) -> None:
     with pytest.raises(InputRefused, match="holds no readable source"):
-        replay.offer(zipped(tmp_path / "a.zip", rows__json='{"rows": [1, 2]}'))
+        replay.offer(make_zip(tmp_path / "a.zip", rows__json='{"rows": [1, 2]}'))
 
 
 def test_a_list_in_one_long_line(replay: Replay, tmp_path: Path) -> None:

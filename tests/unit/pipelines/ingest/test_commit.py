@@ -34,12 +34,12 @@ def store(tmp_path: Path, cache: Path) -> tuple[Path, Encoder, Callable[..., str
     prepare_store(root, "auto")
     encoder = open_encoder(root, load())
 
-    def accepted(*turns: tuple[str, str, str]) -> str:
+    def accept_turns(*turns: tuple[str, str, str]) -> str:
         path = tmp_path / "log.jsonl"
         path.write_text("".join(json.dumps({"session": s, "id": i, "text": t}) + "\n" for s, i, t in turns))
         return accept(root, path, load()).documents[0]
 
-    return root, encoder, accepted
+    return root, encoder, accept_turns
 
 
 def texts(root: Path) -> list[str]:
@@ -48,9 +48,9 @@ def texts(root: Path) -> list[str]:
 
 
 def test_an_older_version_that_is_enriched_later_does_not_win(store) -> None:
-    root, encoder, accepted = store
-    older = accepted(("s", "1", "take it out at noon"), ("s", "2", "only the older one has this"))
-    newer = accepted(("s", "1", "take it out at one"))
+    root, encoder, accept_turns = store
+    older = accept_turns(("s", "1", "take it out at noon"), ("s", "2", "only the older one has this"))
+    newer = accept_turns(("s", "1", "take it out at one"))
     make_part(root, newer, encoder, load())
     first = commit(root, encoder, load())
     assert (first.added, first.replaced) == (1, 0)
@@ -61,9 +61,9 @@ def test_an_older_version_that_is_enriched_later_does_not_win(store) -> None:
 
 
 def test_of_two_versions_in_one_commit_the_later_counts(store) -> None:
-    root, encoder, accepted = store
+    root, encoder, accept_turns = store
     for turns in ([("s", "1", "noon")], [("s", "1", "one"), ("s", "2", "slice it")], [("s", "1", "one")]):
-        make_part(root, accepted(*turns), encoder, load())
+        make_part(root, accept_turns(*turns), encoder, load())
     done = commit(root, encoder, load())
     assert (done.generation, len(done.documents), done.added, done.duplicates) == (1, 3, 2, 2)
     assert texts(root) == ["one", "slice it"]
@@ -75,9 +75,11 @@ def test_of_two_versions_in_one_commit_the_later_counts(store) -> None:
 )
 def test_the_last_accepted_version_stays_in_any_order_of_work(store, order) -> None:
     """A turn is changed and changed back; workers may finish the three documents in any order."""
-    root, encoder, accepted = store
+    root, encoder, accept_turns = store
     extra = [("s", "2", "slice it"), ("s", "2", "cut it"), ("s", "3", "cool it")]
-    documents = [accepted(("s", "1", when), turn) for when, turn in zip(["noon", "one", "noon"], extra, strict=True)]
+    documents = [
+        accept_turns(("s", "1", when), turn) for when, turn in zip(["noon", "one", "noon"], extra, strict=True)
+    ]
     for step in order:
         for i in step if isinstance(step, tuple) else [step]:
             make_part(root, documents[i], encoder, load())
@@ -121,11 +123,11 @@ def test_a_resumed_session_does_not_repeat_its_prefix(tmp_path: Path, cache: Pat
 def test_a_dead_document_offered_again_is_retried(store) -> None:
     from helix.snapshot.ledger import inbox
 
-    root, _, accepted = store
-    document = accepted(("s", "1", "noon"))
+    root, _, accept_turns = store
+    document = accept_turns(("s", "1", "noon"))
     inbox.give_up(root, document, "a fault since mended")
     assert inbox.list_pending(root) == []
-    assert accepted(("s", "1", "noon")) == document  # written again, with the same words
+    assert accept_turns(("s", "1", "noon")) == document  # written again, with the same words
     assert inbox.list_pending(root) == [document]
 
 
@@ -157,7 +159,7 @@ def test_a_later_reference_raises_salience(tmp_path: Path, cache: Path) -> None:
         ("t2", "user", "As I said, zephyrline needs the blue pipeline; what was wrong with zephyrline?"),
     ]
 
-    def grown(upto: int) -> IngestReport:
+    def ingest_turns(upto: int) -> IngestReport:
         lines = [{"session": "s", "id": turn, "role": role, "text": text} for turn, role, text in turns[:upto]]
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return ingest(root, [log], load())
@@ -169,9 +171,9 @@ def test_a_later_reference_raises_salience(tmp_path: Path, cache: Path) -> None:
             (row,) = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
             return row
 
-    assert grown(2).items == 2
+    assert ingest_turns(2).items == 2
     before = first()
-    assert grown(3).items == 1  # an updated item is no new one
+    assert ingest_turns(3).items == 1  # an updated item is no new one
     after = first()
     assert after["salience"] > before["salience"]
     assert "referred to" in after["salience_parts"]
@@ -187,12 +189,14 @@ def test_a_later_reference_raises_salience(tmp_path: Path, cache: Path) -> None:
     assert inbox.load_current(root)[1].generation == generation  # type: ignore[union-attr]
 
 
-def _said(turn: str, role: str, text: str, session: str = "s") -> str:
+def _make_line(turn: str, role: str, text: str, session: str = "s") -> str:
     return json.dumps({"session": session, "id": turn, "role": role, "text": text}) + "\n"
 
 
-PROPOSED = _said("t0", "user", "How do we ship zephyrline?") + _said("t1", "assistant", "I propose the blue pipeline.")
-AGREED = _said("t2", "user", "Yes, do that.")
+PROPOSED = _make_line("t0", "user", "How do we ship zephyrline?") + _make_line(
+    "t1", "assistant", "I propose the blue pipeline."
+)
+AGREED = _make_line("t2", "user", "Yes, do that.")
 
 
 def _proposal(root: Path) -> dict[str, object]:
@@ -271,7 +275,7 @@ def chain(tmp_path: Path) -> tuple[Path, list[str]]:
     """A store whose inbox holds three increments of a log; the last one is the oldest file, as in a copy."""
     log, root, links = tmp_path / "log.jsonl", tmp_path / "store", list[str]()
     prepare_store(root, "auto")
-    for text in (PROPOSED, PROPOSED + AGREED, PROPOSED + AGREED + _said("t3", "user", "Tell Ana.")):
+    for text in (PROPOSED, PROPOSED + AGREED, PROPOSED + AGREED + _make_line("t3", "user", "Tell Ana.")):
         log.write_text(text)
         links += accept(root, log, load()).documents
     for age, link in enumerate(links):
@@ -318,8 +322,8 @@ def log_of(name: str, turns: int) -> list[tuple[str, str, str]]:
 
 
 def test_small_documents_precede_a_large_one(store) -> None:
-    root, encoder, accepted = store
-    large, *small = [accepted(*log_of(name, turns)) for name, turns in (("a", 80), ("b", 3), ("c", 4))]
+    root, encoder, accept_turns = store
+    large, *small = [accept_turns(*log_of(name, turns)) for name, turns in (("a", 80), ("b", 3), ("c", 4))]
     make_serially(root, (large, *small), encoder, load())
     first = commit(root, encoder, load(), limit=10)
     assert (first.documents, first.left) == (tuple(small), 1)
@@ -330,8 +334,8 @@ def test_small_documents_precede_a_large_one(store) -> None:
 
 
 def test_an_overdue_large_document_joins_the_small_ones(store) -> None:
-    root, encoder, accepted = store
-    large, small = accepted(*log_of("a", 80)), accepted(*log_of("b", 3))
+    root, encoder, accept_turns = store
+    large, small = accept_turns(*log_of("a", 80)), accept_turns(*log_of("b", 3))
     make_serially(root, (large, small), encoder, load())
     (part,) = (root / "parts").glob(f"{large}-*")
     os.utime(part, (1_700_000_000,) * 2)
@@ -348,8 +352,8 @@ def test_no_increment_precedes_the_one_it_continues(chain, cache: Path) -> None:
 
 
 def test_many_small_commits_equal_one(store) -> None:
-    root, encoder, accepted = store
-    documents = [accepted(*log_of(f"s{i}", 1 + 7 * i % 5), ("shared", "x", f"version {i}")) for i in range(8)]
+    root, encoder, accept_turns = store
+    documents = [accept_turns(*log_of(f"s{i}", 1 + 7 * i % 5), ("shared", "x", f"version {i}")) for i in range(8)]
     make_serially(root, documents, encoder, load())
     left = len(documents)
     while left:

@@ -23,7 +23,7 @@ def make_line(number: int, text: str, session: str | None = "s") -> str:
     return json.dumps({"id": str(number), "text": text, **({"session": session} if session else {})}) + "\n"
 
 
-def unnamed(text: str) -> str:
+def make_bare_line(text: str) -> str:
     """Return a line without session and id, which path and line number replace."""
     return json.dumps({"text": text}) + "\n"
 
@@ -97,10 +97,10 @@ def test_a_whole_last_line_without_a_line_feed_is_accepted(replay: Replay, log: 
 
 
 def test_ids_by_line_continue_across_increments(replay: Replay, log: Path) -> None:
-    log.write_text(unnamed("walnuts") + "\n" + unnamed("thyme"))
+    log.write_text(make_bare_line("walnuts") + "\n" + make_bare_line("thyme"))
     replay.offer(log)
     with log.open("a") as file:
-        file.write(unnamed("parsley"))
+        file.write(make_bare_line("parsley"))
     replay.offer(log)
     assert sorted(turn for record in replay.items.values() for turn in record["turns"]) == ["1", "3", "4"]
     assert {record["session"] for record in replay.items.values()} == {next(iter(replay.items.values()))["session"]}
@@ -116,9 +116,9 @@ def test_a_truncated_log_loses_nothing(replay: Replay, log: Path) -> None:
 
 
 def test_an_edited_log_has_its_present_content(replay: Replay, log: Path) -> None:
-    log.write_text(unnamed("walnuts") + unnamed("thyme") + unnamed("salt"))
+    log.write_text(make_bare_line("walnuts") + make_bare_line("thyme") + make_bare_line("salt"))
     replay.offer(log)
-    log.write_text(unnamed("walnuts") + unnamed("rosemary") + unnamed("salt"))
+    log.write_text(make_bare_line("walnuts") + make_bare_line("rosemary") + make_bare_line("salt"))
     replay.offer(log)
     assert replay.texts() == ["walnuts", "rosemary", "salt"]
 
@@ -126,32 +126,32 @@ def test_an_edited_log_has_its_present_content(replay: Replay, log: Path) -> Non
 @pytest.mark.parametrize("how", ["renamed", "copied and emptied"])
 def test_a_rotated_log_keeps_both(replay: Replay, log: Path, how: str) -> None:
     old = log.with_name("log.1.jsonl")
-    log.write_text(unnamed("walnuts") + unnamed("thyme"))
+    log.write_text(make_bare_line("walnuts") + make_bare_line("thyme"))
     replay.offer(log)
     if how == "renamed":
         log.rename(old)
-    log.write_text(unnamed("parsley"))
+    log.write_text(make_bare_line("parsley"))
     replay.offer(log)
     assert replay.texts() == ["walnuts", "thyme", "parsley"]
     assert len({record["session"] for record in replay.items.values()}) == 2
     if how == "renamed":  # the old one is the same source under another name
         with old.open("a") as file:
-            file.write(unnamed("salt"))
+            file.write(make_bare_line("salt"))
         replay.offer(old)
         assert sorted(replay.texts()) == ["parsley", "salt", "thyme", "walnuts"]
         assert len({record["session"] for record in replay.items.values()}) == 2
-    log.write_text(unnamed("basil"))  # and once more
+    log.write_text(make_bare_line("basil"))  # and once more
     replay.offer(log)
     assert len({record["session"] for record in replay.items.values()}) == 3
 
 
 def test_a_renamed_log_continues(replay: Replay, log: Path) -> None:
-    log.write_text(unnamed("walnuts"))
+    log.write_text(make_bare_line("walnuts"))
     replay.offer(log)
     new = log.rename(log.with_name("other.jsonl"))
     assert replay.offer(new) == ()
     with new.open("a") as file:
-        file.write(unnamed("thyme"))
+        file.write(make_bare_line("thyme"))
     replay.offer(new)
     assert replay.texts() == ["walnuts", "thyme"]
     assert len({record["session"] for record in replay.items.values()}) == 1
@@ -159,11 +159,11 @@ def test_a_renamed_log_continues(replay: Replay, log: Path) -> None:
 
 
 def test_a_file_that_replaces_a_removed_one_is_another_source(replay: Replay, log: Path) -> None:
-    log.write_text(unnamed("walnuts"))
+    log.write_text(make_bare_line("walnuts"))
     replay.offer(log)
     log.unlink()
     new = log.with_name("new.jsonl")  # it may get the same place on the disk
-    new.write_text(unnamed("thyme") + unnamed("salt"))
+    new.write_text(make_bare_line("thyme") + make_bare_line("salt"))
     replay.offer(new)
     assert sorted(replay.texts()) == ["salt", "thyme", "walnuts"]
 
@@ -207,14 +207,14 @@ def test_problems_are_named_by_their_line_of_the_file(replay: Replay, log: Path)
 
 
 def test_a_dead_increment_is_skipped_by_later_ones(replay: Replay, log: Path) -> None:
-    log.write_text(unnamed("walnuts"))
+    log.write_text(make_bare_line("walnuts"))
     replay.offer(log)
     with log.open("a") as file:
-        file.write(unnamed("poison"))
+        file.write(make_bare_line("poison"))
     (document,) = accept(replay.root, log, Settings()).documents
     give_up(replay.root, document, "it is poison")
     with log.open("a") as file:
-        file.write(unnamed("thyme"))
+        file.write(make_bare_line("thyme"))
     replay.offer(log)
     assert replay.texts() == ["walnuts", "thyme"]
     assert sorted(turn for record in replay.items.values() for turn in record["turns"]) == ["1", "3"]
@@ -224,11 +224,11 @@ def test_a_dead_increment_is_skipped_by_later_ones(replay: Replay, log: Path) ->
 
 
 def test_forgotten_items_of_a_growing_log_stay_forgotten(replay: Replay, log: Path) -> None:
-    log.write_text(unnamed("walnuts") + unnamed("a secret"))
+    log.write_text(make_bare_line("walnuts") + make_bare_line("a secret"))
     (document,) = replay.offer(log)
     forget_text(replay.root, document)
     with log.open("a") as file:
-        file.write(unnamed("thyme"))
+        file.write(make_bare_line("thyme"))
     (link,) = replay.offer(log)
     assert read_envelope(replay.root, link).after == document
     assert [record["turns"] for record in replay.items.values() if record["text"] == "thyme"] == [["3"]]

@@ -43,7 +43,7 @@ def found_in(*sessions: Iterable[Turn], **envelope: Any) -> ItemBatch:
     return make_items(DocumentReading(parsed), replace(ENVELOPE, **envelope), Settings(), Counter())
 
 
-def linked(found: ItemBatch, kind: str) -> list[tuple[int, int]]:
+def list_links(found: ItemBatch, kind: str) -> list[tuple[int, int]]:
     """Return (item, earlier linked item) as places."""
     place = {int(record["id"], 16): i for i, record in enumerate(found.records)}
     return [(i, place[key]) for i, row in enumerate(found.links) for key, code in row if LINKS[code] == kind]
@@ -56,19 +56,19 @@ def test_an_answer_is_linked_with_the_question_before_it() -> None:
     talk = make_turns(
         ("Ana", "Where is it?"), ("Bo", "In the shed."), ("Ana", "Thanks."), ("Bo", "Why? "), ("Ana", "So.")
     )
-    assert linked(found_in(talk), "reply") == [(1, 0), (4, 3)]
+    assert list_links(found_in(talk), "reply") == [(1, 0), (4, 3)]
 
 
-def test_nobody_answers_herself() -> None:
-    assert linked(found_in(make_turns(("Ana", "Where is it?"), ("Ana", "Ah, in the shed."))), "reply") == []
+def test_a_speaker_does_not_answer_her_own_question() -> None:
+    assert list_links(found_in(make_turns(("Ana", "Where is it?"), ("Ana", "Ah, in the shed."))), "reply") == []
     nameless = [turn(0, "Where is it?", None, role="user"), turn(1, "In the shed.", None, role="assistant")]
-    assert linked(found_in(nameless), "reply") == [(1, 0)]
+    assert list_links(found_in(nameless), "reply") == [(1, 0)]
 
 
 def test_a_question_is_answered_by_the_next_turn_and_in_its_session() -> None:
     late = make_turns(("Ana", "Where is it?"), ("Bo", "Hm."), ("Cy", "In the shed."))
-    assert linked(found_in(late), "reply") == [(1, 0)]
-    assert linked(found_in(make_turns(("Ana", "Where is it?")), make_turns(("Bo", "In the shed."))), "reply") == []
+    assert list_links(found_in(late), "reply") == [(1, 0)]
+    assert list_links(found_in(make_turns(("Ana", "Where is it?")), make_turns(("Bo", "In the shed."))), "reply") == []
 
 
 def test_a_long_question_asks_with_its_last_piece_and_is_answered_by_the_first() -> None:
@@ -76,7 +76,7 @@ def test_a_long_question_asks_with_its_last_piece_and_is_answered_by_the_first()
     found = found_in(make_turns(("Ana", f"{long} Where is it?"), ("Bo", f"It is where the others are. {long}")))
     pieces = Counter(record["turns"][0] for record in found.records)
     assert min(pieces.values()) > 1
-    assert linked(found, "reply") == [(pieces["t0"], pieces["t0"] - 1)]
+    assert list_links(found, "reply") == [(pieces["t0"], pieces["t0"] - 1)]
 
 
 @pytest.mark.parametrize(
@@ -90,19 +90,19 @@ def test_a_long_question_asks_with_its_last_piece_and_is_answered_by_the_first()
 )
 def test_a_turn_answers_the_parent_its_source_names(parent: str | None, expected: list[tuple[int, int]]) -> None:
     talk = make_turns(("Ana", "The shed is locked."), ("Bo", "It rains."))
-    assert linked(found_in([*talk, turn(2, "I have the key.", "Cy", parent=parent)]), "reply") == expected
+    assert list_links(found_in([*talk, turn(2, "I have the key.", "Cy", parent=parent)]), "reply") == expected
 
 
 def test_a_known_parent_precedes_the_question_and_an_unknown_one_does_not() -> None:
     talk = make_turns(("Ana", "The shed is locked."), ("Bo", "Does it rain?"))
-    assert linked(found_in([*talk, turn(2, "I have the key.", "Cy", parent="t0")]), "reply") == [(2, 0)]
+    assert list_links(found_in([*talk, turn(2, "I have the key.", "Cy", parent="t0")]), "reply") == [(2, 0)]
     for parent in ("t1", "elsewhere", None):
-        assert linked(found_in([*talk, turn(2, "It does.", "Cy", parent=parent)]), "reply") == [(2, 1)]
+        assert list_links(found_in([*talk, turn(2, "It does.", "Cy", parent=parent)]), "reply") == [(2, 1)]
 
 
 def test_a_parent_in_another_session_is_none() -> None:
     other = [Turn("u0", "It rains.", speaker="Ana"), Turn("u1", "It does.", speaker="Bo", parent="t0")]
-    assert linked(found_in(make_turns(("Ana", "The shed is locked."), ("Bo", "Yes.")), other), "reply") == []
+    assert list_links(found_in(make_turns(("Ana", "The shed is locked."), ("Bo", "Yes.")), other), "reply") == []
 
 
 def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> None:
@@ -128,7 +128,7 @@ def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> Non
     ids = [record["turns"][0] for record in found.records]
     second = ids.index("q")
     assert ids[second - 1] == "r"
-    assert linked(found, "reply") == [(second, ids.index("a"))]
+    assert list_links(found, "reply") == [(second, ids.index("a"))]
 
 
 # ---------------------------------------------------------------- the same file, the same error
@@ -142,44 +142,44 @@ def test_items_are_linked_with_the_last_one_that_named_the_same_file_or_error() 
         ("Bo", "OperationalError again."),
         ("Bo", "And src/app/main.py as it was."),
     )
-    assert linked(found_in(talk), "same") == [(2, 0), (3, 2), (4, 2)]
+    assert list_links(found_in(talk), "same") == [(2, 0), (3, 2), (4, 2)]
 
 
 def test_other_names_link_nothing_and_neither_do_other_sessions() -> None:
-    assert linked(found_in(make_turns(("Ana", "Priya is in Lisbon."), ("Bo", "Lisbon suits Priya."))), "same") == []
+    assert list_links(found_in(make_turns(("Ana", "Priya is in Lisbon."), ("Bo", "Lisbon suits Priya."))), "same") == []
     named = make_turns(("Ana", "See src/app/main.py."))
-    assert linked(found_in(named, named), "same") == []
+    assert list_links(found_in(named, named), "same") == []
 
 
 def test_two_files_of_one_item_are_one_link_and_at_most_four_go_out() -> None:
     both = "See src/a.py and src/b.py."
-    assert linked(found_in(make_turns(("Ana", both), ("Bo", both))), "same") == [(1, 0)]
+    assert list_links(found_in(make_turns(("Ana", both), ("Bo", both))), "same") == [(1, 0)]
     files = [f"src/part{i}.py" for i in range(6)]
     talk = make_turns(*(("Ana", f"See {name}.") for name in files), ("Bo", f"All of {' '.join(files)} are gone."))
-    assert linked(found_in(talk), "same") == [(6, i) for i in range(4)]
+    assert list_links(found_in(talk), "same") == [(6, i) for i in range(4)]
 
 
 def test_an_entity_of_more_than_fifty_items_links_nothing() -> None:
     def talk(n: int) -> list[Turn]:
         return [turn(i, f"Case {i} of src/hub.py.") for i in range(n)] + [turn(n, "See src/rare.py.")] * 2
 
-    assert linked(found_in(talk(50)), "same")[:49] == [(i + 1, i) for i in range(49)]
+    assert list_links(found_in(talk(50)), "same")[:49] == [(i + 1, i) for i in range(49)]
     apart = [turn(i, f"Case {i} of src/hub.py.") for i in range(51)]
     rare = [turn(51, "See src/rare.py."), turn(52, "Again src/rare.py.")]
-    assert linked(found_in([*apart, *rare]), "same") == [(52, 51)]
+    assert list_links(found_in([*apart, *rare]), "same") == [(52, 51)]
 
 
 # ---------------------------------------------------------------- facts
 
 
-def only(found: ItemBatch) -> Record:
+def take_only(found: ItemBatch) -> Record:
     (fact,) = [fact for facts in found.facts for fact in facts]
     return fact
 
 
 def states(text: str, **envelope: Any) -> Record:
     """Return the one fact of a text by Ana."""
-    return only(found_in([turn(0, text)], **envelope))
+    return take_only(found_in([turn(0, text)], **envelope))
 
 
 def test_a_group_is_of_one_subject_relation_project_and_circle_of_readers() -> None:
@@ -196,7 +196,7 @@ def test_a_group_is_of_one_subject_relation_project_and_circle_of_readers() -> N
     for name in ("group", "family"):
         assert len({fact[name] for fact in (first, *others)}) == 6
     named = found_in([turn(0, "We use Postgres.", project="other")])
-    assert only(named)["group"] == others[0]["group"]
+    assert take_only(named)["group"] == others[0]["group"]
 
 
 def test_a_qualifier_makes_another_group_of_the_same_family() -> None:
@@ -213,7 +213,7 @@ def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_its_accepta
 
     assert states("I moved to Lisbon on 5 May 2024.")["t_valid"] == seconds(2024, 5, 5)
     assert states("I live in Lisbon.")["t_valid"] == seconds(2026, 3, 2, 12)
-    undated = only(found_in([turn(0, "I live in Lisbon.", time=None)]))
+    undated = take_only(found_in([turn(0, "I live in Lisbon.", time=None)]))
     assert undated["t_valid"] == int(ACCEPTED.timestamp())
     assert undated["t_ingested"] == ACCEPTED
     assert undated["until"] is None
@@ -222,7 +222,7 @@ def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_its_accepta
 def test_the_entities_of_a_fact_are_those_its_item_names() -> None:
     found = found_in(make_turns(("Ana", "I live in Lisbon.")))
     hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in found.mentions[0]}
-    fact = only(found)
+    fact = take_only(found)
     assert (fact["subject_entity"], fact["object_entity"]) == (hashes["ana"], hashes["lisbon"])
     assert hashes["lisbon"] == int(hash_parts("place", "lisbon"), 16)  # not the hash of an unnamed entity
     likes = states("I like baking bread.")
@@ -263,7 +263,7 @@ def test_the_indexed_text_names_the_speaker_or_the_heading() -> None:
 # ---------------------------------------------------------------- judging
 
 
-def judged(*sessions: Iterable[Turn], **envelope: Any) -> list[Record]:
+def judge_turns(*sessions: Iterable[Turn], **envelope: Any) -> list[Record]:
     found = found_in(*sessions, **envelope)
     judge_items(found, None, None)
     return found.records
@@ -273,7 +273,7 @@ STATEMENT = "The shed is green and stands behind the house."
 
 
 def test_salience_is_the_sum_of_its_parts() -> None:
-    records = judged(
+    records = judge_turns(
         make_turns(
             ("Ana", STATEMENT), ("Bo", "Could you send it to src/app/main.py?"), ("Ana", "ok thanks"), ("Ana", "…")
         )
@@ -285,17 +285,17 @@ def test_salience_is_the_sum_of_its_parts() -> None:
 
 
 def test_values_given_by_the_input_win() -> None:
-    (plain,) = judged([turn(0, STATEMENT)])
-    (pinned,) = judged([turn(0, STATEMENT, pinned=True)])
-    (half,) = judged([turn(0, STATEMENT, priority=1.5)])
-    (top,) = judged([turn(0, STATEMENT, priority=2.0)])
+    (plain,) = judge_turns([turn(0, STATEMENT)])
+    (pinned,) = judge_turns([turn(0, STATEMENT, pinned=True)])
+    (half,) = judge_turns([turn(0, STATEMENT, priority=1.5)])
+    (top,) = judge_turns([turn(0, STATEMENT, priority=2.0)])
     assert 0.1 < plain["salience"] < 0.9
     assert (pinned["salience"], top["salience"]) == (1, 1)
     assert half["salience"] == pytest.approx((1 + plain["salience"]) / 2, abs=1e-4)
     for record, name in ((pinned, "pinned"), (half, "priority"), (top, "priority")):
         assert record["salience_parts"][:-1] == plain["salience_parts"]
         assert record["salience_parts"][-1] == (name, pytest.approx(record["salience"] - plain["salience"]))
-    (typed,) = judged([turn(0, STATEMENT, type="code")])
+    (typed,) = judge_turns([turn(0, STATEMENT, type="code")])
     assert plain["type"] != "code"
     assert (typed["type"], typed["type_confidence"]) == ("code", 1.0)
     assert 0 < plain["type_confidence"] < 1
@@ -303,10 +303,10 @@ def test_values_given_by_the_input_win() -> None:
 
 def test_confidence_names_its_source() -> None:
     answer = turn(1, "The walls are white.", "Helper", role="assistant", origin="assistant")
-    person, machine = judged([turn(0, STATEMENT), answer])
+    person, machine = judge_turns([turn(0, STATEMENT), answer])
     assert (person["vouched"], machine["vouched"]) == ("statement", "claim")
     assert person["confidence"] > machine["confidence"]
-    (given,) = judged([turn(0, STATEMENT, confidence=0.15)])
+    (given,) = judge_turns([turn(0, STATEMENT, confidence=0.15)])
     assert (given["confidence"], given["vouched"]) == (0.15, "given")
 
 
@@ -325,7 +325,7 @@ def test_a_rewound_branch_is_believed_half() -> None:
 def test_a_session_is_judged_by_itself() -> None:
     proposal = turn(0, "Should we move the queue to Redis?", None, role="assistant", origin="assistant")
     yes = turn(1, "Yes, go ahead.")
-    together, apart = judged([proposal, yes]), judged([proposal], [yes])
+    together, apart = judge_turns([proposal, yes]), judge_turns([proposal], [yes])
     assert [record["vouched"] for record in together] == ["confirmed", "confirmed"]
     assert [record["vouched"] for record in apart] == ["claim", "statement"]
     assert together[0]["salience"] > apart[0]["salience"]
@@ -333,7 +333,7 @@ def test_a_session_is_judged_by_itself() -> None:
 
 def test_a_speaker_does_not_count_as_named_by_her_own_turns() -> None:
     def parts(text: str) -> set[str]:
-        return {name for name, _ in judged([turn(0, text)])[0]["salience_parts"]}
+        return {name for name, _ in judge_turns([turn(0, text)])[0]["salience_parts"]}
 
     assert "rarity" not in parts("It will rain all day, they say.")
     assert "rarity" in parts("It will rain all day in Lisbon, they say.")
@@ -350,11 +350,11 @@ def test_the_model_decides_about_types_where_there_are_vectors() -> None:
 
 
 def test_project_and_acl_come_from_option_turn_or_session() -> None:
-    (bare,) = judged([turn(0, STATEMENT)])
+    (bare,) = judge_turns([turn(0, STATEMENT)])
     assert (bare["project"], bare["acl"]) == (NO_PROJECT, [])
-    (both,) = judged([turn(0, STATEMENT, project="own", acl=("bo", "ana"))], acl=("cy",))
+    (both,) = judge_turns([turn(0, STATEMENT, project="own", acl=("bo", "ana"))], acl=("cy",))
     assert (both["project"], both["acl"]) == ("own", ["ana", "bo", "cy"])
-    (chosen,) = judged([turn(0, STATEMENT, project="own")], project="chosen")
+    (chosen,) = judge_turns([turn(0, STATEMENT, project="own")], project="chosen")
     assert chosen["project"] == "chosen"
 
 
@@ -380,8 +380,8 @@ def test_a_residue_has_its_entities_facts_and_links_and_keeps_its_salience() -> 
     assert after.mentions == [before.mentions[i] for i in (0, 1, 3)]
     assert any(before.facts)
     assert after.facts == [before.facts[i] for i in (0, 1, 3)]
-    assert linked(before, "reply") == linked(after, "reply") == [(1, 0)]
-    assert linked(after, "same") == [(1, 0), (2, 1)]
+    assert list_links(before, "reply") == list_links(after, "reply") == [(1, 0)]
+    assert list_links(after, "same") == [(1, 0), (2, 1)]
 
     judge_items(after, None, None)
     for now, then in zip(after.records, kept, strict=True):
@@ -396,8 +396,8 @@ def test_a_residue_keeps_salience_that_came_from_forgotten_items() -> None:
     talk = make_turns(
         ("Ana", "The blue ledger has 4711 pages."), ("Bo", "I counted the 4711 pages of the blue ledger too.")
     )
-    before = judged(talk)
-    alone = judged(talk[:1])
+    before = judge_turns(talk)
+    alone = judge_turns(talk[:1])
     assert before[0]["salience"] > alone[0]["salience"] + 0.04  # it was referred to
     for record in before:
         record["tokens"] = 5

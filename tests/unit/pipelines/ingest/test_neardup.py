@@ -28,7 +28,7 @@ def prose(seed: int, words: int = 40) -> str:
     return " ".join(random.Random(seed).choices(WORDS, k=words))
 
 
-def changed(text: str, *places: int) -> str:
+def change_words(text: str, *places: int) -> str:
     """Return the text with another word at each of these places: two shingles fewer in common."""
     words = text.split()
     for place in places:
@@ -56,15 +56,15 @@ def marks(new: list[str], names: list[str], snapshot: Snapshot | None = None) ->
 
 def test_the_earliest_item_of_a_commit_is_the_original() -> None:
     a, b = prose(1), prose(2)
-    texts = [a, b, changed(a, 0), a, changed(b, 39), prose(3)]
+    texts = [a, b, change_words(a, 0), a, change_words(b, 39), prose(3)]
     key = keys(*"abcdef").tolist()
     assert marks(texts, list("abcdef")) == [0, 0, key[0], key[0], key[1], 0]
 
 
 def test_published_items_precede_new_ones(tmp_path: Path) -> None:
     a, b = prose(1), prose(2)
-    snapshot = store(tmp_path, [b, a, changed(a, 39)], ["p", "q", "r"], cuts=[1, 2])
-    assert marks([changed(a, 0), a, b, prose(4)], list("wxyz"), snapshot) == [*keys("q", "q", "p").tolist(), 0]
+    snapshot = store(tmp_path, [b, a, change_words(a, 39)], ["p", "q", "r"], cuts=[1, 2])
+    assert marks([change_words(a, 0), a, b, prose(4)], list("wxyz"), snapshot) == [*keys("q", "q", "p").tolist(), 0]
 
 
 def test_a_deleted_row_is_no_original(tmp_path: Path) -> None:
@@ -75,16 +75,16 @@ def test_a_deleted_row_is_no_original(tmp_path: Path) -> None:
 
 def test_a_changed_item_is_no_copy_of_itself(tmp_path: Path) -> None:
     a = prose(1)
-    snapshot = store(tmp_path, [a, changed(a, 0)], ["p", "q"], cuts=[1])
-    assert marks([changed(a, 39)], ["p"], snapshot) == keys("q").tolist()
-    assert marks([changed(a, 39)], ["q"], snapshot) == keys("p").tolist()
+    snapshot = store(tmp_path, [a, change_words(a, 0)], ["p", "q"], cuts=[1])
+    assert marks([change_words(a, 39)], ["p"], snapshot) == keys("q").tolist()
+    assert marks([change_words(a, 39)], ["q"], snapshot) == keys("p").tolist()
     alone = store(tmp_path / "alone", [a], ["p"], cuts=[])
-    assert marks([changed(a, 39)], ["p"], alone) == [0]
+    assert marks([change_words(a, 39)], ["p"], alone) == [0]
 
 
 def test_unlike_texts_are_not_marked() -> None:
     a = prose(1)
-    half = changed(a, *range(20, 40))
+    half = change_words(a, *range(20, 40))
     assert marks([a, half, *[prose(i) for i in range(2, 60)]], [str(i) for i in range(60)]) == [0] * 60
 
 
@@ -95,7 +95,7 @@ def test_an_empty_commit_has_no_near_duplicates() -> None:
 def test_near_duplicates_are_marked_and_not_dropped(tmp_path: Path, cache: Path) -> None:
     a = prose(1)
     log = tmp_path / "log.jsonl"
-    for i, texts in enumerate([[a, prose(2), changed(a, 0)], [prose(3), changed(a, 39)]]):
+    for i, texts in enumerate([[a, prose(2), change_words(a, 0)], [prose(3), change_words(a, 39)]]):
         lines = [{"session": f"s{i}", "id": f"t{j}", "text": text} for j, text in enumerate(texts)]
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
         ingest(tmp_path / "s", [log], load())
@@ -118,11 +118,11 @@ def test_marks_equal_a_comparison_of_every_pair(seed: int, tmp_path: Path, monke
     rng = random.Random(seed)
     originals = [prose(100 * seed + i, rng.randint(15, 60)) for i in range(12)]
 
-    def some(n: int) -> list[str]:
+    def draw_texts(n: int) -> list[str]:
         chosen = [rng.choice(originals) for _ in range(n)]
-        return [changed(text, *rng.sample(range(15), rng.randint(0, 2))) for text in chosen]
+        return [change_words(text, *rng.sample(range(15), rng.randint(0, 2))) for text in chosen]
 
-    published, new = some(60), some(40)
+    published, new = draw_texts(60), draw_texts(40)
     names = [str(i) for i in range(100)]
     dead = {0: rng.sample(range(20), 4), 2: rng.sample(range(20), 3)}
     snapshot = store(tmp_path, published, names[:60], cuts=[20, 40], dead=dead)

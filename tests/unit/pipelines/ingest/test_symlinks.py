@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def taken(root: Path) -> list[str]:
+def list_ingested(root: Path) -> list[str]:
     return sorted(inbox.read_envelope(root, document).text.strip() for document in inbox.list_accepted(root))
 
 
@@ -61,7 +61,7 @@ OWN = ["cumin is in the cupboard", "dill is on the shelf"]
 def test_a_link_out_of_a_walked_folder_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
     root, report = tmp_path / "store", IngestReport()
     accept_all(root, [folder], Settings(), report, project=None, format="auto", acl=())
-    assert taken(root) == OWN
+    assert list_ingested(root) == OWN
     reasons = {str(Path(entry["path"]).relative_to(folder)): entry["reason"] for entry in report.refused}
     assert {name for name, why in reasons.items() if "leads out of the named folder" in why} == set(OUTSIDE)
     assert set(reasons) - set(OUTSIDE) == {"loop.md", "pool.md"}  # which lead nowhere
@@ -73,7 +73,7 @@ def test_an_order_follows_no_link_out_of_a_folder(folder: Path, tmp_path: Path) 
     paths.create_folders(root)
     order = orders.place(root, orders.Order((str(folder),)))
     report = orders.carry_out(root, order, Settings(), list)
-    assert taken(root) == OWN
+    assert list_ingested(root) == OWN
     assert {Path(entry["path"]).name for entry in report.refused} >= {Path(name).name for name in OUTSIDE}
 
 
@@ -82,10 +82,10 @@ def test_a_named_link_is_followed(folder: Path, tmp_path: Path) -> None:
     root, report = tmp_path / "store", IngestReport()
     named = [folder / "secret.md", folder / "folder" / "more"]
     accept_all(root, named, Settings(), report, project=None, format="auto", acl=())
-    assert taken(root) == ["the thyme is hidden", "the walnut is hidden"]
+    assert list_ingested(root) == ["the thyme is hidden", "the walnut is hidden"]
     again = tmp_path / "again"
     accept_all(again, [folder / "folder"], Settings(), report, project=None, format="auto", acl=())
-    assert taken(again) == taken(root)
+    assert list_ingested(again) == list_ingested(root)
     assert report.refused == []
 
 
@@ -103,7 +103,7 @@ def test_a_watch_follows_no_link_out_of_its_folder(
             given.note(places, new, 0.0)
             while given.work():
                 pass
-    assert taken(root) == OWN
+    assert list_ingested(root) == OWN
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == len(set(messages))
     assert [name for name in OUTSIDE if not any(f"{folder / name} is a link" in line for line in messages)] == []
@@ -118,4 +118,4 @@ def test_a_watch_follows_a_named_link(folder: Path, tmp_path: Path) -> None:
     given.sweep(places, 0.0)
     while given.work():
         pass
-    assert len(taken(root)) == 3
+    assert len(list_ingested(root)) == 3

@@ -22,7 +22,7 @@ from tests.support.replay import Replay
 SOON = 10.0  # seconds: only a watch that does not see a change takes as long
 
 
-def unnamed(text: str) -> str:
+def make_line(text: str) -> str:
     return json.dumps({"text": text}) + "\n"
 
 
@@ -74,10 +74,10 @@ class Watched:
 
 
 @pytest.fixture(params=[False, True], ids=["reported", "polling"])
-def watched(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]:
+def watcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]:
     folder = tmp_path / "logs"
     folder.mkdir()
-    (folder / "before.jsonl").write_text(unnamed("cumin"))
+    (folder / "before.jsonl").write_text(make_line("cumin"))
     made = Watched(folder, tmp_path / "store", lambda: [Place("given", folder)], request.param)
     assert made.shows("cumin")  # present before the watch
     yield made
@@ -90,57 +90,57 @@ def write(path: Path, text: str) -> None:
         file.write(text)
 
 
-def test_a_written_turn_is_accepted(watched: Watched) -> None:
-    log = watched.folder / "a.jsonl"
-    write(log, unnamed("walnuts"))
-    assert watched.shows("cumin", "walnuts")
-    write(log, unnamed("thyme"))
-    assert watched.shows("cumin", "walnuts", "thyme")
-    assert watched.replay.made == [1, 1, 1]
-    write(watched.folder / "new" / "deep" / "b.jsonl", unnamed("salt"))
-    assert watched.shows("cumin", "walnuts", "thyme", "salt")
-    write(watched.folder / ".git" / "c.jsonl", unnamed("hidden"))
-    write(watched.folder / "d.bin", "\0\0")
-    write(log, unnamed("parsley"))
-    assert watched.shows("cumin", "walnuts", "thyme", "salt", "parsley")
+def test_a_written_turn_is_accepted(watcher: Watched) -> None:
+    log = watcher.folder / "a.jsonl"
+    write(log, make_line("walnuts"))
+    assert watcher.shows("cumin", "walnuts")
+    write(log, make_line("thyme"))
+    assert watcher.shows("cumin", "walnuts", "thyme")
+    assert watcher.replay.made == [1, 1, 1]
+    write(watcher.folder / "new" / "deep" / "b.jsonl", make_line("salt"))
+    assert watcher.shows("cumin", "walnuts", "thyme", "salt")
+    write(watcher.folder / ".git" / "c.jsonl", make_line("hidden"))
+    write(watcher.folder / "d.bin", "\0\0")
+    write(log, make_line("parsley"))
+    assert watcher.shows("cumin", "walnuts", "thyme", "salt", "parsley")
 
 
-def test_half_a_line_waits(watched: Watched) -> None:
-    log = watched.folder / "a.jsonl"
-    line = unnamed("walnuts")
-    write(log, unnamed("thyme") + line[:10])
-    assert watched.shows("cumin", "thyme")
+def test_half_a_line_waits(watcher: Watched) -> None:
+    log = watcher.folder / "a.jsonl"
+    line = make_line("walnuts")
+    write(log, make_line("thyme") + line[:10])
+    assert watcher.shows("cumin", "thyme")
     write(log, line[10:])
-    assert watched.shows("cumin", "thyme", "walnuts")
+    assert watcher.shows("cumin", "thyme", "walnuts")
 
 
-def test_rotated_truncated_renamed_and_removed_logs_are_followed(watched: Watched) -> None:
-    log = watched.folder / "a.jsonl"
-    write(log, unnamed("walnuts"))
-    assert watched.shows("cumin", "walnuts")
-    log.rename(watched.folder / "a.1.jsonl")
-    write(log, unnamed("thyme"))
-    assert watched.shows("cumin", "walnuts", "thyme")
-    log.write_text(unnamed("oil"))  # copied away and started again
-    assert watched.shows("cumin", "walnuts", "thyme", "oil")
-    log.rename(watched.folder / "b.jsonl")
-    write(watched.folder / "b.jsonl", unnamed("salt"))
-    assert watched.shows("cumin", "walnuts", "thyme", "oil", "salt")
-    (watched.folder / "b.jsonl").unlink()
-    write(watched.folder / "c.jsonl", unnamed("yeast"))
-    assert watched.shows("cumin", "walnuts", "thyme", "oil", "salt", "yeast")
+def test_rotated_truncated_renamed_and_removed_logs_are_followed(watcher: Watched) -> None:
+    log = watcher.folder / "a.jsonl"
+    write(log, make_line("walnuts"))
+    assert watcher.shows("cumin", "walnuts")
+    log.rename(watcher.folder / "a.1.jsonl")
+    write(log, make_line("thyme"))
+    assert watcher.shows("cumin", "walnuts", "thyme")
+    log.write_text(make_line("oil"))  # copied away and started again
+    assert watcher.shows("cumin", "walnuts", "thyme", "oil")
+    log.rename(watcher.folder / "b.jsonl")
+    write(watcher.folder / "b.jsonl", make_line("salt"))
+    assert watcher.shows("cumin", "walnuts", "thyme", "oil", "salt")
+    (watcher.folder / "b.jsonl").unlink()
+    write(watcher.folder / "c.jsonl", make_line("yeast"))
+    assert watcher.shows("cumin", "walnuts", "thyme", "oil", "salt", "yeast")
 
 
-def test_a_restart_continues_at_the_cursor(watched: Watched) -> None:
-    log = watched.folder / "a.jsonl"
-    write(log, unnamed("walnuts"))
-    assert watched.shows("cumin", "walnuts")
-    watched.stop()
-    write(log, unnamed("thyme"))
-    write(watched.folder / "b.jsonl", unnamed("salt"))
-    watched.start()
-    assert watched.shows("cumin", "walnuts", "thyme", "salt")
-    assert watched.replay.made == [1, 1, 1, 1]  # nothing twice
+def test_a_restart_continues_at_the_cursor(watcher: Watched) -> None:
+    log = watcher.folder / "a.jsonl"
+    write(log, make_line("walnuts"))
+    assert watcher.shows("cumin", "walnuts")
+    watcher.stop()
+    write(log, make_line("thyme"))
+    write(watcher.folder / "b.jsonl", make_line("salt"))
+    watcher.start()
+    assert watcher.shows("cumin", "walnuts", "thyme", "salt")
+    assert watcher.replay.made == [1, 1, 1, 1]  # nothing twice
 
 
 def test_the_folder_itself_may_go_and_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,12 +150,12 @@ def test_the_folder_itself_may_go_and_come_back(tmp_path: Path, monkeypatch: pyt
     made = Watched(folder, tmp_path / "store", lambda: [place] if folder.is_dir() else [], False)
     try:
         assert made.shows()
-        write(folder / "a.jsonl", unnamed("walnuts"))  # an agent is installed while it runs
+        write(folder / "a.jsonl", make_line("walnuts"))  # an agent is installed while it runs
         assert made.shows("walnuts")
         (folder / "a.jsonl").unlink()
         folder.rmdir()
         time.sleep(0.5)
-        write(folder / "b.jsonl", unnamed("thyme"))
+        write(folder / "b.jsonl", make_line("thyme"))
         assert made.shows("walnuts", "thyme")
     finally:
         made.stop()
@@ -163,12 +163,12 @@ def test_the_folder_itself_may_go_and_come_back(tmp_path: Path, monkeypatch: pyt
 
 def test_a_single_file_is_watched(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
-    log.write_text(unnamed("walnuts"))
+    log.write_text(make_line("walnuts"))
     made = Watched(tmp_path, tmp_path / "store", lambda: [Place("given", log)], False)
     try:
         assert made.shows("walnuts")
-        (tmp_path / "other.jsonl").write_text(unnamed("not asked for"))
-        write(log, unnamed("thyme"))
+        (tmp_path / "other.jsonl").write_text(make_line("not asked for"))
+        write(log, make_line("thyme"))
         assert made.shows("walnuts", "thyme")
     finally:
         made.stop()
@@ -183,7 +183,7 @@ def test_folders_are_polled_without_change_reports(
     monkeypatch.setattr(watching.watchfiles, "watch", refuses)
     made = Watched(tmp_path, tmp_path / "store", lambda: [Place("given", tmp_path, ("*.jsonl",))], False)
     try:
-        write(tmp_path / "a.jsonl", unnamed("walnuts"))
+        write(tmp_path / "a.jsonl", make_line("walnuts"))
         assert made.shows("walnuts")
         assert "limit reached" in caplog.text
     finally:
@@ -226,7 +226,7 @@ def test_a_file_that_is_slow_to_read_is_read_less_often(tmp_path: Path, monkeypa
 
 def test_a_file_is_retried_after_an_error_of_the_store(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
-    log.write_text(unnamed("walnuts"))
+    log.write_text(make_line("walnuts"))
     given = Watch(Inbox(tmp_path / "no" / "store", Settings()), list, lambda _: None)
     given.note([Place("given", tmp_path)], [log], 0.0)
     given.due[log] = 0.0

@@ -195,11 +195,11 @@ def test_rows_deleted_during_a_merge_stay_deleted(tmp_path: Path, monkeypatch) -
     assert before.manifest is not None
     first, _, third = (segment.id for segment in before.manifest.segments)
 
-    def meanwhile() -> None:
+    def interfere() -> None:
         delete(root, first, [2])
         delete(root, third, [4])
 
-    during_the_merge(monkeypatch, meanwhile)
+    during_the_merge(monkeypatch, interfere)
     compact(root, SETTINGS, full=True)
     after = Snapshot.open(root)
     assert live(after) == [text for i, text in enumerate(TEXTS) if i not in (1, 2, 11)]

@@ -54,7 +54,7 @@ def usage(root: Path, rows: Any, at: float = BASE + 40 * DAY, kind: str = "used"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in which the salient items were useful: salience .9 against .1."""
     root = tmp_path_factory.mktemp("retention") / "store"
     vectors = np.random.default_rng(3).normal(size=(N, 8))
@@ -66,8 +66,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(made: Path, tmp_path: Path) -> Path:
-    shutil.copytree(made, tmp_path / "store", ignore=shutil.ignore_patterns("pins"))
+def store(template_store: Path, tmp_path: Path) -> Path:
+    shutil.copytree(template_store, tmp_path / "store", ignore=shutil.ignore_patterns("pins"))
     paths.create_folders(tmp_path / "store")
     return tmp_path / "store"
 

@@ -39,7 +39,7 @@ def snap(sample_store: Path) -> Snapshot:
     return open_store(sample_store).snapshot
 
 
-def skipped(snap: Snapshot, texts: list[str]) -> list[str]:
+def list_skipped(snap: Snapshot, texts: list[str]) -> list[str]:
     """Return the texts that the router skips, with the real encoder."""
     queries = [make_query(text, snap, SETTINGS) for text in texts]
     return [query.text for query in queries if route(query, embed(query.text, snap.encoder), snap).skip]
@@ -50,7 +50,7 @@ def prompts() -> list[str]:
 
 
 def test_half_of_the_questions_without_memory_are_skipped(snap: Snapshot) -> None:
-    found = skipped(snap, prompts())
+    found = list_skipped(snap, prompts())
     assert len(prompts()) == 200
     assert len(found) >= 100, sorted(set(prompts()) - set(found))
 
@@ -72,7 +72,7 @@ def test_a_trained_line_is_of_one_kind() -> None:
 
 
 def test_general_looking_questions_about_memory_are_not_skipped(snap: Snapshot) -> None:
-    assert skipped(snap, TEXTS["look_general"]) == []
+    assert list_skipped(snap, TEXTS["look_general"]) == []
 
 
 def benchmark_questions(folder: Path) -> Iterator[str]:
@@ -96,7 +96,7 @@ def benchmark_questions(folder: Path) -> Iterator[str]:
 def test_at_most_one_benchmark_question_in_a_thousand_is_skipped(snap: Snapshot) -> None:
     questions = list(benchmark_questions(Path(os.environ[BENCHMARKS])))
     assert len(questions) > 1500
-    found = skipped(snap, questions)
+    found = list_skipped(snap, questions)
     assert len(found) <= len(questions) / 1000, found
 
 

@@ -41,7 +41,7 @@ def normalise(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def clustered(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def draw_clusters(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return (n vectors around centres, 100 questions): clusters that overlap."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(clusters, dim))
@@ -54,7 +54,7 @@ def clustered(n: int, dim: int, clusters: int, seed: int = 0) -> tuple[np.ndarra
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[VectorBlock, np.ndarray, np.ndarray, dict[str, float]]:
     """An index of 20,000 clustered vectors, opened; the questions; the exact scores float32[questions, n]; params."""
-    points, questions = clustered(N, DIM, CLUSTERS)
+    points, questions = draw_clusters(N, DIM, CLUSTERS)
     codes, scale = quantise_vectors(points)
     path = tmp_path_factory.mktemp("dense") / "ivf.faiss"
     params = build_dense(codes, scale, path)
@@ -147,13 +147,13 @@ def test_two_threads_return_the_same_rows_as_one(world, share: float | None, mon
         threads.add(threading.get_ident())
         return work(*args)
 
-    def watched(work: Callable[..., Any], /, *args: Any) -> Callable[[], Any]:
+    def record_call(work: Callable[..., Any], /, *args: Any) -> Callable[[], Any]:
         return another.submit(work_of, work, *args).result
 
     with ThreadPoolExecutor(1) as another:
         for q in questions[:20]:
             alone = index.search(q, 100, allowed)
-            assert index.search(q, 100, allowed, None, watched).tolist() == alone.tolist()
+            assert index.search(q, 100, allowed, None, record_call).tolist() == alone.tolist()
             assert len(np.unique(alone)) == len(alone)  # no list is looked into twice
     assert len(threads - {threading.get_ident()}) == 1
 
@@ -217,7 +217,7 @@ def test_scores_are_exact(world) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 39, 100, 500])
 def test_small_segments(n: int, tmp_path: Path) -> None:
-    points, questions = clustered(n, 8, 3)
+    points, questions = draw_clusters(n, 8, 3)
     codes, scale = quantise_vectors(points)
     found = open_dense(tmp_path / "i.faiss", build_dense(codes, scale, tmp_path / "i.faiss"))
     everywhere = replace(found, probes=found.index.nlist)
@@ -232,7 +232,7 @@ def test_zero_vectors_can_be_searched(tmp_path: Path) -> None:
 
 
 def test_the_same_vectors_give_the_same_index(tmp_path: Path) -> None:
-    codes, scale = quantise_vectors(clustered(3_000, 16, 20)[0])
+    codes, scale = quantise_vectors(draw_clusters(3_000, 16, 20)[0])
     paths = [tmp_path / "a", tmp_path / "b"]
     params = [build_dense(codes, scale, path) for path in paths]
     assert params[0] == params[1]
@@ -246,27 +246,27 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=["binary", "prefix:32"])
-def tiered(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[VectorBlock, dict[str, Any]]:
+def level(request, world, tmp_path_factory: pytest.TempPathFactory) -> tuple[VectorBlock, dict[str, Any]]:
     block, _, _, _ = world
     path = tmp_path_factory.mktemp("tier") / "ivf.faiss"
     params = build_dense(block.codes, block.scale, path, tier=request.param)
     return VectorBlock(0, block.codes, block.scale, open_dense(path, params)), params
 
 
-def answered(block: VectorBlock, question: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
+def search_level(block: VectorBlock, question: np.ndarray, k: int, allowed: np.ndarray | None = None) -> np.ndarray:
     """Return the k best candidates as the stage scores them."""
     rows = np.sort(index_of(block).search(question, k, allowed))
     assert len(rows) == len(np.unique(rows))
     return rows[np.argsort(-score(question, block, rows), kind="stable")[:k]]
 
 
-def test_a_storage_level_reaches_96_percent_after_rescoring(world, tiered) -> None:
+def test_a_storage_level_reaches_96_percent_after_rescoring(world, level) -> None:
     _, questions, exact, _ = world
-    block, params = tiered
+    block, params = level
     for k in (10, 100):
         shares, coarse = [], []
         for q, row in zip(questions, exact, strict=True):
-            shares.append(share_found(answered(block, q, k), row, k))
+            shares.append(share_found(search_level(block, q, k), row, k))
             first = index_of(block).search(q, k, None)[:k]
             coarse.append(share_found(first, row, k))
         assert np.mean(shares) >= 0.96
@@ -276,22 +276,22 @@ def test_a_storage_level_reaches_96_percent_after_rescoring(world, tiered) -> No
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02, 0.0005])
-def test_a_storage_level_returns_allowed_rows_only(world, tiered, share: float) -> None:
+def test_a_storage_level_returns_allowed_rows_only(world, level, share: float) -> None:
     _, questions, exact, _ = world
-    block, _ = tiered
+    block, _ = level
     allowed = np.random.default_rng(1).random(N) < share
     wanted = min(100, int(allowed.sum()))
     shares = []
     for q, row in zip(questions, exact, strict=True):
-        found = answered(block, q, 100, allowed)
+        found = search_level(block, q, 100, allowed)
         assert allowed[found].all()
         shares.append(len(np.intersect1d(found, select_best(np.where(allowed, row, -9), wanted))) / wanted)
     assert np.mean(shares) >= 0.96
     assert index_of(block).search(questions[0], 100, np.zeros(N, bool)).tolist() == []
 
 
-def test_a_storage_level_is_smaller_and_named(world, tiered, tmp_path: Path) -> None:
-    block, params = tiered
+def test_a_storage_level_is_smaller_and_named(world, level, tmp_path: Path) -> None:
+    block, params = level
     whole, small = tmp_path / "int8", tmp_path / "tier"
     build_dense(block.codes, block.scale, whole)
     assert build_dense(block.codes, block.scale, small, tier=params["tier"]) == params  # the same again
@@ -305,21 +305,21 @@ def test_a_storage_level_is_smaller_and_named(world, tiered, tmp_path: Path) -> 
 @pytest.mark.parametrize("tier", ["binary", "prefix:4"])
 @pytest.mark.parametrize("n", [1, 2, 39, 500])
 def test_small_segments_in_a_storage_level(n: int, tier: str, tmp_path: Path) -> None:
-    points, questions = clustered(n, 8, 3)
+    points, questions = draw_clusters(n, 8, 3)
     codes, scale = quantise_vectors(points)
     found = open_dense(tmp_path / "i", build_dense(codes, scale, tmp_path / "i", tier=tier))
     assert sorted(found.search(questions[0], n, np.ones(n, bool)).tolist()) == list(range(n))
 
 
 def test_a_prefix_holds_the_first_dimensions(tmp_path: Path) -> None:
-    points, questions = clustered(3_000, 8, 30)
+    points, questions = draw_clusters(3_000, 8, 30)
     points[:, 4:] = 0  # nothing to go by there
     codes, scale = quantise_vectors(normalise(points))
     params = build_dense(codes, scale, tmp_path / "i", tier="prefix:4")
     block = VectorBlock(0, codes, scale, open_dense(tmp_path / "i", params))
     assert params["over"] <= 2
     exact = (questions @ codes.T.astype(np.float32)) * scale
-    shares = [share_found(answered(block, q, 20), row, 20) for q, row in zip(questions, exact, strict=True)]
+    shares = [share_found(search_level(block, q, 20), row, 20) for q, row in zip(questions, exact, strict=True)]
     assert np.mean(shares) >= 0.95
 
 
@@ -334,7 +334,7 @@ def test_an_index_without_a_level_is_int8(world, tmp_path: Path) -> None:
     "tier", ["", "int4", "prefix", "prefix:", "prefix:0", "prefix:-3", "prefix:64", "prefix:999999"]
 )
 def test_an_unknown_storage_level_is_refused(tier: str, tmp_path: Path) -> None:
-    codes, scale = quantise_vectors(clustered(100, 64, 3)[0])
+    codes, scale = quantise_vectors(draw_clusters(100, 64, 3)[0])
     with pytest.raises(UsageError, match="storage level"):
         build_dense(codes, scale, tmp_path / "i", tier=tier)
     with pytest.raises(UsageError, match="does not fit vectors of 12 dimensions"):
@@ -370,7 +370,7 @@ ROWS, CUTS = 1_500, [700, 1_300]
 
 def indexed_store(root: Path, monkeypatch) -> tuple[Snapshot, np.ndarray]:
     """Make three segments, two with an index and 60 deleted rows; return questions too."""
-    points, questions = clustered(ROWS, 16, 12, seed=3)
+    points, questions = draw_clusters(ROWS, 16, 12, seed=3)
     given = [{"project": "pq"[i % 2], "session": f"s{i // 50}", "time": BASE + i} for i in range(ROWS)]
     deleted = {0: list(range(5, 45)), 1: list(range(20))}
     make_store(root, [f"note {i}" for i in range(ROWS)], points, given, cuts=CUTS, deleted=deleted)
@@ -480,7 +480,7 @@ print(*(one["architecture"] for one in of_it if one["internal_api"] == "openblas
 
 @pytest.mark.parametrize("n", [2_000, 5_000], ids=["8 bits", "4 bits"])
 def test_an_index_row_that_does_not_exist_is_damage(n: int, tmp_path: Path) -> None:
-    points, questions = clustered(n, DIM, CLUSTERS)
+    points, questions = draw_clusters(n, DIM, CLUSTERS)
     codes, scale = quantise_vectors(points)
     path = tmp_path / "ivf.faiss"
     params = build_dense(codes, scale, path)

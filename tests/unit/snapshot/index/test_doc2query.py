@@ -139,12 +139,12 @@ def test_questions_written_during_a_merge_are_copied(root: Path, monkeypatch: py
     publish(root, 0, [1], [["who repairs violins"]])
     at = []
 
-    def meanwhile(name: str) -> None:
+    def interfere(name: str) -> None:
         if name == "compact.merged" and not at:
             at.append(name)
             publish(root, 0, [0], [["what is alpha"]])
 
-    monkeypatch.setattr("pipelines.maintain.compact.failpoint", meanwhile)
+    monkeypatch.setattr("pipelines.maintain.compact.failpoint", interfere)
     compact(root, Settings(), full=True)
     assert at
     after = Snapshot.open(root)

@@ -26,23 +26,23 @@ NOBODY = np.empty(0, np.uint64)
 KEYS = [int(hash_parts("tiny", "s", f"t{i}", "0"), 16) for i in range(5)]
 
 
-def linked(root: Path) -> Snapshot:
+def make_linked(root: Path) -> Snapshot:
     # b answers a; d is about the same file as b and as a missing item; e answers d, and is deleted.
     links = [[], [(KEYS[0], 0)], [], [(KEYS[1], 1), (12345, 1)], [(KEYS[3], 0)]]
     return make_store(root, TEXTS, links=links, cuts=(2,), deleted={1: [2]})
 
 
-def seen(snapshot: Snapshot) -> list[list[tuple[int, int]]]:
+def list_links(snapshot: Snapshot) -> list[list[tuple[int, int]]]:
     rows = np.flatnonzero(snapshot.alive)
     at, to, kind = snapshot.graph.links_of(rows)
     return [sorted(zip(to[at == i].tolist(), kind[at == i].tolist(), strict=True)) for i in range(len(rows))]
 
 
 def test_links_from_either_end_over_segments(tmp_path: Path) -> None:
-    snapshot = linked(tmp_path / "s")
-    assert seen(snapshot) == [[(1, 0)], [(0, 0), (3, 1)], [], [(1, 1)]]
+    snapshot = make_linked(tmp_path / "s")
+    assert list_links(snapshot) == [[(1, 0)], [(0, 0), (3, 1)], [], [(1, 1)]]
     compact(tmp_path / "s", Settings(), full=True)
-    assert seen(Snapshot.open(tmp_path / "s")) == seen(snapshot)
+    assert list_links(Snapshot.open(tmp_path / "s")) == list_links(snapshot)
     with run_statement(
         tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same') ORDER BY kind"
     ) as found:
@@ -62,7 +62,7 @@ FACTS = [
 ]
 
 
-def stated(root: Path, **more: object) -> Snapshot:
+def make_stated(root: Path, **more: object) -> Snapshot:
     facts = [[dict(zip(("subject", "relation", "object_"), one, strict=True)) for one in each] for each in FACTS]
     return make_store(root, TEXTS, facts=facts, cuts=(2,), **more)
 
@@ -72,7 +72,7 @@ def ends(snapshot: Snapshot) -> list[int | None]:
 
 
 def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
-    snapshot = stated(tmp_path / "s")
+    snapshot = make_stated(tmp_path / "s")
     assert snapshot.facts.columns.row.tolist() == [0, 1, 2, 3]
     assert ends(snapshot) == [120, None, 180, None]
     people = {int(hash_parts("person", name), 16): name for name in ("ana", "ben", "rome")}
@@ -84,7 +84,7 @@ def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
 
 def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None:
     root = tmp_path / "s"
-    snapshot = stated(root, deleted={1: [0, 1]})
+    snapshot = make_stated(root, deleted={1: [0, 1]})
     assert ends(snapshot) == [None, None]
     compact(root, Settings(), full=True)
     assert ends(Snapshot.open(root)) == [None, None]
@@ -93,7 +93,7 @@ def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None
 
 
 def test_sql_says_since_when_a_fact_no_longer_holds(tmp_path: Path) -> None:
-    stated(tmp_path / "s")
+    make_stated(tmp_path / "s")
     with run_statement(
         tmp_path / "s", "SELECT object, epoch(t_invalid) - epoch(t_valid) AS held FROM facts ORDER BY t_valid"
     ) as found:
@@ -116,7 +116,7 @@ def test_a_hidden_fact_is_no_edge(tmp_path: Path) -> None:
         query = make_query("ana hello", snapshot, Settings())
         graph = snapshot.seen_by(None).graph.nodes
         (ana, ben), _ = graph.find(np.array([int(hash_parts(*people[name][:2]), 16) for name in people], np.uint64))
-        assert (ben in _seen(snapshot.seen_by(None), query.mentions).edges(np.array([ana]))[1]) is led
+        assert (ben in _view_graph(snapshot.seen_by(None), query.mentions).edges(np.array([ana]))[1]) is led
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_lists_that_lead_nowhere_are_an_error_and_not_read(tmp_path: Path, name:
         tmp_path / "s", TEXTS[:4], mentions=[[ana], [ana], [], []], links=[[], [(KEYS[0], 0)], [], []]
     )
     nodes = np.arange(snapshot.rows + len(snapshot.sessions) + 1)
-    assert len(_seen(snapshot).edges(nodes)[0]) > 0
+    assert len(_view_graph(snapshot).edges(nodes)[0]) > 0
     (segment,) = snapshot.row_map.segments
     array = segment[name]
     snapshot.row_map.segments = [replace(segment, arrays={**segment.arrays, name: np.array(wrong).astype(array.dtype)})]
@@ -145,7 +145,7 @@ def test_lists_that_lead_nowhere_are_an_error_and_not_read(tmp_path: Path, name:
         snapshot.graph.__dict__.pop(made, None)
     snapshot.graph.__dict__["_item_counts"] = [np.full(len(segment["mentioned.key"]), 2, np.int32)]
     with pytest.raises(StoreError, match="helix verify"):
-        _seen(snapshot).edges(nodes)
+        _view_graph(snapshot).edges(nodes)
 
 
 def test_a_deleted_item_has_no_edges(tmp_path: Path) -> None:
@@ -157,22 +157,22 @@ def test_a_deleted_item_has_no_edges(tmp_path: Path) -> None:
         snapshot = make_store(tmp_path / name, TEXTS, deleted=gone, **given)
         (person,), _ = snapshot.graph.nodes.find(np.array([int(hash_parts("person", "ana"), 16)], np.uint64))
         sources = np.array([3, snapshot.rows, person])  # the item it answers, its session, and who it names
-        at, to, _ = _seen(snapshot, np.array([int(hash_parts("person", "ana"), 16)], np.uint64)).edges(sources)
+        at, to, _ = _view_graph(snapshot, np.array([int(hash_parts("person", "ana"), 16)], np.uint64)).edges(sources)
         led[name] = [(to[at == i] == 4).any() for i in range(len(sources))]
     assert led == {"with": [True] * 3, "without": [False] * 3}
 
 
 def test_there_are_no_nodes_but_those_of_the_graph(tmp_path: Path) -> None:
-    snapshot = linked(tmp_path / "s")
+    snapshot = make_linked(tmp_path / "s")
     for node in (-1, snapshot.rows + len(snapshot.sessions)):  # no such node
         with pytest.raises(StoreError):
-            _seen(snapshot).degree(np.array([node]))
+            _view_graph(snapshot).degree(np.array([node]))
         with pytest.raises(StoreError):
-            _seen(snapshot).edges(np.array([node]))
+            _view_graph(snapshot).edges(np.array([node]))
 
 
 def test_lists_that_do_not_fit_together_are_no_graph(tmp_path: Path) -> None:
-    snapshot = linked(tmp_path / "s")
+    snapshot = make_linked(tmp_path / "s")
     segment = snapshot.row_map.segments[0]
     short = replace(segment, arrays={**segment.arrays, "links.kind": segment["links.kind"][:-1]})
     snapshot.row_map.segments = [short, *snapshot.row_map.segments[1:]]
@@ -181,7 +181,7 @@ def test_lists_that_do_not_fit_together_are_no_graph(tmp_path: Path) -> None:
         _ = snapshot.graph.nodes
 
 
-def _seen(snapshot: Snapshot, asked: U64 = NOBODY) -> FilteredGraph:
+def _view_graph(snapshot: Snapshot, asked: U64 = NOBODY) -> FilteredGraph:
     nothing = np.empty(0, np.int64)
     return FilteredGraph(
         snapshot.graph.nodes, None, asked, (nothing, nothing, np.empty(0)), 50, 50, load("helix").graph.edges

@@ -30,7 +30,7 @@ def terms(text: str) -> U64:
 NONE = np.empty((2, 0), np.int64)
 
 
-def counted(snap: Snapshot, rows: list[int], asked: U64) -> dict[tuple[int, int], int]:
+def count_terms(snap: Snapshot, rows: list[int], asked: U64) -> dict[tuple[int, int], int]:
     counts, _ = snap.lexical.occurrences(np.array(rows, np.int64), asked, NONE)
     assert counts.shape == (len(asked), len(rows))
     return {(at, term): int(counts[term, at]) for term, at in np.argwhere(counts).tolist()}
@@ -48,7 +48,7 @@ def by_hand(rows: list[int], asked: U64) -> dict[tuple[int, int], int]:
 @pytest.mark.parametrize("rows", [[0, 1, 2, 3, 4, 5], [5, 0, 2], [2, 2], []])
 @pytest.mark.parametrize("asked", ["walnut bread", "rye", "walnut absent", ""])
 def test_every_occurrence_is_counted(snap: Snapshot, rows: list[int], asked: str) -> None:
-    assert counted(snap, rows, terms(asked)) == by_hand(rows, terms(asked))
+    assert count_terms(snap, rows, terms(asked)) == by_hand(rows, terms(asked))
 
 
 def test_only_adjacent_pairs_are_counted(snap: Snapshot) -> None:
@@ -59,7 +59,7 @@ def test_only_adjacent_pairs_are_counted(snap: Snapshot) -> None:
     assert follows.tolist() == [[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]  # in the last one "rye" is between
 
 
-def changed(snap: Snapshot, **arrays: np.ndarray) -> None:
+def change_arrays(snap: Snapshot, **arrays: np.ndarray) -> None:
     """Return the snapshot with other arrays in its first segment."""
     first: OpenSegment = snap.files.segments[0]
     snap.files.segments[0] = replace(first, arrays={**first.arrays, **arrays})
@@ -67,9 +67,9 @@ def changed(snap: Snapshot, **arrays: np.ndarray) -> None:
 
 def test_a_segment_without_lists_is_looked_up_in_its_postings(snap: Snapshot) -> None:
     nothing = {"order.indptr": np.zeros(4, np.int64), "order.term": np.empty(0, np.uint32)}
-    changed(snap, **nothing)
+    change_arrays(snap, **nothing)
     rows, asked = [0, 1, 2, 5], terms("walnut bread rye")
-    assert counted(snap, rows, asked) == by_hand(rows, asked)
+    assert count_terms(snap, rows, asked) == by_hand(rows, asked)
     _, follows = snap.lexical.occurrences(np.array([2, 0]), asked, np.array([[0, 1, 2], [1, 2, 0]]))
     assert not follows.any()  # postings have no positions
 
@@ -82,7 +82,7 @@ def test_terms_of_one_short_id_are_told_apart(snap: Snapshot) -> None:
     rows, tf = snap.files.segments[0]["terms.rows"], snap.files.segments[0]["terms.tf"]
     at = int(keys.searchsorted(twin))
     place = int(indptr[at])  # the twin is once in row 1
-    changed(
+    change_arrays(
         snap,
         **{
             "terms.key": np.insert(keys, at, twin),
@@ -92,7 +92,7 @@ def test_terms_of_one_short_id_are_told_apart(snap: Snapshot) -> None:
         },
     )
     asked = np.sort(np.array([bread, twin, stranger], np.uint64))
-    found = counted(snap, [0, 1, 2], asked)
+    found = count_terms(snap, [0, 1, 2], asked)
     of = {int(term): i for i, term in enumerate(asked.tolist())}
     assert {at for at, term in found if term == of[int(bread)]} == {0, 1, 2}
     assert {at for at, term in found if term == of[int(twin)]} == {1}

@@ -21,7 +21,7 @@ N, DIM = 6_000, 24
 TABLE = np.zeros((2, 16), np.uint8)
 
 
-def packed(codes: np.ndarray) -> np.ndarray:
+def pack_codes(codes: np.ndarray) -> np.ndarray:
     """Pack uint8[n, m] of 4 bits, m even, as lists.c reads them: uint8[groups, m, 16]."""
     n, m = codes.shape
     whole = np.zeros((-(-n // GROUP) * GROUP, m), np.uint8)
@@ -63,7 +63,7 @@ def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
     rows = int(size.sum())
     place = np.split(rng.permutation(rows).astype(np.int64), size.cumsum()[:-1])
     codes = [rng.integers(0, 16, (n, m)).astype(np.uint8) for n in size]
-    lists = build_lists([packed(one).ravel() for one in codes], place, m)
+    lists = build_lists([pack_codes(one).ravel() for one in codes], place, m)
     allowed = None if data.draw(st.booleans()) else rng.random(rows) < 0.4
     k = data.draw(st.sampled_from([1, 7, 40, 1_000]))
 
@@ -79,7 +79,7 @@ def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
 
 
 def test_lists_reject_rows_and_centres_out_of_range() -> None:
-    codes, rows = packed(np.zeros((3, 2), np.uint8)).ravel(), np.array([0, 5, 1])
+    codes, rows = pack_codes(np.zeros((3, 2), np.uint8)).ravel(), np.array([0, 5, 1])
     lists, first, near, table = build_lists([codes], [rows], 2), np.zeros(1, np.int64), np.zeros(1, np.int32), TABLE
     assert sorted(search_lists(lists, first, near, table, None, 6, 9).tolist()) == [0, 1, 5]
     for allowed in (None, np.ones(5, bool)):
@@ -103,7 +103,7 @@ def test_lists_reject_rows_and_centres_out_of_range() -> None:
 
 
 def test_lists_have_codes_for_all_their_rows() -> None:
-    codes, rows = packed(np.zeros((33, 2), np.uint8)).ravel(), np.arange(33)
+    codes, rows = pack_codes(np.zeros((33, 2), np.uint8)).ravel(), np.arange(33)
     assert build_lists([codes], [rows], 2).size.tolist() == [33]
     for short in (codes[:-1], codes[:32]):
         with pytest.raises(ValueError, match="codes has the shape"):

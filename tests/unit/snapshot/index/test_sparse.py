@@ -43,7 +43,7 @@ TURNS = [
 ]
 
 
-def exported(folder: Path, source: Path) -> Path:
+def export(folder: Path, source: Path) -> Path:
     """Export in float32, so that the weights are known exactly."""
     folder.mkdir()
     export_sparse_encoder(source, folder, source.name, precision="fp32")
@@ -52,12 +52,12 @@ def exported(folder: Path, source: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory, known_splade: Path) -> Path:
-    return exported(tmp_path_factory.mktemp("ready") / "splade", known_splade)
+    return export(tmp_path_factory.mktemp("ready") / "splade", known_splade)
 
 
 @pytest.fixture(scope="module")
 def ready_free(tmp_path_factory: pytest.TempPathFactory, known_inference_free: Path) -> Path:
-    return exported(tmp_path_factory.mktemp("ready") / "free", known_inference_free)
+    return export(tmp_path_factory.mktemp("ready") / "free", known_inference_free)
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def test_an_index_folded_during_a_merge_occurs_once(
 
     real, calls = merging._merge_passes, []
 
-    def meanwhile(*given: Any) -> Any:
+    def interfere(*given: Any) -> Any:
         if calls:
             return real(*given)
         calls.append(1)
@@ -274,7 +274,7 @@ def test_an_index_folded_during_a_merge_occurs_once(
         encode(root, model, settings)
         return found
 
-    monkeypatch.setattr(merging, "_merge_passes", meanwhile)
+    monkeypatch.setattr(merging, "_merge_passes", interfere)
     compact(root, settings, full=True)
     manifest = current(root)
     rows = np.concatenate([open_sparse(root, index).rows for index in manifest.indexes if index.kind == KIND])

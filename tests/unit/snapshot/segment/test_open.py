@@ -101,16 +101,16 @@ def test_arrays_that_belong_together_are_of_one_length(tmp_path: Path) -> None:
         "rows": ArrayKind(np.int64, ("p",)),
     }
 
-    def mapped(ends: list[int], key: int, rows: int) -> dict[str, Any]:
+    def map_rows(ends: list[int], key: int, rows: int) -> dict[str, Any]:
         for name, array in {"ends": np.array(ends), "key": np.arange(key), "rows": np.arange(rows)}.items():
             np.save(tmp_path / f"{name}.npy", array)
         return map_arrays(tmp_path, kinds, {"ends": "rows"})
 
-    assert mapped([0, 2, 5], 2, 5)["rows"].tolist() == [0, 1, 2, 3, 4]
-    assert mapped([0], 0, 0)["key"].tolist() == []
+    assert map_rows([0, 2, 5], 2, 5)["rows"].tolist() == [0, 1, 2, 3, 4]
+    assert map_rows([0], 0, 0)["key"].tolist() == []
     for wrong in (([0, 2, 5], 3, 5), ([0, 2, 5], 2, 4), ([0, 2, 5], 2, 6), ([1, 2, 5], 2, 5), ([], 0, 0)):
         with pytest.raises(StoreError, match="is damaged"):
-            mapped(*wrong)
+            map_rows(*wrong)
 
 
 def test_columns_of_another_type_and_offsets_that_lead_outside_are_refused(tmp_path: Path) -> None:
