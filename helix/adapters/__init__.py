@@ -1,4 +1,6 @@
-"""A memory as the retriever of a framework. Each adapter needs the extra that its error names:
+"""A memory as the retriever of a framework.
+
+Each adapter needs the extra that its error names:
 
 >>> from helix.adapters.langchain import HelixRetriever  # helix-recall[langchain]
 >>> from helix.adapters.llama_index import HelixRetriever  # helix-recall[llamaindex]

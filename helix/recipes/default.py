@@ -335,6 +335,6 @@ def _read_items(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[di
     more: list[dict[str, Any]] = []
     if snap.lexical.expansion:
         unseen = np.isnan(chosen.doc2query).tolist()
-        queries = snap.lexical.expansion.of(chosen.row)
+        queries = snap.lexical.expansion.questions_of(chosen.row)
         more = [{} if nothing else {"queries": one} for nothing, one in zip(unseen, queries, strict=True)]
     return items_of(chosen.pool(), entries, snap, more), entries

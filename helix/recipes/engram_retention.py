@@ -64,9 +64,10 @@ def build_features(
 
 
 def predict(model: Perceptron, x: F32) -> F32:
-    """Predict the probability of use: float32[n], sigmoid(w₂·relu(W₁ z + b₁) + b₂), z the standardised features.
+    """Predict the probability that each item is useful: float32[n].
 
-    A feature is clipped to its range in training, since the model knows nothing beyond it.
+    It is sigmoid(w₂·relu(W₁ z + b₁) + b₂), z the standardised features. A feature is clipped to its range in training,
+    since the model knows nothing beyond it.
 
     Args:
         x: float32[n, 10] of `build_features`.

@@ -167,7 +167,7 @@ def find_assignment(text: str, at: int) -> Iterator[Secret]:
 
 
 def _find_name_start(text: str, end: int) -> int:
-    """Return the start of the name that ends at a place, without the end of an escape (`\\n`, a colour)."""
+    r"""Return the start of the name that ends at a place, without the end of an escape (`\n`, a colour)."""
     match = regex(r"[\wñ.\-]*", re.ASCII).match(text[max(0, end - _LONGEST_NAME) : end][::-1])
     start = end - (match.end() if match else 0)
     mark = text[start - 1] if start else ""

@@ -1,6 +1,6 @@
-"""Hidden characters inside secrets and names: needless JSON escapes, characters without width.
+r"""Hidden characters inside secrets and names: needless JSON escapes, characters without width.
 
-A writer may put `\\u0070assword` for `password`; text copied from a page has invisible characters. Rules search
+A writer may put `\u0070assword` for `password`; text copied from a page has invisible characters. Rules search
 a copy without them, which maps its places back to the text.
 """
 

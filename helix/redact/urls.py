@@ -54,7 +54,7 @@ _DISCORD: Final = r"(?:login|run|start)\(\s{0,4}\\*[\"'`]([MNO][\w-]{22,27}\.[\w
 
 
 def _find_telegram_token(text: str, at: int) -> Iterator[Secret]:
-    """Find 123456789:AA…; the number stays if it is the end of an escape (`\\u0019`)."""
+    r"""Find 123456789:AA…; the number stays if it is the end of an escape (`\u0019`)."""
     match = regex(r":AA[\w-]{33}(?![\w-])").match(text, at)
     number = regex(r"\d{7,12}(?!\d)").match(text[max(0, at - 13) : at][::-1])
     if match and number:

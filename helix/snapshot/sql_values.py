@@ -31,7 +31,7 @@ def translate_error(error: Exception) -> UsageError | StoreError:
 
 
 def name_distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Number repeated names, since a JSON object has each key once."""
+    """Add numbers to repeated names, since a JSON object has each key once."""
     distinct: list[str] = []
     for name in names:
         free = (f"{name}_{n}" if n else name for n in range(len(names)))
@@ -40,6 +40,7 @@ def name_distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def convert_column(name: str, column: pa.Array) -> list[Any]:
+    """Convert a column's values for JSON; raise UsageError for what has no JSON form."""
     try:
         values = column.to_pylist(maps_as_pydicts="lossy")
     except (ValueError, OverflowError) as error:

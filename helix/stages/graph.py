@@ -1,8 +1,8 @@
-"""Stage 5: personalised PageRank (Haveliwala 2002) around the best fused items, by forward push (Andersen, Chung &
-Lang 2006) over the typed graph (`helix.snapshot.index.graph`).
+"""Stage 5: personalised PageRank around the best fused items, over the typed graph (`helix.snapshot.index.graph`).
 
-The walk starts from a few seeds and from entities of the question. It reads a node's neighbours only if the node holds
-enough mass, and at most `work` edges in all. Hubs carry nothing; rows that the filters exclude are not in the graph.
+Haveliwala 2002, computed by forward push (Andersen, Chung & Lang 2006). The walk starts from a few seeds and from
+entities of the question. It reads a node's neighbours only if the node holds enough mass, and at most `work` edges in
+all. Hubs carry nothing; rows that the filters exclude are not in the graph.
 """
 
 from __future__ import annotations

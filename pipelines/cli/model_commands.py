@@ -73,8 +73,9 @@ def expand(argv: Sequence[str]) -> int:
 
 
 def models(argv: Sequence[str]) -> int:
-    """List the models; `models pull NAME` downloads one, `models export NAME` makes a reranker or a sparse encoder
-    usable.
+    """List the models.
+
+    `models pull NAME` downloads one, `models export NAME` makes a reranker or a sparse encoder usable.
     """
     new = build_parser(
         "models",

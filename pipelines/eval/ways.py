@@ -128,7 +128,7 @@ def _override(snap: Snapshot, name: str, field: Any) -> Iterator[None]:
 
 def _shuffle(snap: Snapshot, field: QueryField, folder: Path, seed: int = 0) -> QueryField:
     rows = np.flatnonzero(field.looked)
-    queries = field.of(rows)
+    queries = field.questions_of(rows)
     order = np.random.default_rng(seed).permutation(len(rows))
     source = np.empty_like(order)
     source[order] = np.roll(order, 1)  # one cycle: no item keeps its own

@@ -108,7 +108,7 @@ def _accept(inbox: Inbox, path: Path, where: str, options: AcceptOptions) -> Acc
                 if cursor.offset:
                     return Accepted(tuple(_revive_increments(inbox.root, cursor.document)))
                 # Any document of an archive or an export may be dead: read it again.
-            inbox.now(cursor.document)  # later envelopes get a later time
+            inbox.read_clock(cursor.document)  # later envelopes get a later time
         if archive.is_archive(path):
             return _accept_archive(inbox, source)
         collected = sources.collect(path) if options.format == "auto" else None
@@ -258,7 +258,7 @@ def _accept_conversations(inbox: Inbox, source: SourceFile, file: BinaryIO, expo
         before, document = known.get(name, ConversationCursor("", ""))
         present = inbox.has(document)
         if present and before == part.digest and not options.remember:
-            inbox.stays_out |= inbox.forgotten.stays_out(document)
+            inbox.stays_out |= inbox.forgotten_documents.stays_out(document)
             is_new = options.retry and revive_document(inbox.root, document)
         else:
             text = read_entry(file, part, export.adapter)

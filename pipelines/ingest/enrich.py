@@ -61,7 +61,7 @@ def enrich(
     failpoint("enrich.begin", document)
     redacted: Counter[str] = Counter()
     reading, batch = _parse(root, envelope, settings, redacted)
-    found = batch.published()
+    found = batch.without_context()
     texts = [record["text"] for record in found.records]
     for record, tokens in zip(found.records, counter(texts), strict=True):
         record["tokens"] = tokens
@@ -181,9 +181,9 @@ class EnrichAttempt:
 
 
 def try_enrich(
-    root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings, strikes: float = 1
+    root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings, max_failures: float = 1
 ) -> EnrichAttempt:
-    """Enrich one document; give it up after `strikes` failed attempts, or after several processes died over it.
+    """Enrich one document; give it up after `max_failures` failed attempts, or after several processes died over it.
 
     Raises:
         EncoderError, OSError: no fault of the document; the attempt does not count.
@@ -200,7 +200,7 @@ def try_enrich(
             raise
         except FAULTS as error:
             reason = str(error) if isinstance(error, HelixError) else f"{type(error).__name__}: {error}"
-            dead = attempts.add_failure(root, document, claimed, reason, settings.retry_wait, strikes)
+            dead = attempts.add_failure(root, document, claimed, reason, settings.retry_wait, max_failures)
             return EnrichAttempt(error=reason, dead=dead)
         claimed.clear()
         return EnrichAttempt(part)

@@ -57,7 +57,7 @@ class ItemBatch:
     links: list[list[tuple[int, int]]]  # (key of an earlier item, position in LINKS)
     state: list[State] = field(default_factory=list)  # of each; all new where empty
 
-    def published(self) -> ItemBatch:
+    def without_context(self) -> ItemBatch:
         """Return the batch without its context items."""
         if "context" not in self.state:
             return self
@@ -134,7 +134,7 @@ def batch_records(
     out = ItemBatch(records, [], [], [], [], list(state))
     for _, group in groupby(records, key=lambda record: (record["source"], record["session"])):
         session = list(group)
-        named = [_find_entities(record["text"], record["speaker"], _at(record["time"])) for record in session]
+        named = [_find_entities(record["text"], record["speaker"], _to_datetime(record["time"])) for record in session]
         mentions = join_names(named, [record["speaker"] for record in session])
         out.texts += [
             index_text(*(record[name] for name in ("origin", "speaker", "title", "text"))) for record in session
@@ -186,7 +186,7 @@ def judge_items(found: ItemBatch, vectors: F32 | None, model: TypeModel | None) 
     """
     context = [record for record, state in zip(found.records, found.state, strict=False) if state == "context"]
     _classify(context, None, None)
-    _classify(found.published().records, vectors, model)
+    _classify(found.without_context().records, vectors, model)
     for start, session in _split_sessions(found):
         pieces = _make_pieces(session, [record["type"] for record in session], found.mentions[start:])
         for record, salience, confidence in zip(session, *judge(pieces), strict=True):
@@ -306,7 +306,7 @@ def _seconds(time: datetime | None) -> int | None:
     return int(time.timestamp()) if time else None
 
 
-def _at(seconds: int | datetime | None) -> datetime | None:
+def _to_datetime(seconds: int | datetime | None) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else seconds
 
 
@@ -315,7 +315,9 @@ def _at(seconds: int | datetime | None) -> datetime | None:
 
 def _find_facts(record: Record, mentions: Sequence[Entity]) -> list[Record]:
     """Return the facts an item states, as records of FACTS."""
-    found = extract_facts(record["text"], record["speaker"], record["role"], record["origin"], _at(record["time"]))
+    found = extract_facts(
+        record["text"], record["speaker"], record["role"], record["origin"], _to_datetime(record["time"])
+    )
     hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in reversed(mentions)}
     # A fact supersedes others of its group only: never those of another project or of other readers.
     scope = (record["project"], ",".join(record["acl"] or ()))

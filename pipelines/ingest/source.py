@@ -67,7 +67,7 @@ class Inbox:
     stays_out: bool = False  # part of the current input was forgotten
 
     @cached_property
-    def forgotten(self) -> ForgottenDocuments:
+    def forgotten_documents(self) -> ForgottenDocuments:
         """The documents that stay out."""
         return ForgottenDocuments(self.root)
 
@@ -76,7 +76,7 @@ class Inbox:
         """(device, inode) → cursor key, which recognises a renamed file. Read once, then updated."""
         return cursors.index_by_file(self.root)
 
-    def now(self, *before: str) -> datetime:
+    def read_clock(self, *before: str) -> datetime:
         """Return the time, later with each call: of two versions the later one counts.
 
         Args:
@@ -93,7 +93,9 @@ class Inbox:
 
     def has_lost(self, cursor: Cursor) -> bool:
         """Return whether items of a source were forgotten, as far as its cursor tells."""
-        return self.forgotten.has_lost_source(cursor.first) or self.forgotten.stays_out(cursor.document)
+        return self.forgotten_documents.has_lost_source(cursor.first) or self.forgotten_documents.stays_out(
+            cursor.document
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ def make_increment(inbox: Inbox, source: SourceFile, where: str, start: Cursor, 
         project=options.project,
         acl=tuple(sorted(options.acl)),
         mtime=source.mtime,
-        accepted=inbox.now(),
+        accepted=inbox.read_clock(),
         redacted=new.redacted,
         problems=new.problems,
         after=start.document,
@@ -232,7 +234,7 @@ def make_whole(
     name = partial(name_document, text, format, options.project, options.acl)
     document = _choose_name(inbox, options, name)
     # A remembered document repeats all its items: the version before has lost some of them.
-    if older == document or (options.remember and inbox.forgotten.has_lost(older)):
+    if older == document or (options.remember and inbox.forgotten_documents.has_lost(older)):
         older = ""
     return Envelope(
         document=document,
@@ -242,7 +244,7 @@ def make_whole(
         project=options.project,
         acl=tuple(sorted(options.acl)),
         mtime=mtime,
-        accepted=inbox.now(older),
+        accepted=inbox.read_clock(older),
         redacted=dict(redacted),
         problems=tuple(problems),
         instead=older,
@@ -257,10 +259,10 @@ def _choose_name(inbox: Inbox, options: AcceptOptions, name: Callable[..., str])
         name: called with how often that happened (`again`).
     """
     again, document = 0, name(again=0)
-    while (inbox.root / "inbox" / document).exists() and inbox.forgotten.has_lost(document):
+    while (inbox.root / "inbox" / document).exists() and inbox.forgotten_documents.has_lost(document):
         following = name(again=again + 1)
         if not options.remember and not (inbox.root / "inbox" / following).exists():
-            inbox.stays_out |= inbox.forgotten.stays_out(document)
+            inbox.stays_out |= inbox.forgotten_documents.stays_out(document)
             return document
         again, document = again + 1, following
     return document

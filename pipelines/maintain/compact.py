@@ -120,12 +120,7 @@ def compact(
 
 
 def merge_segments(
-    root: Path,
-    chosen: Sequence[str],
-    settings: Settings,
-    pointer: str,
-    *,
-    progress: Progress = ignore_progress,
+    root: Path, chosen: Sequence[str], settings: Settings, pointer: str, *, progress: Progress = ignore_progress
 ) -> int:
     """Merge some segments and publish; return the number of deleted rows left out.
 
@@ -145,11 +140,8 @@ def merge_segments(
             progress("merge", 0, 1)
             sources = [open_segment(root, segment, dim=base.lineage.dim) for segment in segments]
             live = [load_alive(root, base, source) for source in sources]
-            rows = (
-                merge_rows(root, list(zip(sources, live, strict=True)), folder)
-                if any(keep.any() for keep in live)
-                else 0
-            )
+            kept = any(keep.any() for keep in live)
+            rows = merge_rows(root, list(zip(sources, live, strict=True)), folder) if kept else 0
         failpoint("compact.merged")
         progress("merge", 1, 1)
         indexes = list(_merge_passes(root, base, sources, live, folder.parent / "passes", {})) if rows else []

@@ -130,7 +130,7 @@ def load_router(encoder: Encoder, settings: Settings) -> bytes | str:
 
 
 def load_type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
-    """Return the classifier over an encoder's vectors, or why there is none.
+    """Return the classifier over an encoder's vectors, or the reason for its absence.
 
     Raises:
         StoreError: the cache cannot be written, or holds a damaged file.

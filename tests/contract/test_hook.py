@@ -564,12 +564,14 @@ def new(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def submit(hook: Hook, cache: Path, log: Path, new: Path) -> Submit:
-    """Hand a transcript over at an event."""
+def submit(hook: Hook, cache: Path, home: Path, log: Path, new: Path) -> Submit:
+    """Hand a transcript over at an event, with the exported encoders in the user's cache folder."""
+    home.mkdir()
+    (home / "encoders").symlink_to(cache / "encoders")
 
     def run(event: str = "Stop", payload: dict[str, Any] = CLAUDE, **environ: str) -> None:
         payload = {**payload, "hook_event_name": event, "transcript_path": str(log)}
-        assert_silent(hook(event, payload, new, HELIX_CACHE=str(cache), **environ))
+        assert_silent(hook(event, payload, new, **environ))
 
     return run
 
@@ -582,7 +584,7 @@ def submit(hook: Hook, cache: Path, log: Path, new: Path) -> Submit:
         *(pytest.param(e, marks=pytest.mark.soak) for e in ("PreCompact", "SessionEnd", "PreCompress")),
     ],
 )
-def test_a_transcript_is_ingested(submit: Submit, cache: Path, log: Path, new: Path, event: str) -> None:
+def test_a_transcript_is_ingested(submit: Submit, home: Path, log: Path, new: Path, event: str) -> None:
     log.write_text(turn(1, f"Walnut bread takes an hour. {SECRET}"))
     began = time.monotonic()
     submit(event)
@@ -594,7 +596,7 @@ def test_a_transcript_is_ingested(submit: Submit, cache: Path, log: Path, new: P
         submit()
         wait_for_items(new, 2)
         assert "1 handed to ingest" in read_log(new / "logs")
-        assert SECRET not in read_log(new / "logs") + read_log(cache)
+        assert SECRET not in read_log(new / "logs") + read_log(home)
 
 
 def test_subagents_are_ingested_with_their_session(submit: Submit, log: Path, new: Path, tmp_path: Path) -> None:
@@ -624,17 +626,16 @@ def test_a_missing_transcript_is_no_failure(hook: Hook, store: Path) -> None:
         assert "transcript" in read_log(store / "logs").splitlines()[-1]
 
 
-def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, cache: Path, log: Path, new: Path) -> None:
+def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, home: Path, log: Path, new: Path) -> None:
     """While this test holds the session's lock, of eight hooks one waits; it then ingests everything."""
 
     def count_runs() -> int:
-        return len(re.findall(r"documents? accepted", read_log(cache) + read_log(new / "logs")))
+        return len(re.findall(r"documents? accepted", read_log(home) + read_log(new / "logs")))
 
     log.write_text("")
-    before = count_runs()
     name = hashlib.sha256(os.fsencode(f"{new}\0{log}")).hexdigest()[:16]
-    (cache / "hooks").mkdir(exist_ok=True)
-    with (cache / "hooks" / f"{name}.working").open("w") as lock:
+    (home / "hooks").mkdir()
+    with (home / "hooks" / f"{name}.working").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for number in range(1, 9):
             with log.open("a") as file:
@@ -643,7 +644,7 @@ def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, cache: Path, l
             assert count_ingests(new) == 0
     wait_for_items(new, 8)
     wait_until(200, lambda: count_ingests(new) == 0)
-    assert count_runs() - before == 1
+    assert count_runs() == 1
 
 
 def count_ingests(store: Path) -> int:
@@ -668,11 +669,11 @@ def test_modules_in_the_agents_folder_are_not_imported(
     assert not (tmp_path / "hijacked").exists()
 
 
-def test_a_broker_gets_transcripts_enqueued(submit: Submit, cache: Path, log: Path, new: Path) -> None:
+def test_a_broker_gets_transcripts_enqueued(submit: Submit, home: Path, log: Path, new: Path) -> None:
     log.write_text(turn(1, "Walnut bread."))
     submit(HELIX_REDIS_URL="redis://127.0.0.1:1/0")
     wait_until(60, lambda: any((new / "inbox").glob("[0-9a-f]*")))  # a worker will find it
-    assert "handed to enqueue" in read_log(new / "logs") + read_log(cache)
+    assert "handed to enqueue" in read_log(new / "logs") + read_log(home)
 
 
 # ------------------------------------------------------------ imports

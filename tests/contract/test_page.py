@@ -1,5 +1,7 @@
-"""The inspector page in a real browser: it shows the server's answers, by keyboard alone too, accessibly, without
-requests to other servers, and with hostile memories as text.
+"""The inspector page in a real browser.
+
+It shows the server's answers, by keyboard alone too, accessibly, without requests to other servers, and with hostile
+memories as text.
 """
 
 from __future__ import annotations

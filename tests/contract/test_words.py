@@ -7,7 +7,6 @@ import pytest
 from tests.support.style import CHECKS, find_all
 
 
-@pytest.mark.xfail(strict=False, reason="the rewrite is under way")
 @pytest.mark.parametrize("rule", CHECKS)
 def test_the_tree_keeps_the_rules(rule: str) -> None:
     findings = find_all()[rule]

@@ -72,7 +72,7 @@ def questions(root: Path) -> list[list[str]]:
     """Return the doc2query questions of each row."""
     snapshot = Snapshot.open(root)
     field = snapshot.lexical.expansion
-    return field.of(np.arange(snapshot.rows)) if field else [[] for _ in range(snapshot.rows)]
+    return field.questions_of(np.arange(snapshot.rows)) if field else [[] for _ in range(snapshot.rows)]
 
 
 def documents(root: Path) -> list[Any]:

@@ -104,9 +104,9 @@ def test_items_are_recallable_first_and_expanded_later(
     first, last = (Snapshot(root, path.name) for path in sorted((root / "manifests").glob("[0-9]*.json")))
     assert [entry["text"] for entry in first.text(np.arange(3))] == texts  # recallable before any question is written
     assert first.manifest.coverage["doc2query"]["items"] == 0
-    assert first.expansion is None
-    assert last.expansion.looked.all()
-    assert any(last.expansion.of(np.arange(3)))
+    assert first.lexical.expansion is None
+    assert last.lexical.expansion.looked.all()
+    assert any(last.lexical.expansion.questions_of(np.arange(3)))
     assert verify_store(root).problems == ()
 
 

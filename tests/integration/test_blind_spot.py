@@ -107,8 +107,9 @@ def seen_by_dense(bundle: Bundle) -> Sequence[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", NEEDLES)
 def test_words_find_items_that_vectors_miss(root: Path, kind: str) -> None:
-    """Switch: no lexical leg (`retrieve.bm25 = 0`), or `tokenise` without whole identifiers, or the order of the fused
-    ranks alone (`helix-paper`): there the first of one list is worth what the first of the other is.
+    """Switch: no lexical leg (`retrieve.bm25 = 0`), or `tokenise` without whole identifiers, or fused ranks alone.
+
+    With the order of fused ranks (`helix-paper`), the first of one list is worth what the first of the other is.
     """
     needle = NEEDLES[kind]
     found = ask(memory_of(root, lambda text: AXIS), needle.question)

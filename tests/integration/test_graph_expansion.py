@@ -26,7 +26,9 @@ def link(i: int) -> tuple[str, str, str]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows 0 to 2 hold the question's word, all name the hub, as every other item does. Row 3 shares a rare name with
+    """Rows 0 to 2 hold the question's word, all name the hub, as every other item does.
+
+    Row 3 shares a rare name with
     row 0. Rows 10 to 21 are a chain: each shares a name with the next, row 10 with row 1. Row 2 is the start of
     a session of 3,000 turns, row 4 of one of 90; 90 others share a name with row 5.
     """
@@ -100,7 +102,9 @@ def test_a_long_session_drags_nothing_in(root: Path, profiles: Path, profile: st
 
 
 def test_a_hub_that_the_question_names_drags_nothing_in(root: Path) -> None:
-    """Switch: as in the first test. A hundred that name it come by its word, with the turns next to them; of the other
+    """Switch: as in the first test.
+
+    A hundred that name it come by its word, with the turns next to them; of the other
     ten thousand the walk may add a few, and no more.
     """
     memory = memory_of(root)
@@ -114,7 +118,9 @@ def test_a_hub_that_the_question_names_drags_nothing_in(root: Path) -> None:
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper"])
 def test_a_walk_does_not_go_far(root: Path, profile: str) -> None:
-    """Switch: `graph.hops = 50`, and an `epsilon` that lets them count. The first knot is one step away, over its
+    """Switch: `graph.hops = 50`, and an `epsilon` that lets them count.
+
+    The first knot is one step away, over its
     name; the seventh has nothing to do with vacation.
     """
     found = answer(memory_of(root), "vacation", profile)

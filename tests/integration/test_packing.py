@@ -62,8 +62,9 @@ def test_no_budget_is_ever_exceeded(tmp_path: Path, pad: int) -> None:
 
 
 def test_no_weaker_item_replaces_a_better_one_that_does_not_fit(tmp_path: Path) -> None:
-    """Over-packing. Switch: in `pack`, items that fit taken wherever they stand, and not only in front of one that
-    does not.
+    """Over-packing.
+
+    Switch: in `pack`, take every item that fits, not only those before the first that does not.
     """
     texts = ["number0 is short", f"number1 is long: {LONG}", "number2 is short", "number3 is short"]
     memory = pack_ranked(tmp_path / "a", texts)

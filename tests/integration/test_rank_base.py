@@ -48,7 +48,9 @@ def test_our_k_of_one_is_a_zero_based_k_of_two(tmp_path: Path) -> None:
 
 
 def test_the_base_decides_who_wins(tmp_path: Path) -> None:
-    """Switch: as above. With k = 1, a second and a fourth place (1/3 + 1/5) beat a first one (1/2); counted from 0
+    """Switch: as above.
+
+    With k = 1, a second and a fourth place (1/3 + 1/5) beat a first one (1/2); counted from 0
     they would lose (1/2 + 1/4 against 1).
     """
     found = fuse_lists(tmp_path, 1, {"dense": [0, 1], "bm25": [2, 3, 4, 1]})

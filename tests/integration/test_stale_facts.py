@@ -52,8 +52,9 @@ def test_the_successor_stands_above(tmp_path: Path, profile: str) -> None:
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper"])
 def test_the_successor_stands_above_in_other_words_too(tmp_path: Path, profile: str) -> None:
-    """The older statement answers in the question's own words, the newer one does not. Switch: `demote` that lifts
-    nothing.
+    """The older statement answers in the question's own words, the newer one does not.
+
+    Switch: `demote` that lifts nothing.
     """
     new = "Ana moved to Paris"
     assert best(ask(world(tmp_path, new=new), profile=profile)) == [new, OLD]

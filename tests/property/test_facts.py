@@ -19,6 +19,7 @@ PARTS = (
     "I think ", "said ", "Ben ", "I'm ", "don't ", "allergic to nuts", "due on 3 May", "é", "漢", "🎉",
     "we decided to ", "from 3 to 5", "runs on ", "port 80", "/var/log", "born on ", "I quit my job",
 )  # fmt: skip
+QUOTES = str.maketrans("‘’", "''")
 TEXT = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=8)), max_size=16).map("".join)
 AT = st.one_of(
     st.none(), st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))
@@ -40,7 +41,7 @@ def test_total_and_bounded(text: str, speaker: str | None, role: str, at: dateti
         assert fact.object_key or fact.closes
         assert 0 < fact.confidence <= 1
         assert len(fact.said) <= 300
-        assert fact.said in text or "\n" in text
+        assert fact.said in text.translate(QUOTES) or "\n" in text
         assert fact.valid is None or fact.valid.tzinfo is not None
     if role in ("tool", "system"):
         assert found == []

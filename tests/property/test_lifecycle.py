@@ -336,7 +336,7 @@ class Life(RuleBasedStateMachine):
         assert must <= went <= meant
         self.gone |= went
         self.state.items = {key: version for key, version in self.state.items.items() if key not in went}
-        self.owned()
+        self.update_owners()
         self.blank |= set(receipt["documents"])
         for name in receipt["documents"]:  # a published one keeps its rows, another its other items
             document = self.documents[name]

@@ -1,4 +1,6 @@
-"""The dense index of one segment: finds candidates, which are rescored. One memory-mapped file of a storage level:
+"""The dense index of one segment: finds candidates, which are rescored.
+
+It is one memory-mapped file of a storage level:
 
 - int8: an inverted file over 4-bit product codes, compared in registers; 8-bit codes in small segments;
 - binary: the sign of every dimension; all rows are compared by Hamming distance;

@@ -146,7 +146,7 @@ class QueryField:
         """Count live items with a question that contains the term."""
         return sum(len(rows) for _, rows, _ in self.term(term))
 
-    def of(self, rows: npt.NDArray[Any]) -> list[list[str]]:
+    def questions_of(self, rows: npt.NDArray[Any]) -> list[list[str]]:
         """Return the questions of each row."""
         out: list[list[str]] = [[] for _ in range(len(rows))]
         for start, queries in self._parts:

@@ -111,7 +111,8 @@ class SparseField:
     """The learned-sparse postings of a whole snapshot, for the learned-sparse leg."""
 
     def __init__(self, parts: Sequence[tuple[int, SparseIndex]], rows: int, alive: Bool, key: U64) -> None:
-        """
+        """Join the indexes of segments.
+
         Args:
             parts: indexes, each with the first row of its segment.
             alive: bool[rows].

@@ -134,13 +134,13 @@ def _parse_record(data: bytes) -> AttemptRecord:
         return AttemptRecord()
 
 
-def record_failure(root: Path, document: str, error: str, wait: float, strikes: float = MAX_FAILURES) -> bool:
+def record_failure(root: Path, document: str, error: str, wait: float, max_failures: float = MAX_FAILURES) -> bool:
     """Record a failed attempt. Return whether the document is given up now.
 
     Args:
         error: its text in `dead/`.
         wait: seconds before the second attempt; each later one waits longer.
-        strikes: attempts that may fail; infinite leaves the decision to the next claim.
+        max_failures: attempts that may fail; infinite leaves the decision to the next claim.
 
     Raises:
         UsageError: it is no document name.
@@ -148,15 +148,15 @@ def record_failure(root: Path, document: str, error: str, wait: float, strikes: 
     with _lock(root, document) as claim:
         if claim is None:  # the next attempt runs already
             return False
-        return add_failure(root, document, claim, error, wait, strikes)
+        return add_failure(root, document, claim, error, wait, max_failures)
 
 
 def add_failure(
-    root: Path, document: str, claim: AttemptClaim, error: str, wait: float, strikes: float = MAX_FAILURES
+    root: Path, document: str, claim: AttemptClaim, error: str, wait: float, max_failures: float = MAX_FAILURES
 ) -> bool:
     """Record a failed attempt as `record_failure` does, for the holder of the claim."""
     failed = claim.record.failed + 1
-    if failed >= strikes:
+    if failed >= max_failures:
         end_attempts(root, document, claim, error, failed)
         return True
     after = time.time() + min(wait * GROWTH ** (failed - 1), LONGEST)

@@ -233,7 +233,7 @@ def put_blocks(remote: RemoteStore, name: str, blocks: Iterable[bytes], *, same_
             with remote.files.open_output_stream(remote.locate(name), compression=None) as stream:
                 for block in blocks:
                     stream.write(block)
-        except BaseException:  # a task's time limit may strike at any moment
+        except BaseException:  # a task's time limit may end it at any moment
             # A stream cannot be abandoned: closing it published the blocks so far. They are short of the recorded
             # size, so no reader accepts them, but they are deleted anyway.
             with suppress(OSError):

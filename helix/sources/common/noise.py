@@ -1,4 +1,6 @@
-"""Removal of noise that looks the same in every format. The rules, in this order:
+"""Removal of noise that looks the same in every format.
+
+The rules, in this order:
 
 - `summariser`: a session whose prompts are all fixed texts of a program. The program makes a model name, summarise or
   watch another session, so this one adds nothing.

@@ -1,5 +1,7 @@
-"""One step from the best items along links: to documents whose titles they name, and to items that name the same rare
-entities. The answer to the second half of a question often shares no word with it.
+"""One step from the best items along links.
+
+It leads to documents whose titles they name, and to items that name the same rare entities. The answer to the second
+half of a question often shares no word with it.
 """
 
 from __future__ import annotations

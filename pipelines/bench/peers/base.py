@@ -58,7 +58,8 @@ class Searcher(Protocol):
     def set_effort(self, effort: int) -> None:
         """Set how much of the index the vector leg searches: one of `Peer.efforts`."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Free the index."""
 
 
 @dataclass(frozen=True, slots=True)

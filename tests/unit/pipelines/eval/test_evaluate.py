@@ -239,7 +239,7 @@ WRITTEN = [["who sings", "who sings loudly"], ["what is beta"], [], ["where is g
 
 
 def count_queries(field: QueryField) -> int:
-    return sum(map(len, field.of(np.arange(field.rows))))
+    return sum(map(len, field.questions_of(np.arange(field.rows))))
 
 
 def test_shuffled_questions_are_those_of_other_items(tmp_path: Path) -> None:
@@ -248,12 +248,12 @@ def test_shuffled_questions_are_those_of_other_items(tmp_path: Path) -> None:
     snap = publish(tmp_path / "s", 1, [1, 2], [["who is left"], ["who is gone"]])
     before = snap.lexical.expansion
     assert before is not None
-    own = before.of(np.arange(8))
+    own = before.questions_of(np.arange(8))
     with override_expansion(snap, "shuffled", tmp_path):
         after = snap.lexical.expansion
         assert after is not None
         assert after is not before
-        others = after.of(np.arange(8))
+        others = after.questions_of(np.arange(8))
         live = [0, 1, 2, 3, 4, 6]
         assert sorted(others[row] for row in live) == sorted(own[row] for row in live)
         assert all(others[row] != own[row] for row in live)
@@ -263,7 +263,7 @@ def test_shuffled_questions_are_those_of_other_items(tmp_path: Path) -> None:
         ((_, rows, _),) = after.term(sings)  # searched as well
         assert rows.tolist() == [row for row in range(8) if others[row] == own[0]] != [0]
     assert snap.lexical.expansion is before
-    assert snap.lexical.expansion.of(np.arange(8)) == own
+    assert snap.lexical.expansion.questions_of(np.arange(8)) == own
 
 
 def test_the_snapshot_is_restored_after_an_error(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_the_snapshot_is_restored_after_an_error(tmp_path: Path) -> None:
             raise ZeroDivisionError
         assert snap.lexical.expansion is before
     with override_expansion(snap, "shuffled", tmp_path / "two"):
-        assert snap.lexical.expansion.of(np.arange(2)) == [["what is two"], ["what is one"]]
+        assert snap.lexical.expansion.questions_of(np.arange(2)) == [["what is two"], ["what is one"]]
 
 
 def test_expansions_are_measured_on_off_and_shuffled(

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_router")
 
 
 def make_pool(*rows: tuple[float, ...], gold: frozenset[str] = GOLD) -> fit_weights.FeaturePool:
-    """Items of the turns 1, 2, …"""
+    """Items of the turns 1, 2, … of a session."""
     return fit_weights.FeaturePool(np.array(rows, np.float32), [f"s\t{i + 1}" for i in range(len(rows))], gold, 0)
 
 

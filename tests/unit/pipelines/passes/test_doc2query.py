@@ -79,7 +79,7 @@ def read_questions(root: Path) -> dict[str, list[str]]:
     if snapshot.lexical.expansion is None:
         return {}
     rows = np.flatnonzero(snapshot.alive)
-    found = zip(snapshot.text(rows), snapshot.lexical.expansion.of(rows), strict=True)
+    found = zip(snapshot.text(rows), snapshot.lexical.expansion.questions_of(rows), strict=True)
     return {entry["text"]: queries for entry, queries in found if queries}
 
 

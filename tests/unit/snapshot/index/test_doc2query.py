@@ -80,7 +80,7 @@ def test_the_field_is_that_of_the_rows_that_were_asked_about(root: Path) -> None
     assert field.df(np.uint64(sings)) == 2
     (gone,) = hash_terms(tokenise("gone")).tolist()
     assert field.term(np.uint64(gone)) == []
-    assert field.of(np.array([1, 2, 0, 3])) == [
+    assert field.questions_of(np.array([1, 2, 0, 3])) == [
         ["who sings", "who sings loudly"],
         [],
         ["sings nobody"],
@@ -129,7 +129,7 @@ def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:
     assert len(mine) == 1
     assert mine[0].covers == (after.manifest.segments[0].id,)
     assert after.lexical.expansion.looked.tolist() == [False, True, True]
-    assert after.lexical.expansion.of(np.arange(3)) == [[], ["who repairs violins"], ["what is zeta"]]
+    assert after.lexical.expansion.questions_of(np.arange(3)) == [[], ["who repairs violins"], ["what is zeta"]]
     assert open_queries(root, mine[0]).rows.tolist() == [1, 2]
     with run_statement(root, "SELECT text, queries FROM items WHERE len(queries) > 0 ORDER BY text") as found:
         assert list(found.rows) == [("epsilon zeta", ["what is zeta"]), ("gamma delta", ["who repairs violins"])]
@@ -149,7 +149,7 @@ def test_questions_written_during_a_merge_are_copied(root: Path, monkeypatch: py
     assert at
     after = Snapshot.open(root)
     assert after.lexical.expansion is not None
-    assert after.lexical.expansion.of(np.arange(3)) == [["what is alpha"], ["who repairs violins"], []]
+    assert after.lexical.expansion.questions_of(np.arange(3)) == [["what is alpha"], ["who repairs violins"], []]
 
 
 def test_sql_shows_the_questions_of_the_row_that_lives(root: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_fact_is_shown_as_its_sentence(tmp_path: Path) -> None:
 
 
 def test_bm25_over_facts_by_hand(tmp_path: Path) -> None:
-    """ "oslo": df 2 of 4; lengths 3 and 4 ("ana live oslo", "ben like oslo jazz"), 3 and 3: their mean is 3.25."""
+    """Of "oslo": df 2 of 4; lengths 3 and 4 ("ana live oslo", "ben like oslo jazz"), 3 and 3: their mean is 3.25."""
     snapshot = fact_store(tmp_path, ITEMS)
     field = snapshot.facts.field
     assert field.length.tolist() == [3, 4, 3, 3]

@@ -32,7 +32,7 @@ from pipelines.ingest.lineage import open_encoder
 from pipelines.maintain.compact import compact
 from tests.compat.history import current
 from tests.support.queries import make_query
-from tests.unit.snapshot.index.test_dense import clustered
+from tests.unit.snapshot.index.test_dense import draw_clusters
 
 LEVELS = ("int8", "binary", "prefix:64", "binary+float", "int8+float")
 ROWS = 700  # a batch
@@ -42,7 +42,7 @@ FLOATS = "vectors.f16.npy"
 @pytest.fixture(scope="module")
 def world() -> tuple[list[RowBatch], np.ndarray, np.ndarray]:
     """(two batches of items, their vectors float32[1400, 384], questions float32[100, 384])."""
-    points, questions = clustered(2 * ROWS, DIM, 30)
+    points, questions = draw_clusters(2 * ROWS, DIM, 30)
     made = []
     for i, part in enumerate(np.split(points, 2)):
         codes, scale = quantise_vectors(part)

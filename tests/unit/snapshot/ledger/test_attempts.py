@@ -130,7 +130,7 @@ def test_a_malformed_name_becomes_no_path(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     uses: dict[str, Callable[[str], object]] = {
         "claim": lambda name: attempts.claim_document(root, name).__enter__(),
-        "strike": lambda name: attempts.record_failure(root, name, "it failed", 0.0, 1),
+        "failure": lambda name: attempts.record_failure(root, name, "it failed", 0.0, 1),
         "is_running": lambda name: attempts.is_running(root, name),
         "read": lambda name: inbox.read_envelope(root, name),
         "write": lambda name: inbox.accept_envelope(root, Envelope(name, "", "", "jsonl", None, (), now, now, {}, ())),

@@ -165,8 +165,9 @@ def test_the_rarest_word(tmp_path: Path) -> None:
 
 
 def test_the_order_of_the_words(tmp_path: Path) -> None:
-    """walnut and bread follow each other once in the first, twice in the second, in the wrong order in the third, with
-    another between them in the fourth; stop words between them are none.
+    """Two words follow each other once in the first, twice in the second, in the wrong order in the third.
+
+    In the fourth another is between them; stop words between them are none.
     """
     texts = ["walnut bread", "walnut and bread then walnut bread", "bread walnut", "walnut rye bread", "bread walnut"]
     snap = store(tmp_path, talk(*texts), cuts=(2,), deleted={1: [2]})
