@@ -11,11 +11,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+AnyArray = npt.NDArray[Any]
+Bool = npt.NDArray[np.bool_]
+I8 = npt.NDArray[np.int8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+U16 = npt.NDArray[np.uint16]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
+F16 = npt.NDArray[np.float16]
 F32 = npt.NDArray[np.float32]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
+F64 = npt.NDArray[np.float64]
 
 TYPES: Final = ("episodic", "semantic", "procedural", "decision", "code")
 """Item types; a type's code in the columns is its position here."""

@@ -182,9 +182,8 @@ def load_keys(path: Path) -> list[KeyRecord]:
     except OSError as error:
         raise _unreadable(path, error) from None
     except (ValueError, LookupError, TypeError) as error:
-        raise StoreError(
-            f"{path} is damaged: {error}", "put it back from a backup, or remove it and make new keys"
-        ) from None
+        remedy = "put it back from a backup, or remove it and make new keys"
+        raise StoreError(f"{path} is damaged: {error}", remedy) from None
 
 
 def _read_record(entry: Any) -> KeyRecord:

@@ -164,9 +164,8 @@ class Protocol(H11Protocol):
         if wait == "reader" or not has_begun or is_answered:
             self.transport.abort()
             return
-        self.refuse(
-            408, f"the {wait} of the request has not come in time", "send it faster, or raise HELIX_RECEIVE_TIMEOUT"
-        )
+        remedy = "send it faster, or raise HELIX_RECEIVE_TIMEOUT"
+        self.refuse(408, f"the {wait} of the request has not come in time", remedy)
         if wait == "body":  # wake the application, which waits for the body
             self.cycle.disconnected = True
             self.cycle.message_event.set()

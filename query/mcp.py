@@ -40,9 +40,7 @@ INSTRUCTIONS: Final = (
     "an item's id to read more around it; use timeline for the order of events."
 )
 
-_READS: Final = ToolAnnotations(
-    read_only_hint=True, idempotent_hint=True, open_world_hint=False, destructive_hint=False
-)
+_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False, destructive_hint=False)
 
 
 class ItemReference(BaseModel):

@@ -209,9 +209,8 @@ def _check_target(scope: Scope, headers: dict[bytes, bytes], policy: Policy) -> 
         raise AccessDenied(403, f"the host {name[:80]!r} is not served here", "add it with 'helix serve --allow-host'")
     origin = headers.get(b"origin")
     if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
-        raise AccessDenied(
-            403, "another site's page may not ask", "ask from the page this server serves, or without Origin"
-        )
+        remedy = "ask from the page this server serves, or without Origin"
+        raise AccessDenied(403, "another site's page may not ask", remedy)
     site = headers.get(b"sec-fetch-site", b"none")
     is_link = scope["path"] == "/" and scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == b"navigate"
     if site not in (b"none", b"same-origin") and not is_link:

@@ -63,9 +63,8 @@ def _record_death(task: str, arguments: Any, exception: BaseException) -> None:
                 if not attempts.is_running(Path(settings.store), document):
                     break
                 time.sleep(_PAUSE)
-            dead = attempts.record_failure(
-                Path(settings.store), document, reason, settings.retry_wait, _MAX_ATTEMPTS[task]
-            )
+            limit = _MAX_ATTEMPTS[task]
+            dead = attempts.record_failure(Path(settings.store), document, reason, settings.retry_wait, limit)
             if dead:
                 log.error("given up", extra={"document": document})
         except (HelixError, OSError) as error:

@@ -136,18 +136,18 @@ def _shorten(texts: Sequence[str], room: int, count: Callable[[Sequence[str]], l
 
 
 def fetch_replies(
-    context: DeepContext, query: str, options: RecallOptions, settings: Settings, seconds: float
+    context: DeepContext, query: str, options: RecallOptions, settings: Settings, limit: float
 ) -> Replies:
     """Return a model's replies, cached ones where the same was asked before.
 
     Args:
         options: with the moment of the question.
-        seconds: time limit.
+        limit: seconds.
 
     Raises:
         Unanswered: there is no usable reply; says why.
     """
-    deadline, began = time.monotonic() + seconds, time.time()
+    deadline, began = time.monotonic() + limit, time.time()
     try:
         endpoint = endpoint_of(settings)
         if endpoint is None:
@@ -156,8 +156,8 @@ def fetch_replies(
         key = _cache_key(context.snapshot, query, options, settings)
         if (cached := jobs.read_replies(context.root, key)) is not None:
             return cached
-        limit = jobs.limit_concurrency(context.root, settings.deep_concurrent)
-        replies = ask_model(question, endpoint, settings, deadline, limit)
+        slots = jobs.limit_concurrency(context.root, settings.deep_concurrent)
+        replies = ask_model(question, endpoint, settings, deadline, slots)
     except HelixError as error:
         raise Unanswered(str(error)) from None
     with suppress(StoreError):  # a read-only store: the same is asked again

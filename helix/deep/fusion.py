@@ -103,9 +103,8 @@ def fuse_lists(lists: Sequence[Sequence[Item]], weights: Sequence[float]) -> lis
     best = sort_rows(scores, np.arange(len(scores))).tolist()
     named = [{f"wording {i}" if i else "asked": rank for i, rank in place.items()} for place in places.values()]
     ordered = list(items.values())
-    return _scale(
-        [replace(ordered[i], why={**ordered[i].why, **named[i]}) for i in best], [float(scores[i]) for i in best]
-    )
+    fused = [replace(ordered[i], why={**ordered[i].why, **named[i]}) for i in best]
+    return _scale(fused, [float(scores[i]) for i in best])
 
 
 def _scale(items: Sequence[Item], scores: Sequence[float]) -> list[Item]:

@@ -103,7 +103,7 @@ def read(root: Path, identity: str) -> Job | None:
 
 def is_claimed(root: Path, job: Job) -> bool:
     """Return whether a worker works on a job."""
-    return _is_locked(_path(root, job.id, "lock"))
+    return paths.is_held(_path(root, job.id, "lock"))
 
 
 def list_waiting(root: Path) -> list[str]:
@@ -222,21 +222,7 @@ def attend(root: Path) -> Iterator[bool]:
 
 def has_worker(root: Path) -> bool:
     """Return whether a worker looks for jobs; its lock ends with its process."""
-    return _is_locked(_path(root, "attend", "lock"))
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look do not disturb each other
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
+    return paths.is_held(_path(root, "attend", "lock"))
 
 
 @contextmanager

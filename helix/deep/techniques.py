@@ -95,9 +95,8 @@ def parse_wordings(name: str, question: str, reply: str) -> dict[str, str]:
     queries = [query for query in _parse_list(reply, name) if isinstance(query, str) and query.strip()]
     texts = list(dict.fromkeys(_parse_line(query, name) for query in queries))[:MAX_QUERIES]
     if len(texts) < MIN_QUERIES:
-        raise Unanswered(
-            f"{name}: the model gives {len(texts)} queries where {MIN_QUERIES} to {MAX_QUERIES} are asked for"
-        )
+        wanted = f"{MIN_QUERIES} to {MAX_QUERIES}"
+        raise Unanswered(f"{name}: the model gives {len(texts)} queries where {wanted} are asked for")
     return {f"expansion {i}": text for i, text in enumerate(texts, 1)}
 
 

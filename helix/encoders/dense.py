@@ -70,9 +70,8 @@ def load_spec(folder: Path, expect: str | None = None) -> EncoderSpec:
     if spec.recipe and spec.recipe != digest_recipe(asdict(spec)):
         raise EncoderError(f"encoder changed: {path} is not what was exported", _REMEDY)
     if fingerprint_encoder(spec.files, spec.recipe) != spec.fingerprint or (expect and spec.fingerprint != expect):
-        raise EncoderError(
-            f"encoder mismatch: {folder} is {spec.fingerprint}, the store was built with {expect}", _REMEDY
-        )
+        fault = f"encoder mismatch: {folder} is {spec.fingerprint}, the store was built with {expect}"
+        raise EncoderError(fault, _REMEDY)
     return spec
 
 

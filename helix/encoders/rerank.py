@@ -150,10 +150,8 @@ def load_spec(folder: Path, kind: str) -> RerankerSpec:
     if fingerprint_spec(spec) != spec.fingerprint:
         raise EncoderError(f"reranker changed: {path} is not what was exported", _REMEDY)
     if spec.kind != kind:
-        setting = f"HELIX_{spec.kind.upper()}_ENCODER"
-        raise EncoderError(
-            f"{folder} is {_NOUNS.get(spec.kind, spec.kind)}, not {_NOUNS[kind]}", f"give it as {setting}"
-        )
+        noun, setting = _NOUNS.get(spec.kind, spec.kind), f"HELIX_{spec.kind.upper()}_ENCODER"
+        raise EncoderError(f"{folder} is {noun}, not {_NOUNS[kind]}", f"give it as {setting}")
     return spec
 
 
@@ -251,15 +249,13 @@ def _mark(ids: Sequence[int], marker: int) -> Tokens:
     return np.array([*ids[:1], marker, *ids[1:]], np.int32)
 
 
-def _embed_tokens(
-    tokens: Sequence[Tokens], retained: Sequence[Any], run: Callable[[Sequence[Tokens]], F32]
-) -> list[F32]:
-    """Return unit vectors of the retained tokens of each text; texts of similar length share a run."""
+def _embed_tokens(tokens: Sequence[Tokens], chosen: Sequence[Any], run: Callable[[Sequence[Tokens]], F32]) -> list[F32]:
+    """Return unit vectors of the chosen tokens of each text; texts of similar length share a run."""
     out: dict[int, F32] = {}
     for positions in batch_by_length(tokens, BATCH):
         hidden = run([tokens[i] for i in positions])
         for i, rows in zip(positions.tolist(), hidden, strict=True):
-            out[i] = unit_rows(rows[: len(tokens[i])][retained[i]])
+            out[i] = unit_rows(rows[: len(tokens[i])][chosen[i]])
     return [out[i] for i in range(len(tokens))]
 
 

@@ -134,9 +134,8 @@ def _export_late(source: Path, plain: Path) -> int:
     if missing := [name for name in loaded["missing_keys"] if "pooler" not in name]:
         raise _refuse(transformer, f"lacks weights: {', '.join(sorted(missing)[:3])}")
     if linear.shape[1] != model.config.hidden_size:
-        raise _refuse(
-            source, f"projects vectors of {linear.shape[1]}, the transformer's have {model.config.hidden_size}"
-        )
+        width = model.config.hidden_size
+        raise _refuse(source, f"projects vectors of {linear.shape[1]}, the transformer's have {width}")
     with tempfile.TemporaryDirectory() as work:
         model.save_pretrained(work)
         export_graph(Path(work), plain)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from helix.encoders.session import TOKEN_CHARS, open_session, open_tokenizer, pa
 from helix.encoders.spec import check_files, read_spec, shorten
 from helix.errors import EncoderError
 from helix.settings import Settings
-from helix.types import F32, I64
+from helix.types import F32, I64, AnyArray
 
 DEFAULT: Final = "doc2query/msmarco-t5-small-v1"
 """The default model, trained on MS MARCO's question–passage pairs."""
@@ -195,7 +195,7 @@ class Network:
             logits, best = (done[name].numpy()[:, -1] for name in ("best_logits", "best_tokens"))
         return taken
 
-    def _run_first_step(self, hidden: F32, mask: I64) -> dict[str, npt.NDArray[Any]]:
+    def _run_first_step(self, hidden: F32, mask: I64) -> dict[str, AnyArray]:
         """Run the step without a past, one row a text."""
         count = len(hidden)
         feed = {
@@ -213,5 +213,5 @@ def _present(past: str) -> str:
     return past.replace("past_key_values", "present", 1)
 
 
-def _take(values: npt.NDArray[Any], rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+def _take(values: AnyArray, rows: npt.NDArray[np.intp]) -> AnyArray:
     return np.ascontiguousarray(values.take(rows, axis=0))

@@ -16,21 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from helix.encoders import onnx_export
 from helix.encoders.folders import ModelFolder, digest_files
-from helix.encoders.onnx_export import (
-    PROBES,
-    ExportJob,
-    choose_precision,
-    export_once,
-    has_vnni,
-    read_opset,
-    time_in_turns,
-)
 from helix.encoders.seq2seq import FILES, FORMAT, SPEC, TOP_K, Network, Seq2SeqSpec, fingerprint_files, load_spec
 from helix.encoders.spec import hash_files, write_spec
-from helix.types import F32, I64, Bool
+from helix.types import F32, I8, I64, AnyArray, Bool
 
 _LEAST_EMBEDDING: Final = 1_000  # rows of a table that is quantised
 
@@ -77,9 +68,9 @@ class _Int8Graph:
         constants = {"q_share": np.float32(1 / 127), "q_least": np.float32(1e-9), "q_one": np.float32(1)}
         for name, value in {**constants, "q_zero": np.uint8(128), "q_axis": np.array([-1], np.int64)}.items():
             self._add(name, np.asarray(value))
-        self._axes, self._attributes = (["q_axis"], {}) if read_opset(model) >= 18 else ([], {"axes": [-1]})
+        self._axes, self._attributes = (["q_axis"], {}) if onnx_export.read_opset(model) >= 18 else ([], {"axes": [-1]})
 
-    def _add(self, name: str, value: npt.NDArray[Any]) -> None:
+    def _add(self, name: str, value: AnyArray) -> None:
         from onnx import numpy_helper
 
         if name not in self._added:
@@ -154,7 +145,7 @@ def _list_scopes(graph: Any) -> Iterator[Any]:
                 yield from _list_scopes(attribute.g)
 
 
-def quantise_matrix(weight: F32, axis: int, top: int) -> tuple[npt.NDArray[np.int8], F32]:
+def quantise_matrix(weight: F32, axis: int, top: int) -> tuple[I8, F32]:
     """Return symmetric int8 values with one scale a column (axis 0: float32[n]) or a row (axis 1: float32[k, 1])."""
     scales = np.maximum(np.abs(weight).max(axis, keepdims=axis == 1) / top, 1e-9).astype(np.float32)
     return np.rint(weight / scales).astype(np.int8), scales
@@ -187,8 +178,8 @@ def cache_seq2seq(source: ModelFolder, cache: Path) -> Path:
     target = _export_folder(source, cache)
     remedy = "install helix-recall[workers], name another model, or set HELIX_DOC2QUERY=off"
     options = (source.name, source.licence)
-    export = ExportJob("helix.encoders.seq2seq_export", source.folder, options, source.name, remedy)
-    return export_once(export, target, SPEC, load_spec)
+    export = onnx_export.ExportJob("helix.encoders.seq2seq_export", source.folder, options, source.name, remedy)
+    return onnx_export.export_once(export, target, SPEC, load_spec)
 
 
 def _export_folder(source: ModelFolder, cache: Path) -> Path:
@@ -216,10 +207,10 @@ def export_seq2seq(source: Path, target: Path, name: str = "", licence: str = ""
             if file == FILES[1]:
                 _add_best(model, TOP_K)
                 onnx.save(model, plain / file)
-            quantise_weights(model, 127 if has_vnni() else 63)
+            quantise_weights(model, 127 if onnx_export.has_vnni() else 63)
             onnx.save(model, small / file)
         figures = _compare(Network(plain, 1, _describe(plain, spec)), Network(small, 1, _describe(small, spec)))
-        precision = precision or choose_precision(figures, LEAST_AGREEMENT)
+        precision = precision or onnx_export.choose_precision(figures, LEAST_AGREEMENT)
         for file in FILES:
             shutil.move(Path(work, precision, file), target / file)
     spec = _describe(target, replace(spec, precision=precision, measured=figures))
@@ -276,7 +267,7 @@ def _add_best(model: Any, k: int) -> None:
 
 def _compare(plain: Network, small: Network) -> dict[str, float]:
     """Measure agreement and seconds. int8 follows the tokens of fp32, so that one difference counts once."""
-    inputs = plain.tokens(PROBES)
+    inputs = plain.tokens(onnx_export.PROBES)
     path: list[I64] = []
     live: list[Bool] = []  # rows whose output has not ended before that step
     same = 0
@@ -299,7 +290,7 @@ def _compare(plain: Network, small: Network) -> dict[str, float]:
     small.decode(inputs, 1, _STEPS, follow, stop=False)
     return {
         "agreement": round(same / sum(int(rows.sum()) for rows in live), 4),
-        **time_in_turns(
+        **onnx_export.time_in_turns(
             {
                 "fp32_seconds": lambda: plain.decode(inputs, _COPIES, _STEPS, repeat, stop=False),
                 "int8_seconds": lambda: small.decode(inputs, _COPIES, _STEPS, repeat, stop=False),

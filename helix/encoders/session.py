@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.errors import EncoderError
-from helix.types import F32, I64
+from helix.types import F32, I32, I64
 
-Tokens = npt.NDArray[np.int32]
+Tokens = I32
 
 TOKEN_CHARS: Final = 64
 """Characters of a text for each token that is read: spares the tokenizer a megabyte that would be cut."""

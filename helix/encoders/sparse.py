@@ -205,10 +205,8 @@ class DocumentEncoder:
         Among other texts a text's weights differ slightly: int8 activations share one range in a batch.
         """
         encoded: dict[int, Sparse] = {}
-        for positions, rows in self._network.run_batches([self.spec.document_prefix + text for text in texts]):
-            encoded |= {
-                i: select_heaviest(row, DOCUMENT_TERMS) for i, row in zip(positions.tolist(), rows, strict=True)
-            }
+        for places, rows in self._network.run_batches([self.spec.document_prefix + text for text in texts]):
+            encoded |= {i: select_heaviest(row, DOCUMENT_TERMS) for i, row in zip(places.tolist(), rows, strict=True)}
         return [encoded[i] for i in range(len(texts))]
 
 

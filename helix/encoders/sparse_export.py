@@ -16,18 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from helix.encoders import sparse
+from helix.encoders import onnx_export, sparse
 from helix.encoders.folders import ModelFolder, is_model, read_context, read_json, read_pad
-from helix.encoders.onnx_export import (
-    PROBES,
-    ExportJob,
-    choose_precision,
-    export_graph,
-    export_once,
-    quantise_graph,
-    read_opset,
-    time_in_turns,
-)
 from helix.encoders.sparse import FORMAT, SPEC, DocumentEncoder, SparseSpec, digest_weights, load_spec, open_query
 from helix.encoders.spec import fingerprint_spec, hash_files, shorten, write_spec
 from helix.errors import EncoderError
@@ -42,7 +32,7 @@ _TOLERANCE: Final = 1e-3
 _OURS: Final = "sentence_transformers."
 
 _PROBES: Final = (
-    *PROBES,
+    *onnx_export.PROBES,
     "where did we set the visibility timeout",
     "What did I tell Priya about vacation?",
     "walnut bread",
@@ -114,8 +104,10 @@ def cache_sparse_encoder(source: ModelFolder, cache: Path) -> Path:
         sparse_kind(source.folder)
     remedy = "install helix-recall[workers], or take another sparse encoder"
     options = (source.name, source.licence)
-    export = ExportJob("helix.encoders.sparse_export", source.folder, options, source.name, remedy)
-    return export_once(export, target, SPEC, lambda folder: [load_spec(folder, query=query) for query in (False, True)])
+    export = onnx_export.ExportJob("helix.encoders.sparse_export", source.folder, options, source.name, remedy)
+    return onnx_export.export_once(
+        export, target, SPEC, lambda folder: [load_spec(folder, query=query) for query in (False, True)]
+    )
 
 
 def is_sparse_encoder_cached(source: ModelFolder, cache: Path) -> bool:
@@ -146,9 +138,9 @@ def export_sparse_encoder(source: Path, target: Path, name: str, licence: str = 
     with tempfile.TemporaryDirectory(dir=target) as work:
         plain, small, saved = Path(work, "fp32"), Path(work, "int8"), Path(work, "saved")
         transformer.auto_model.float().save_pretrained(saved)
-        export_graph(saved, plain, "fill-mask")
+        onnx_export.export_graph(saved, plain, "fill-mask")
         pool_graph(plain / "model.onnx", pooling.pooling_strategy, pooling.activation_function)
-        quantise_graph(plain, small)
+        onnx_export.quantise_graph(plain, small)
         spec = _describe_model(source, kind, name, licence, model, transformer, saved)
         transformer.max_seq_length = spec.max_tokens  # the comparison reads no more
         for folder in (plain, small):
@@ -157,7 +149,7 @@ def export_sparse_encoder(source: Path, target: Path, name: str, licence: str = 
                 _save_queries(model[0].sub_modules["query"][0], folder)
         spec = check_graph(replace(spec, precision="fp32"), plain, model)
         figures = _compare(spec, plain, small)
-        precision = precision or choose_precision(figures, LEAST_AGREEMENT)
+        precision = precision or onnx_export.choose_precision(figures, LEAST_AGREEMENT)
         for file in _list_files(kind):
             shutil.move(Path(work, precision, file), target / file)
     return _write_spec(replace(spec, precision=precision, measured=figures), target)
@@ -173,7 +165,7 @@ def pool_graph(path: Path, strategy: str, activation: str) -> None:
 
     model = onnx.load(path)
     graph = model.graph
-    opset = read_opset(model)
+    opset = onnx_export.read_opset(model)
     logits = graph.output[0].name
     vocabulary = graph.output[0].type.tensor_type.shape.dim[2]
     width = vocabulary.dim_value or vocabulary.dim_param
@@ -295,7 +287,7 @@ def _compare(spec: SparseSpec, plain: Path, small: Path) -> dict[str, float]:
     weights = [encoder.weights(_PROBES) for encoder in encoders.values()]
     return {
         "agreement": round(float(_cosines(*weights).min()), 4),
-        **time_in_turns({name: lambda e=encoder: e.weights(_PROBES) for name, encoder in encoders.items()}),  # type: ignore[misc]
+        **onnx_export.time_in_turns({name: lambda e=encoder: e.weights(_PROBES) for name, encoder in encoders.items()}),  # type: ignore[misc]
     }
 
 

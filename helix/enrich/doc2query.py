@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.encoders.seq2seq import INPUT_TOKENS, TOP_K, Network
 from helix.errors import UsageError
-from helix.types import F32, I64
+from helix.types import F32, F64, I64
 
 SEED: Final = 42
 
@@ -140,13 +139,13 @@ def _split_batches(texts: Sequence[str], lengths: Sequence[int]) -> Iterator[Seq
         yield texts[start:]
 
 
-def _draw(text: str, seed: int, n: int, steps: int) -> npt.NDArray[np.float64]:
+def _draw(text: str, seed: int, n: int, steps: int) -> F64:
     """Draw the uniform numbers of a text, float64[n, steps] in [0, 1), independent of its batch."""
     digest = hashlib.blake2b(f"{seed}\0{text}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(digest, "little")).random((n, steps))
 
 
-def _make_sampler(draws: npt.NDArray[np.float64]) -> Callable[[int, I64, F32, I64], I64]:
+def _make_sampler(draws: F64) -> Callable[[int, I64, F32, I64], I64]:
     """Return a sampler that inverts each row's distribution over its best tokens at its draw, float64[rows, steps]."""
 
     def choose(step: int, rows: I64, logits: F32, tokens: I64) -> I64:

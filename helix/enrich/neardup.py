@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import rensa
 
 from helix.text.tokenize import split_words
@@ -46,7 +45,7 @@ def estimate_jaccard(a: U32, b: U32) -> F32:
         float32[n, m], in [0, 1].
     """
     (n, width), m = a.shape, len(b)
-    shares: npt.NDArray[np.float32] = np.empty((n, m), dtype=np.float32)
+    shares: F32 = np.empty((n, m), dtype=np.float32)
     step = max(1, _BLOCK // max(1, m * width))
     for start in range(0, n, step):
         equal = a[start : start + step, None, :] == b[None, :, :]

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.errors import StoreError
-from helix.types import U64
+from helix.types import U64, AnyArray
 
 BOOL: Final = np.dtype(np.bool_)
 INT8, INT32, INT64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.int64)
@@ -24,7 +23,7 @@ _READABLE: Final = 0x101  # NumPy's flags: C contiguous, aligned
 _WRITABLE: Final = 0x501  # the same and writeable
 
 
-def check_array(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], *shape: int, written: bool = False) -> int:
+def check_array(name: str, array: AnyArray, dtype: np.dtype[Any], *shape: int, written: bool = False) -> int:
     """Check an array for a kernel and return its address.
 
     Args:
@@ -57,7 +56,7 @@ def _explain_misfit(name: str, array: Any, dtype: np.dtype[Any], shape: tuple[in
     return TypeError(f"{name} is not writeable")
 
 
-def allocate(dtype: np.dtype[Any], *shape: int) -> tuple[npt.NDArray[Any], int]:
+def allocate(dtype: np.dtype[Any], *shape: int) -> tuple[AnyArray, int]:
     """Return an uninitialised array for a kernel to write to, and its address."""
     array = np.empty(shape, dtype)
     address: int = array.__array_interface__["data"][0]
@@ -68,12 +67,10 @@ class ArrayTable(NamedTuple):
     """The addresses of some arrays of one dtype, and the arrays, which must outlive them."""
 
     addresses: U64  # uint64[n]
-    arrays: tuple[npt.NDArray[Any], ...]
+    arrays: tuple[AnyArray, ...]
 
 
-def build_table(
-    name: str, arrays: Sequence[npt.NDArray[Any]], dtype: np.dtype[Any], sizes: Sequence[int]
-) -> ArrayTable:
+def build_table(name: str, arrays: Sequence[AnyArray], dtype: np.dtype[Any], sizes: Sequence[int]) -> ArrayTable:
     """Build the table of some one-dimensional arrays of given lengths.
 
     Raises:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.arrays import (
     BOOL,
@@ -22,7 +21,7 @@ from helix.native.arrays import (
     explain_damage,
 )
 from helix.native.library import FLOAT, INT, LONG, POINTER, SHORT, declare_kernel
-from helix.types import F32, I64, Bool
+from helix.types import F32, I32, I64, U8, Bool
 
 _build_code_table = declare_kernel(SHORT, "build_code_table", POINTER, INT, INT, POINTER, POINTER, result=FLOAT)
 _round_to_steps = declare_kernel(SHORT, "round_to_steps", POINTER, INT, FLOAT, POINTER, result=None)
@@ -58,7 +57,7 @@ def build_code_table(book: F32, query: F32) -> tuple[F32, float]:
     return table, float(most)
 
 
-def round_to_steps(table: F32, steps: float) -> npt.NDArray[np.uint8]:
+def round_to_steps(table: F32, steps: float) -> U8:
     """Return table · steps, rounded: uint8 of the same shape. All products are below 255.5."""
     out, out_at = allocate(UINT8, *table.shape)
     _round_to_steps(check_array("table", table, FLOAT32, *table.shape), table.size, steps, out_at)
@@ -74,7 +73,7 @@ class CodeLists(NamedTuple):
     m: int  # pieces of a vector
 
 
-def build_lists(codes: Sequence[npt.NDArray[np.uint8]], rows: Sequence[I64], m: int) -> CodeLists:
+def build_lists(codes: Sequence[U8], rows: Sequence[I64], m: int) -> CodeLists:
     """Build the lists for `search_lists`.
 
     Args:
@@ -92,8 +91,8 @@ def build_lists(codes: Sequence[npt.NDArray[np.uint8]], rows: Sequence[I64], m: 
 def search_lists(
     lists: CodeLists,
     chosen: I64,
-    near: npt.NDArray[np.int32],
-    table: npt.NDArray[np.uint8],
+    near: I32,
+    table: U8,
     allowed: Bool | None,
     rows: int,
     k: int,

@@ -11,10 +11,10 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.arrays import INT64, UINT8, UINT64, allocate, check_array
 from helix.native.library import INT, POINTER, SHORT, UINT, declare_kernel
+from helix.types import AnyArray
 
 _add_pieces = declare_kernel(SHORT, "add_pieces", POINTER, POINTER, INT, INT, POINTER, UINT, result=None)
 _count_pieces = declare_kernel(
@@ -28,7 +28,7 @@ class Vocabulary(NamedTuple):
     """A vocabulary of word pieces, for `count_pieces`."""
 
     arguments: tuple[Any, ...]  # of the kernel
-    arrays: tuple[npt.NDArray[Any], ...]  # whose addresses are among the arguments
+    arrays: tuple[AnyArray, ...]  # whose addresses are among the arguments
 
 
 def build_vocabulary(

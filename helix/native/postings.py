@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.arrays import (
     BOOL,
@@ -21,7 +20,7 @@ from helix.native.arrays import (
     explain_damage,
 )
 from helix.native.library import FLOAT, INT, LONG, POINTER, declare_kernel
-from helix.types import F32, I64, U32, Bool
+from helix.types import F32, I64, U16, U32, Bool
 
 _search_postings = declare_kernel(
     LONG, "search_postings", *[INT] * 2, *[POINTER] * 4, INT, POINTER, INT, *[POINTER] * 4, INT, INT, FLOAT,
@@ -41,7 +40,7 @@ class Postings(NamedTuple):
     first: I64  # int64[t + 1]
     start: I64  # int64[p]: the number that the rows of a part count from
     rows: list[U32]  # uint32[m] each, ascending
-    tf: list[npt.NDArray[np.uint16]]  # uint16[m] each: term frequencies, or learned-sparse weights
+    tf: list[U16]  # uint16[m] each: term frequencies, or learned-sparse weights
 
 
 def search_postings(

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.arrays import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, allocate, check_array, explain_damage
 from helix.native.library import DOUBLE, INT, POINTER, SHORT, declare_kernel
-from helix.types import F32, I64, U32, U64
+from helix.types import F32, I32, I64, U32, U64
 
 _list_neighbours = declare_kernel(SHORT, "list_neighbours", *[POINTER] * 2, INT, POINTER, INT, POINTER)
 _find_distinct = declare_kernel(SHORT, "find_distinct", POINTER, INT, POINTER, INT, *[POINTER] * 2)
@@ -19,7 +18,7 @@ _fuse_legs = declare_kernel(
 )
 
 
-def list_neighbours(previous: npt.NDArray[np.int32], following: npt.NDArray[np.int32], rows: I64) -> I64:
+def list_neighbours(previous: I32, following: I32, rows: I64) -> I64:
     """Return int64[5, n]: two rows before each row, the row, two rows after it; −1 beyond either end.
 
     Args:

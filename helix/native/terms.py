@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from helix.native.arrays import FLOAT32, INT64, UINT8, UINT32, UINT64, allocate, check_array, explain_damage
 from helix.native.library import FLOAT, INT, POINTER, SHORT, UINT, declare_kernel
-from helix.types import F32, I64, U32, U64
+from helix.types import F32, I64, U8, U32, U64
 
 _count_terms = declare_kernel(
     SHORT, "count_terms", *[POINTER, INT] * 3, *[POINTER] * 2, INT, *[POINTER] * 2, INT, INT, *[POINTER] * 2
@@ -92,7 +89,7 @@ def score_joined(count: F32, place: I64, weight: F32, length: F32, mean_length: 
     return out
 
 
-def find_ngrams(text: I64, terms: U32, power: U64, wanted: npt.NDArray[np.uint8]) -> tuple[U64, I64, I64]:
+def find_ngrams(text: I64, terms: U32, power: U64, wanted: U8) -> tuple[U64, I64, I64]:
     """Return n-grams of terms whose keys pass a bit filter: (key uint64[m], first term int64[m], terms int64[m]).
 
     Args:

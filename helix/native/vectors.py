@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.arrays import (
     FLOAT32,
@@ -20,7 +19,7 @@ from helix.native.arrays import (
     explain_damage,
 )
 from helix.native.library import FLOAT, INT, LONG, POINTER, SHORT, declare_kernel
-from helix.types import F32, I64
+from helix.types import F32, I8, I64
 
 _score_vectors = declare_kernel(LONG, "score_vectors", *[POINTER] * 2, INT, INT, POINTER, INT, *[POINTER] * 2)
 _score_neighbours = declare_kernel(
@@ -28,7 +27,7 @@ _score_neighbours = declare_kernel(
 )
 
 
-def score_vectors(codes: npt.NDArray[np.int8], scale: F32, rows: I64, query: F32) -> F32:
+def score_vectors(codes: I8, scale: F32, rows: I64, query: F32) -> F32:
     """Return scale · ⟨codes, query⟩ of some rows: float32[n]. Equal codes have bitwise equal products.
 
     Args:
@@ -66,7 +65,7 @@ class VectorTable(NamedTuple):
     d: int
 
 
-def build_vector_table(codes: Sequence[npt.NDArray[np.int8]], scales: Sequence[F32], d: int) -> VectorTable:
+def build_vector_table(codes: Sequence[I8], scales: Sequence[F32], d: int) -> VectorTable:
     """Build the table for `score_neighbours`.
 
     Args:

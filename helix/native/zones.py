@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.arrays import BOOL, INT32, allocate, check_array
 from helix.native.library import INT, LONG, POINTER, declare_kernel
-from helix.types import Bool
+from helix.types import I32, AnyArray, Bool
 
 _filters = {
     np.dtype(name): declare_kernel(LONG, f"filter_{name}", *[POINTER] * 4, *[INT] * 4, *[POINTER] * 3)
@@ -25,12 +24,12 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 class Zones(NamedTuple):
     """The least and the most value in each of some runs of rows (a zone map: G. Moerkotte, VLDB 1998)."""
 
-    begin: npt.NDArray[np.int32]  # int32[z + 1]: the first row of each, and the number of rows
-    least: npt.NDArray[Any]  # [z], of the values' dtype
-    most: npt.NDArray[Any]
+    begin: I32  # int32[z + 1]: the first row of each, and the number of rows
+    least: AnyArray  # [z], of the values' dtype
+    most: AnyArray
 
 
-def build_zones(values: npt.NDArray[Any], first: npt.NDArray[Any]) -> Zones:
+def build_zones(values: AnyArray, first: AnyArray) -> Zones:
     """Build the zones of some values.
 
     Args:
@@ -43,7 +42,7 @@ def build_zones(values: npt.NDArray[Any], first: npt.NDArray[Any]) -> Zones:
     return Zones(ends, np.minimum.reduceat(values, begin), np.maximum.reduceat(values, begin))
 
 
-def filter_range(values: npt.NDArray[Any], zones: Zones, low: int, high: int, among: Bool | None, passed: Bool) -> int:
+def filter_range(values: AnyArray, zones: Zones, low: int, high: int, among: Bool | None, passed: Bool) -> int:
     """Mark the rows with low ≤ value ≤ high and count them. Most zones are decided without reading their values.
 
     Args:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from helix.types import F32
+from helix.types import F32, AnyArray
 
 
-def compute_idf(df: npt.NDArray[Any] | int, n: int) -> Any:
+def compute_idf(df: AnyArray | int, n: int) -> Any:
     """Return ln(1 + (n − df + ½) / (df + ½)), never negative (Lucene's form).
 
     Args:
@@ -48,7 +47,7 @@ class FieldNorms:
         return self._norms[k1, b]
 
 
-def compute_gain(tf: npt.NDArray[Any], norm: F32, weight: float, k1: float) -> F32:
+def compute_gain(tf: AnyArray, norm: F32, weight: float, k1: float) -> F32:
     """Return weight · tf · (k1 + 1) / (tf + norm) for tf ≥ 1, in place and in few passes, for long postings.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from helix.types import I64, U64, Bool
+from helix.types import I64, U64, AnyArray, Bool
 
 NO_END: Final = int(np.iinfo(np.int64).min)
 """The end of a fact that still holds."""
@@ -87,9 +87,7 @@ def _find_same(group: U64, object: U64, valid: I64, closes: Bool) -> I64:
     return found
 
 
-def _find_in_family(
-    family: U64, object: U64, valid: I64, ingested: I64, position: npt.NDArray[np.intp], wide: Bool
-) -> I64:
+def _find_in_family(family: U64, object: U64, valid: I64, ingested: I64, position: AnyArray, wide: Bool) -> I64:
     """Return `valid` of the first later closing of the same object without a qualifier, or `_NEVER`."""
     if not wide.any():
         return np.full(len(family), _NEVER, np.int64)

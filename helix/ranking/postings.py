@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from helix.native.postings import Postings
-from helix.types import F32, U32
+from helix.types import F32, U16, U32
 
 Rows = npt.NDArray[np.intp]
-Counts = npt.NDArray[np.uint16]
+Counts = U16
 PostingsPart = tuple[int, U32, Counts]
 """(the number that the rows count from, ascending rows, the term's frequency or learned-sparse weight in each)."""
 

@@ -7,15 +7,13 @@ Rank 1 in two lists with k = 60 gives 2/61. Systems that count from 0 mean anoth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from helix.types import F32, U32, Leg
+from helix.types import F32, F64, U32, AnyArray, Leg
 
 
-def rrf(ranks: Sequence[npt.NDArray[Any]], weights: Sequence[float], k: float) -> npt.NDArray[np.float64]:
+def rrf(ranks: Sequence[AnyArray], weights: Sequence[float], k: float) -> F64:
     """Fuse lists by their ranks: float64[n].
 
     Args:

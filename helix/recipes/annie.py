@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +28,7 @@ from helix.stages.dense import dense_score, search_dense
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.trace import Trace
 from helix.text.entities import EVERGREEN
-from helix.types import F32, I64, ROLES, U64, Bool, Bundle, Leg, Plan, Pool, Query
+from helix.types import F32, I64, ROLES, U64, AnyArray, Bool, Bundle, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
@@ -203,7 +202,7 @@ def times(snap: Snapshot, rows: Any) -> I64:
     return np.asarray(np.where(own != NO_TIME, own, snap.columns.t_ingested[rows]))
 
 
-def is_evergreen(rows: npt.NDArray[Any], snap: Snapshot) -> Bool:
+def is_evergreen(rows: AnyArray, snap: Snapshot) -> Bool:
     """Return which items are about a person, a place or a relationship: bool[n].
 
     Such an item names one other than its speaker, or states a fact whose subject is one.
@@ -222,7 +221,7 @@ def is_evergreen(rows: npt.NDArray[Any], snap: Snapshot) -> Bool:
     return np.isin(rows, row[green])
 
 
-def _speaker_entities(rows: npt.NDArray[Any], snap: Snapshot) -> U64:
+def _speaker_entities(rows: AnyArray, snap: Snapshot) -> U64:
     """Return each speaker's entity hash, 0 for none: uint64[n]."""
     code = snap.columns.speaker[rows]
     known, at = np.unique(code, return_inverse=True)
@@ -254,9 +253,8 @@ def _choose(pool: Pool, snap: Snapshot, k: int, how: AnnieMmr, trace: Trace) -> 
     if trace.on:
         left = np.setdiff1d(np.arange(len(best)), chosen)
         nearest = alike[np.ix_(left, chosen)].max(axis=1, initial=0)
-        trace.drop(
-            "mmr", best.row[left], [f"not chosen; {x:.2f} of its words are those of one that was" for x in nearest]
-        )
+        why = [f"not chosen; {x:.2f} of its words are those of one that was" for x in nearest]
+        trace.drop("mmr", best.row[left], why)
         trace.drop("mmr", pool.row[len(best) :], f"behind the best {how.pool}, which alone are chosen among")
     return best.take(chosen), [entries[i] for i in chosen.tolist()]
 

@@ -14,21 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import sort_rows
-from helix.recipes.cems_formulas import (
-    blend,
-    fit,
-    is_strong,
-    mark_first,
-    minmax,
-    mmr,
-    project_factor,
-    rank_bonus,
-    time_decay,
-)
+from helix.recipes import cems_formulas as formulas
 from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expand, find_preferences, write_hypothetical
 from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.checked_arrays import make_damage_error
@@ -40,7 +29,7 @@ from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import CLOSE, OPEN, Count, header
 from helix.stages.trace import Trace
 from helix.text.tokenize import hash_terms, tokenise
-from helix.types import F32, I64, ROLES, U32, Bool, Bundle, Leg, Plan, Pool, Query
+from helix.types import F32, I64, ROLES, U32, AnyArray, Bool, Bundle, Leg, Plan, Pool, Query
 from helix.util.sanitise import sanitise_text
 
 if TYPE_CHECKING:
@@ -184,7 +173,7 @@ def _retrieve(
     score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
     trace.leg("lexical", bm25, plan.allowed_rows, how.bm25, score)
     legs.append(bm25)
-    if vector is None or is_strong(bm25.scores, profile.strong.top, profile.strong.gap):
+    if vector is None or formulas.is_strong(bm25.scores, profile.strong.top, profile.strong.gap):
         trace.note("expand", shortcut=vector is not None)
         return legs
     wordings = trace.run("expand", _make_wordings, query, snap, plan, profile, intent)
@@ -241,21 +230,21 @@ def _rank(
     if mode == "hybrid":
         weights = [profile.fuse.weights["original" if name in _ORIGINAL else "other"] for name in ranks]
         table = [*ranks.values()]
-        scores = rrf(table, weights, profile.fuse.k) + rank_bonus(np.stack(table), **profile.fuse.bonus)
+        scores = rrf(table, weights, profile.fuse.k) + formulas.rank_bonus(np.stack(table), **profile.fuse.bonus)
         fused = scores.astype(np.float32)
-        signals |= {"rrf": fused, "fused": minmax(fused)}
+        signals |= {"rrf": fused, "fused": formulas.minmax(fused)}
     if near is not None:
         signals["vector"] = near
-    base = blend(signals["fused"], near, how.fused) if mode == "hybrid" else signals["vector"]
+    base = formulas.blend(signals["fused"], near, how.fused) if mode == "hybrid" else signals["vector"]
     days = (query.now.timestamp() - snap.catalog.last_access[rows]) / _DAY
     # A project filter leaves no other items; a project that the question only names is preferred.
     wanted = snap.projects.index(query.project) if query.project is not None else next(iter(plan.projects), None)
     none = snap.projects.index(_NO_PROJECT) if _NO_PROJECT in snap.projects else -1
     factors = {
         "priority": columns.priority[rows],
-        "decay": time_decay(days, how.decay),
+        "decay": formulas.time_decay(days, how.decay),
         "pinned": np.where(is_pinned(rows, snap), how.pinned, 1).astype(np.float32),
-        "project": project_factor(
+        "project": formulas.project_factor(
             columns.project[rows], wanted, none, how.project["same"], how.project["other"], how.project["none"]
         ),
     }
@@ -264,7 +253,7 @@ def _rank(
     return pool.take(sort_rows(pool.final, columns.key[rows]))
 
 
-def is_pinned(rows: npt.NDArray[Any], snap: Snapshot) -> Bool:
+def is_pinned(rows: AnyArray, snap: Snapshot) -> Bool:
     """Return which items the input pinned: bool[n]."""
     segments = snap.manifest.segments if snap.manifest else ()
     starts = np.cumsum([0, *(segment.rows for segment in segments)]).tolist()
@@ -302,11 +291,11 @@ def _select(
     trace.drop("limit", above.row[profile.limit :], f"behind the best {profile.limit}")
     above = above.take(np.arange(min(profile.limit, len(above))))
     entries = snap.text(above.row)
-    best = mark_first([(entry["session"], *entry["turns"]) for entry in entries])
+    best = formulas.mark_first([(entry["session"], *entry["turns"]) for entry in entries])
     trace.drop("document", above.row[~best], "a better piece of the same turn or section is kept")
     at = np.flatnonzero(best)
     if intent.primary == "aggregation":
-        at = at[mmr(above.final[at], snap.columns.session[above.row[at]], profile.assemble.lambda_, k)]
+        at = at[formulas.mmr(above.final[at], snap.columns.session[above.row[at]], profile.assemble.lambda_, k)]
         left = np.setdiff1d(np.flatnonzero(best), at)
         taken = f"and {len(at)} were chosen, an item of a new session before a second one of another"
         trace.drop("mmr", above.row[left], [f"it has {score:.3f}, {taken}" for score in above.final[left]])
@@ -335,7 +324,7 @@ def assemble(entries: Sequence[Mapping[str, Any]], budget: int, count: Count) ->
     """
     texts = [f"{header(entry)}\n{sanitise_text(str(entry['text'])).strip()}" for entry in entries]
     wrapper, *sizes = count([f"{OPEN}\n{CLOSE}", *texts])
-    placed = fit(sizes, budget - wrapper)
+    placed = formulas.fit(sizes, budget - wrapper)
     while placed:  # the whole may have more tokens than its parts
         context = "\n".join([OPEN, *(texts[i] for i in placed), CLOSE])
         tokens = count([context])[0]

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from helix.types import F32, Bool
+from helix.types import F32, F64, I32, Bool
 
 Places = npt.NDArray[np.intp]
 
@@ -27,7 +27,7 @@ def is_strong(scores: F32, top: float, gap: float) -> bool:
     return best >= top and best - second >= gap
 
 
-def rank_bonus(ranks: F32, first: float, third: float) -> npt.NDArray[np.float64]:
+def rank_bonus(ranks: F32, first: float, third: float) -> F64:
     """Return `first` for each rank 1 and `third` for each rank 2 or 3, summed over the lists: float64[n].
 
     Args:
@@ -52,14 +52,12 @@ def blend(fused: F32, vector: F32 | None, share: float) -> F32:
     return fused if vector is None else np.asarray(share * fused + (1 - share) * vector, np.float32)
 
 
-def time_decay(days: npt.NDArray[np.float64], scale: float) -> F32:
+def time_decay(days: F64, scale: float) -> F32:
     """Return 1 / (1 + days / scale): float32[n]; the future counts as now."""
     return np.asarray(1 / (1 + np.maximum(days, 0) / scale), np.float32)
 
 
-def project_factor(
-    project: npt.NDArray[np.int32], wanted: int | None, none: int, same: float, other: float, unknown: float
-) -> F32:
+def project_factor(project: I32, wanted: int | None, none: int, same: float, other: float, unknown: float) -> F32:
     """Return `same` for items of the question's project, `unknown` without one, else `other`: float32[n].
 
     Args:
@@ -79,7 +77,7 @@ def mark_first(keys: Sequence[Hashable]) -> Bool:
     return np.array([seen[key] == i for i, key in enumerate(keys)], bool)
 
 
-def mmr(score: F32, session: npt.NDArray[np.int32], trade: float, k: int) -> Places:
+def mmr(score: F32, session: I32, trade: float, k: int) -> Places:
     """Choose greedily by λ·score / best score − (1 − λ)·[its session was chosen]: intp[≤ k], in order.
 
     Maximal marginal relevance (Carbonell & Goldstein 1998); items of one session are similar, since things to count or

@@ -58,7 +58,7 @@ _CONJUNCTION = re.compile(r"\b(?:and|or|then|but|while)\b|[;,]|\?(?=.)", re.IGNO
 
 _DOMAINS: Final = {
     "code": frozenset(
-        ("path", "module", "identifier", "error", "package", "version", "command", "url", "ticket", "commit")
+        ["path", "module", "identifier", "error", "package", "version", "command", "url", "ticket", "commit"]
     ),
     "people": frozenset(("person", "relationship")),
     "places": frozenset(("place",)),

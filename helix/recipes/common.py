@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.encoders.rerank import LateEncoder, reuse_encoder
 from helix.errors import EncoderError
@@ -16,7 +15,7 @@ from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
 from helix.stages.trace import Spent, Trace, list_signals, measure
-from helix.types import F32, TYPES, Bool, Bundle, Item, Plan, Pool, Query
+from helix.types import F32, TYPES, AnyArray, Bool, Bundle, Item, Plan, Pool, Query
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -84,7 +83,7 @@ def _own_tokens(encoder: Encoder) -> LateEncoder:
     return reuse_encoder(encoder)
 
 
-def ids(rows: npt.NDArray[Any], snap: Snapshot) -> list[str]:
+def ids(rows: AnyArray, snap: Snapshot) -> list[str]:
     """Return the item ids of rows."""
     return [f"{key:016x}" for key in snap.columns.key[rows].tolist()]
 
@@ -98,13 +97,11 @@ def items_of(
         entries: `snap.text(pool.row)`.
         more: additions to each item's `why`.
     """
-    additions = more or [{}] * len(entries)
+    added = more or [{}] * len(entries)
     scores, types = pool.final.tolist(), snap.columns.type[pool.row].tolist()
     return [
-        make_item(entry, score, TYPES[kind], {**signals, **added})
-        for entry, score, kind, signals, added in zip(
-            entries, scores, types, list_signals(pool), additions, strict=True
-        )
+        make_item(entry, score, TYPES[kind], {**signals, **extra})
+        for entry, score, kind, signals, extra in zip(entries, scores, types, list_signals(pool), added, strict=True)
     ]
 
 
@@ -172,7 +169,7 @@ def bundle(
     )
 
 
-def is_among(values: npt.NDArray[Any], few: npt.NDArray[Any]) -> Bool:
+def is_among(values: AnyArray, few: AnyArray) -> Bool:
     """Return which values are among a few sorted ones: bool[n]."""
     if not len(few):
         return np.zeros(len(values), bool)

@@ -17,19 +17,8 @@ import numpy as np
 from helix.errors import EncoderError
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
+from helix.recipes import engram_formulas as formulas
 from helix.recipes.common import begin, bundle, items_of, score_texts
-from helix.recipes.engram_formulas import (
-    CHANNELS,
-    INTENTS,
-    access_boost,
-    activation_noise,
-    age_days,
-    date_boost,
-    decay,
-    find_intent,
-    hopfield,
-    normalise,
-)
 from helix.recipes.engram_retention import build_features, open_model, predict, retention_boost
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import GraphConstants
@@ -117,7 +106,7 @@ class EngramProfile:
     decay: EngramDecay
     activation: EngramActivation
     cross: EngramCross
-    intents: Mapping[str, Mapping[str, float]] = field(metadata={"keys": INTENTS, "inner": CHANNELS})
+    intents: Mapping[str, Mapping[str, float]] = field(metadata={"keys": formulas.INTENTS, "inner": formulas.CHANNELS})
 
 
 PROFILE = EngramProfile
@@ -128,7 +117,7 @@ def recall(query: Query, snap: Snapshot, profile: EngramProfile, trace: Trace, m
     vector, plan = begin(query, snap, trace)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
-    meaning = find_intent(query.text)
+    meaning = formulas.find_intent(query.text)
     weights = {**profile.intents[meaning], "hopfield": profile.hopfield.weight}
     trace.note("intent", intent=meaning, weights=weights)
     legs = _search_channels(query, vector, snap, plan, profile, weights, trace)
@@ -165,7 +154,7 @@ def _search_channels(
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(first))
     if vector is not None and profile.hopfield.weight and len(legs[0].rows):
         nearest = snap.vectors.dequantise(legs[0].rows[: profile.hopfield.neighbours])
-        state = hopfield(vector, nearest, profile.hopfield.beta)
+        state = formulas.hopfield(vector, nearest, profile.hopfield.beta)
         found = trace.run("hopfield", search_dense, state, snap, plan, how.hopfield)
         legs.append(replace(found, name="hopfield"))
         trace.leg("hopfield", legs[-1], plan.allowed_rows, how.hopfield, partial(dense_score, state, snap))
@@ -198,17 +187,17 @@ def _activate(
     rows, ranks = align_ranks(legs)
     fused = rrf([*ranks.values()], [weights[name] for name in ranks], profile.fuse.k).astype(np.float32)
     columns, how = snap.columns, profile.activation
-    age = age_days(snap.catalog.last_access[rows], query.now.timestamp())
+    age = formulas.age_days(snap.catalog.last_access[rows], query.now.timestamp())
     fading = profile.decay
     factors = {
         "rrf": fused,
-        "date": date_boost(columns.time[rows], query.days, profile.fuse.date),
-        "decay": decay(age, columns.type[rows] == _FADES, fading.rate, fading.half_life, fading.floor),
-        "access": access_boost(snap.catalog.access_count[rows], how.access),
+        "date": formulas.date_boost(columns.time[rows], query.days, profile.fuse.date),
+        "decay": formulas.decay(age, columns.type[rows] == _FADES, fading.rate, fading.half_life, fading.floor),
+        "access": formulas.access_boost(snap.catalog.access_count[rows], how.access),
     }
     factors |= _compute_retention(rows, age, vector, snap, how.retention, trace)
-    activation = normalise(np.prod(list(factors.values()), axis=0, dtype=np.float64).astype(np.float32))
-    noise = activation_noise(query.text, columns.key[rows], how.noise)
+    activation = formulas.normalise(np.prod(list(factors.values()), axis=0, dtype=np.float64).astype(np.float32))
+    noise = formulas.activation_noise(query.text, columns.key[rows], how.noise)
     pool = Pool(rows, activation + noise, ranks, {**factors, "noise": noise})
     return pool.take(sort_rows(pool.final, columns.key[rows]))
 
@@ -226,7 +215,7 @@ def _compute_retention(
         return {}
     columns = snap.columns
     rate, half_life, floor = model.decay.tolist()  # as in training, not those of the profile
-    left = decay(age, columns.type[rows] == _FADES, rate, half_life, floor)
+    left = formulas.decay(age, columns.type[rows] == _FADES, rate, half_life, floor)
     cosine, salience = snap.vectors.dequantise(rows) @ vector, columns.salience[rows]
     x = build_features(cosine, salience, snap.catalog.access_count[rows], age, columns.type[rows], left)
     trace.note("retention", rows_in=len(rows), rows_out=len(rows), weight=weight)

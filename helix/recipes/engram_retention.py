@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.manifest import Index, Manifest
 from helix.snapshot.npz import NpzKind, read_npz
-from helix.types import F32, TYPES, U32
+from helix.types import F32, TYPES, U8, U32
 
 KIND: Final = "retention"
 """Of the index."""
@@ -47,9 +46,7 @@ _KINDS: Final[dict[str, NpzKind]] = {
 }
 
 
-def build_features(
-    cosine: F32, salience: F32, count: U32, age: F32, kinds: npt.NDArray[np.uint8], retention: F32
-) -> F32:
+def build_features(cosine: F32, salience: F32, count: U32, age: F32, kinds: U8, retention: F32) -> F32:
     """Build features float32[n, 10]: cosine, salience, ln(1 + accesses), age in days, one of five types, retention.
 
     Args:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.errors import EncoderError
 from helix.ranking.fact_validity import NO_END
@@ -25,7 +24,7 @@ from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.trace import Trace
-from helix.types import F32, I64, U64, Bool, Bundle, Item, Leg, Plan, Pool, Query
+from helix.types import F32, I64, U64, AnyArray, Bool, Bundle, Item, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import CrossEncoder, Rerankers
@@ -116,9 +115,8 @@ def recall(query: Query, snap: Snapshot, profile: MemoriaProfile, trace: Trace, 
 def _report_missing_index(snap: Snapshot, trace: Trace) -> None:
     field = snap.facts.field
     if field.live < field.rows:
-        trace.degraded.append(
-            f"facts: {field.rows - field.live} of {field.rows} have no index; 'helix reindex' makes it"
-        )
+        missing = field.rows - field.live
+        trace.degraded.append(f"facts: {missing} of {field.rows} have no index; 'helix reindex' makes it")
 
 
 # ---------------------------------------------------------------- filter
@@ -343,5 +341,5 @@ def make_entry(source: Mapping[str, Any], fact: Mapping[str, Any], span: Validit
     return {**source, "text": fact["text"], "title": about, "time": None, "speaker": None}
 
 
-def _fact_fields(fact: Mapping[str, npt.NDArray[Any] | Any]) -> dict[str, Any]:
+def _fact_fields(fact: Mapping[str, AnyArray | Any]) -> dict[str, Any]:
     return {name: fact[name] for name in ("subject", "relation", "object", "qualifier")}

@@ -95,6 +95,5 @@ def accept_any(value: str) -> bool:
 
 def is_password(value: str) -> bool:
     """Return whether the argument of an option is a password: no option, reference, file or port."""
-    return (
-        len(value) > 3 and value[0] not in "$-%{" and is_literal(value) and not is_path(value) and not is_numeric(value)
-    )
+    is_word = len(value) > 3 and value[0] not in "$-%{" and is_literal(value)
+    return is_word and not is_path(value) and not is_numeric(value)

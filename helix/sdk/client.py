@@ -17,7 +17,7 @@ from helix.util.urls import find_http_url_fault
 from helix.util.version import VERSION
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    pass
 
 
 SECONDS: Final = 30.0
@@ -56,9 +56,7 @@ class Remote(Recaller):
     def __enter__(self) -> Remote:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -127,9 +125,8 @@ class Remote(Recaller):
         self, entity: str, *, at: Time = None, offset: int = 0, limit: int = 100, principal: str | None = None
     ) -> dict[str, Any]:
         """List the facts about an entity, each with the time in which it holds."""
-        return self._get(
-            "/v1/facts", entity=entity, at=_format_time(at), offset=offset, limit=limit, principal=principal
-        )
+        page = {"offset": offset, "limit": limit}
+        return self._get("/v1/facts", entity=entity, at=_format_time(at), **page, principal=principal)
 
     def choices(self, *, principal: str | None = None) -> dict[str, Any]:
         """List the values of filters."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from helix.errors import StoreError
+from helix.types import AnyArray
 
 Axis = int | str
 """The length of an axis: a number, the name of a size ("n"), or one more than a named size ("n + 1")."""
@@ -51,7 +51,7 @@ def make_damage_error(path: Path, why: str) -> StoreError:
     return StoreError(f"{path} is damaged: {why}", REMEDY)
 
 
-def map_npy(path: Path, kind: ArrayKind, sizes: dict[str, int] | None = None) -> npt.NDArray[Any]:
+def map_npy(path: Path, kind: ArrayKind, sizes: dict[str, int] | None = None) -> AnyArray:
     """Map a .npy file, read-only.
 
     NumPy's memmap holds a file descriptor for each array, and a store has thousands; Arrow's map holds none.
@@ -76,9 +76,8 @@ def map_npy(path: Path, kind: ArrayKind, sizes: dict[str, int] | None = None) ->
     check_shape(path, shape, kind.shape, {} if sizes is None else sizes)
     count = math.prod(shape)
     if start + count * dtype.itemsize != buffer.size:
-        raise make_damage_error(
-            path, f"it has {buffer.size} bytes, but {start + count * dtype.itemsize} belong to {list(shape)}"
-        )
+        needed = start + count * dtype.itemsize
+        raise make_damage_error(path, f"it has {buffer.size} bytes, but {needed} belong to {list(shape)}")
     array = np.frombuffer(buffer, dtype, count, start) if count else np.empty(0, dtype)
     return array.reshape(shape)
 
@@ -88,7 +87,7 @@ def map_arrays(
     kinds: Mapping[str, ArrayKind],
     offsets: Mapping[str, str],
     sizes: dict[str, int] | None = None,
-) -> dict[str, npt.NDArray[Any]]:
+) -> dict[str, AnyArray]:
     """Map arrays of a folder that belong together.
 
     Args:
@@ -113,7 +112,7 @@ def map_arrays(
     return arrays
 
 
-def check_below(path: Path, places: npt.NDArray[Any], most: int) -> None:
+def check_below(path: Path, places: AnyArray, most: int) -> None:
     """Check that all numbers are below `most`.
 
     Raises:

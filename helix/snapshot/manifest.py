@@ -147,9 +147,8 @@ def parse(name: str, data: bytes, *, write: bool = False) -> Manifest:
     restore = "restore it from a backup, or return to an earlier generation with 'helix rollback'"
     if name != f"{name[:8]}-{hashlib.sha256(data).hexdigest()[:16]}.json":
         # A newer format may name its manifests differently: report that first.
-        raise _find_newer(where, data, write) or StoreError(
-            f"{where} is damaged: its bytes do not match its name", restore
-        )
+        damage = StoreError(f"{where} is damaged: its bytes do not match its name", restore)
+        raise _find_newer(where, data, write) or damage
     if error := _find_newer(where, data, write):
         raise error
     try:
@@ -204,9 +203,8 @@ def _find_newer(where: str, data: bytes, write: bool) -> NewerStore | None:
     if write:
         flags |= _read_flags(raw, "writer_flags") - WRITER_FLAGS
     if flags:
-        return NewerStore(
-            f"{where} needs features this Helix does not know: {', '.join(sorted(flags))}", "upgrade Helix"
-        )
+        names = ", ".join(sorted(flags))
+        return NewerStore(f"{where} needs features this Helix does not know: {names}", "upgrade Helix")
     return None
 
 
@@ -233,9 +231,8 @@ def read_current(root: Path, pointer: str = "CURRENT") -> str | None:
         name = _read_pointer(root, pointer)
         if name is None or (root / "manifests" / name).is_file():
             return name
-    raise StoreError(
-        f"{root / pointer} names the manifest {name!r}, which does not exist", _choose_remedy(root, pointer)
-    )
+    remedy = _choose_remedy(root, pointer)
+    raise StoreError(f"{root / pointer} names the manifest {name!r}, which does not exist", remedy)
 
 
 _LOOKS = 3  # `gc` may remove a manifest right after a newer one replaced it
@@ -296,9 +293,8 @@ def load(root: Path, name: str, *, write: bool = False) -> Manifest:
     try:
         data = paths.read_regular(path, _MANIFEST_BYTES)
     except FileNotFoundError:
-        raise StoreError(
-            f"{root / 'CURRENT'} names the manifest {name!r}, which does not exist", _choose_remedy(root)
-        ) from None
+        fault = f"{root / 'CURRENT'} names the manifest {name!r}, which does not exist"
+        raise StoreError(fault, _choose_remedy(root)) from None
     except OSError as error:
         raise StoreError(f"{path} is damaged: {error.strerror or error}", _choose_remedy(root)) from None
     return parse(name, data, write=write)

@@ -8,12 +8,12 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.snapshot.checked_arrays import make_damage_error
+from helix.types import AnyArray
 
 NpzKind = tuple[type[np.generic], int]  # dtype and number of dimensions
 
@@ -23,7 +23,7 @@ _FAULTS: Final = (
 )
 
 
-def read_npz(path: Path, kinds: Mapping[str, NpzKind]) -> dict[str, npt.NDArray[Any]]:
+def read_npz(path: Path, kinds: Mapping[str, NpzKind]) -> dict[str, AnyArray]:
     """Read the named arrays of a file that `numpy.savez` wrote.
 
     Args:
@@ -42,7 +42,7 @@ def read_npz(path: Path, kinds: Mapping[str, NpzKind]) -> dict[str, npt.NDArray[
         raise make_damage_error(path, str(error)) from None
 
 
-def _read(archive: zipfile.ZipFile, name: str, kind: NpzKind, size: int) -> npt.NDArray[Any]:
+def _read(archive: zipfile.ZipFile, name: str, kind: NpzKind, size: int) -> AnyArray:
     member = archive.getinfo(name)
     if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:  # an uncompressed member cannot grow
         raise ValueError(f"{name} is compressed, or larger than the file")

@@ -129,9 +129,8 @@ def create_views(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest |
     db.from_arrow(_read_facts(root, segments, deletes) if uses_facts else _make_no_facts()).create_view("facts")
     expansions = [index for index in (manifest.indexes if manifest else ()) if index.kind == KIND]
     if expansions:
-        db.from_arrow(pa.concat_tables([_read_queries(root, index, place) for index in expansions])).create_view(
-            "queries"
-        )
+        queries = pa.concat_tables([_read_queries(root, index, place) for index in expansions])
+        db.from_arrow(queries).create_view("queries")
     db.execute("USE memory.main").fetchall()
     for view in _write_views(stored, sorted(gone), bool(expansions)):
         db.execute(view).fetchall()
@@ -172,9 +171,7 @@ def _read_facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Delet
 
 def _list_files(root: Path, segments: Sequence[Segment], name: str) -> list[tuple[int, manifests.File]]:
     """List the files of that name, each with its segment's position."""
-    return [
-        (i, file) for i, segment in enumerate(segments) for file in segment.files if PurePath(file.path).name == name
-    ]
+    return [(i, file) for i, one in enumerate(segments) for file in one.files if PurePath(file.path).name == name]
 
 
 class _LiveDataset(pds.FileSystemDataset):  # type: ignore[misc]  # DuckDB accepts a data set by its class
@@ -201,10 +198,8 @@ def _make_dataset(
     root: Path, files: Sequence[tuple[int, manifests.File]], schema: pa.Schema, live: pds.Expression | None
 ) -> _LiveDataset:
     """Return Parquet files as one lazy table, with the segment's position as int32 column `segment`."""
-    parquet, here = pds.ParquetFileFormat(), pafs.LocalFileSystem()
-    fragments = [
-        parquet.make_fragment(str((root / file.path).absolute()), here, _match_segment(i)) for i, file in files
-    ]
+    parquet, here, root = pds.ParquetFileFormat(), pafs.LocalFileSystem(), root.absolute()
+    fragments = [parquet.make_fragment(str(root / file.path), here, _match_segment(i)) for i, file in files]
     dataset = _LiveDataset(fragments, schema.append(pa.field("segment", pa.int32())), parquet, here)
     dataset.live = live
     return dataset

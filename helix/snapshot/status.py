@@ -138,8 +138,6 @@ def count_by_field(root: Path) -> dict[str, dict[str, int]]:
     with connect_duckdb() as db:
         register_live_items(db, root, manifest.segments, manifest.deletes)
         return {
-            column: dict(
-                db.execute(f"SELECT {column}, count(*) FROM published GROUP BY 1 ORDER BY 2 DESC, 1").fetchall()
-            )
-            for column in ("type", "project", "source")
+            name: dict(db.execute(f"SELECT {name}, count(*) FROM published GROUP BY 1 ORDER BY 2 DESC, 1").fetchall())
+            for name in ("type", "project", "source")
         }

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +23,7 @@ from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, describe_file, describe_tree, make_id
+from helix.types import U32, AnyArray
 from helix.util.failpoints import failpoint
 
 LOCKS = {"CURRENT": "writer.lock", "NEXT": "reindex.lock"}
@@ -108,12 +108,12 @@ def _read_published_token(root: Path, pointer: str, mend: bool) -> int:
         return max((manifest.token for _, manifest in manifests.load_readable(root)), default=0)
 
 
-def write_deletes(root: Path, segment: str, rows: npt.NDArray[np.uint32]) -> Deletes:
+def write_deletes(root: Path, segment: str, rows: U32) -> Deletes:
     """Write all deleted rows of one segment as a new file."""
     return Deletes(segment, len(rows), write_array(root, "deletes", np.sort(rows).astype(np.uint32)))
 
 
-def write_array(root: Path, kind: str, array: npt.NDArray[Any]) -> File:
+def write_array(root: Path, kind: str, array: AnyArray) -> File:
     """Write one array as a file of the folder `kind`."""
     path = root / kind / f"{make_id()}.npy"
     paths.write_file(path, _dump_npy(array))
@@ -151,7 +151,7 @@ def copy_encoder(root: Path, folder: Path, fingerprint: str) -> tuple[File, ...]
     return describe_tree(root, target)
 
 
-def _dump_npy(array: npt.NDArray[Any]) -> bytes:
+def _dump_npy(array: AnyArray) -> bytes:
     import io
 
     buffer = io.BytesIO()

@@ -243,9 +243,7 @@ def _read_project(name: str, raw: Mapping[str, Any], taken: dict[str, int], clea
         yield Session(NAME, make_unique(name, taken), tuple(turns.values()), project=title, title=title)
 
 
-def _read_document(
-    id: str, file: object, content: str, name: str, is_unique: bool, cleaner: TextCleaner
-) -> Turn | None:
+def _read_document(id: str, file: object, content: str, name: str, unique: bool, cleaner: TextCleaner) -> Turn | None:
     """Return the turn of a document; None without a text. `content`, `name`: fields of its text and name."""
     text = cleaner.shorten(cleaner.clean_answer(get_text(file, content)), DOCUMENT_CHARS)
-    return Turn(id, text, "document", "document", title=get_string(file, name), unique=is_unique) if text else None
+    return Turn(id, text, "document", "document", title=get_string(file, name), unique=unique) if text else None

@@ -297,9 +297,7 @@ def _build_sessions(
             )
 
 
-def _choose_titles(
-    facts: _SessionFacts, records: Mapping[str, GraphRecord], sessions: Collection[str]
-) -> dict[str, str]:
+def _choose_titles(facts: _SessionFacts, records: Mapping[str, GraphRecord], known: Collection[str]) -> dict[str, str]:
     """Return the best title of each session; of equals, the last."""
     best: dict[str, tuple[int, str]] = {}
     for rank, session, leaf, title in facts.titles:
@@ -307,8 +305,8 @@ def _choose_titles(
             if leaf not in records:
                 continue
             session = records[leaf].session
-        elif session not in sessions and len(sessions) == 1:  # written before any record named the session
-            session = next(iter(sessions))
+        elif session not in known and len(known) == 1:  # written before any record named the session
+            session = next(iter(known))
         if rank >= best.get(session, (0, ""))[0]:
             best[session] = (rank, title)
     return {session: title for session, (_, title) in best.items()}

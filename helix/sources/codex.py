@@ -22,17 +22,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from helix.sources import codex_turns
 from helix.sources.codex_prompts import list_texts
-from helix.sources.codex_turns import (
-    TURN_STARTS,
-    CodexLog,
-    add_summary,
-    add_turn,
-    build_turns,
-    read_event,
-    read_item,
-    release,
-)
 from helix.sources.common.fields import get_list, get_mapping, get_string, get_text, is_type
 from helix.sources.common.json_text import read_records
 from helix.sources.common.names import get_file_stem, get_folder_name, name_session_of_path
@@ -61,19 +52,19 @@ def detect(sample: Sample) -> bool:
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """Return the session of one log, without the copied log of a fork's parent."""
-    log = CodexLog(TextCleaner(tool_chars))
+    log = codex_turns.CodexLog(TextCleaner(tool_chars))
     for line, raw in read_records(document.text, log.cleaner.problems):
         _read_record(log, line, raw)
     return log.cleaner.build(_build_sessions(log, document.path))
 
 
-def _build_sessions(log: CodexLog, path: str) -> tuple[Session, ...]:
+def _build_sessions(log: codex_turns.CodexLog, path: str) -> tuple[Session, ...]:
     if log.is_helper:
         log.cleaner.drop("host", *(part for draft in log.drafts for part in draft.parts))
         return ()
     id_in_name = _UUID_AT_END.search(get_file_stem(path))
     name = log.id or (id_in_name[0] if id_in_name else name_session_of_path(path))
-    return make_sessions(NAME, name, build_turns(log), project=log.project, title=log.title)
+    return make_sessions(NAME, name, codex_turns.build_turns(log), project=log.project, title=log.title)
 
 
 def _is_record(raw: Mapping[str, Any]) -> bool:
@@ -92,7 +83,7 @@ def _is_header(raw: Mapping[str, Any]) -> bool:
     return "type" not in raw and all(get_string(raw, name) for name in ("id", "timestamp")) and "instructions" in raw
 
 
-def _read_record(log: CodexLog, line: int, raw: Mapping[str, Any]) -> None:
+def _read_record(log: codex_turns.CodexLog, line: int, raw: Mapping[str, Any]) -> None:
     kind, payload = _open_envelope(raw)
     time = parse_time(raw.get("timestamp")) or parse_time(raw.get("created_at"))
     if kind == "session_meta":
@@ -115,25 +106,27 @@ def _open_envelope(raw: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return ("state" if raw.get("record_type") == "state" else "response_item"), raw
 
 
-def _read_payload(log: CodexLog, line: int, kind: str, payload: Mapping[str, Any], time: datetime | None) -> None:
+def _read_payload(
+    log: codex_turns.CodexLog, line: int, kind: str, payload: Mapping[str, Any], time: datetime | None
+) -> None:
     if kind == "response_item":
-        read_item(log, line, payload, time)
+        codex_turns.read_item(log, line, payload, time)
     elif kind == "event_msg":
-        read_event(log, line, payload, time)
+        codex_turns.read_event(log, line, payload, time)
     elif kind == "turn_context":
         log.open = None
         log.project = log.project or get_folder_name(get_string(payload, "cwd"))
     elif kind == "compacted":
-        release(log)
-        add_summary(log, line, get_text(payload, "message"), time)
+        codex_turns.release(log)
+        codex_turns.add_summary(log, line, get_text(payload, "message"), time)
     elif kind == "inter_agent_communication":
         text = log.cleaner.clean_answer(get_text(payload, "content"))
-        add_turn(log, line, payload, "assistant", "subagent", text, time)
+        codex_turns.add_turn(log, line, payload, "assistant", "subagent", text, time)
     elif kind not in _NOISE:
         log.cleaner.count_unknown(kind)
 
 
-def _identify(log: CodexLog, meta: Mapping[str, Any], time: datetime | None) -> None:
+def _identify(log: codex_turns.CodexLog, meta: Mapping[str, Any], time: datetime | None) -> None:
     """Read a `session_meta`. The first one names the log, another begins a copy, the first one again ends it."""
     name = get_string(meta, "id", "session_id")
     if log.id is not None:
@@ -154,9 +147,9 @@ def _identify(log: CodexLog, meta: Mapping[str, Any], time: datetime | None) -> 
     log.is_helper = is_type(spawner, _HELPERS) or is_type(thread, _HELPERS)
 
 
-def _ends_copy(log: CodexLog, kind: str, payload: Mapping[str, Any], time: datetime | None) -> bool:
+def _ends_copy(log: codex_turns.CodexLog, kind: str, payload: Mapping[str, Any], time: datetime | None) -> bool:
     """Return whether a record after a copy is the fork's own."""
-    starts = kind == "event_msg" and get_string(payload, "type") in TURN_STARTS
+    starts = kind == "event_msg" and get_string(payload, "type") in codex_turns.TURN_STARTS
     if starts or kind == "turn_context":
         began = _read_uuid_time(get_text(payload, "turn_id"))
         began = began or (parse_time(payload.get("started_at")) if starts else None)

@@ -14,15 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from helix.sources.codex_prompts import (
-    SHELL_TAG,
-    SUMMARY_OPENS,
-    cut_citations,
-    find_folder,
-    find_forwarded,
-    list_texts,
-    strip_context,
-)
+from helix.sources import codex_prompts
 from helix.sources.codex_tools import get_tool_name, read_arguments, read_result
 from helix.sources.common.fields import get_list, get_string, get_text, join_texts, name_type
 from helix.sources.common.names import make_unique
@@ -119,7 +111,7 @@ def add_turn(
 
 def add_summary(log: CodexLog, line: int, text: str, time: datetime | None) -> None:
     """Add a model's summary of a history that got too long, without the instructions above it."""
-    if text.startswith(SUMMARY_OPENS):
+    if text.startswith(codex_prompts.SUMMARY_OPENS):
         instructions, _, text = text.partition("\n")
         log.cleaner.drop("host", instructions)
     add_turn(log, line, {}, "assistant", "summary", log.cleaner.clean_answer(text), time)
@@ -135,9 +127,11 @@ def read_item(log: CodexLog, line: int, item: Mapping[str, Any], time: datetime 
         log.held.clear()
         _read_message(log, line, item, time)
     elif kind == "reasoning":
-        log.cleaner.drop("reasoning", *list_texts(item.get("summary")), *list_texts(item.get("content")))
+        log.cleaner.drop(
+            "reasoning", *codex_prompts.list_texts(item.get("summary")), *codex_prompts.list_texts(item.get("content"))
+        )
     elif kind == "agent_message":
-        text = log.cleaner.clean_answer("\n".join(list_texts(item.get("content"))))
+        text = log.cleaner.clean_answer("\n".join(codex_prompts.list_texts(item.get("content"))))
         add_turn(log, line, item, "assistant", "subagent", text, time)
     elif kind.endswith(("_output", "_result")):
         release(log)
@@ -151,7 +145,7 @@ def read_item(log: CodexLog, line: int, item: Mapping[str, Any], time: datetime 
 
 def _read_message(log: CodexLog, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
     role = item.get("role")
-    texts = list_texts(item.get("content", item.get("message")))
+    texts = codex_prompts.list_texts(item.get("content", item.get("message")))
     if role == "user":
         parts = get_list(item, "content" if "content" in item else "message")
         has_pictures = any(get_string(part, "type") == "input_image" for part in parts)
@@ -168,23 +162,23 @@ def _add_prompt(
     log: CodexLog, line: int, item: Mapping[str, Any], texts: list[str], has_pictures: bool, time: datetime | None
 ) -> None:
     if log.project is None:
-        log.project = find_folder(texts)
-    if texts and texts[0].startswith(SUMMARY_OPENS):
+        log.project = codex_prompts.find_folder(texts)
+    if texts and texts[0].startswith(codex_prompts.SUMMARY_OPENS):
         add_summary(log, line, "\n".join(texts), time)
         return
-    is_shell = any(text.lstrip().startswith(SHELL_TAG) for text in texts)
-    text = log.cleaner.clean_prompt(join_texts(strip_context(text, log.cleaner) for text in texts))
+    is_shell = any(text.lstrip().startswith(codex_prompts.SHELL_TAG) for text in texts)
+    text = log.cleaner.clean_prompt(join_texts(codex_prompts.strip_context(text, log.cleaner) for text in texts))
     if (text or has_pictures) and not is_shell:  # a command that a person ran is no prompt: it has no answer
         log.prompts.append(len(log.drafts))
     add_turn(log, line, item, "user", "human", text, time)
 
 
 def _add_answer(log: CodexLog, line: int, item: Mapping[str, Any], text: str, time: datetime | None) -> None:
-    forwarded = find_forwarded(text)
+    forwarded = codex_prompts.find_forwarded(text)
     if forwarded is not None:
         add_turn(log, line, item, "assistant", "subagent", log.cleaner.clean_answer(forwarded), time)
         return
-    text = log.cleaner.clean_answer(log.cleaner.cut(text, cut_citations(text), "host"))
+    text = log.cleaner.clean_answer(log.cleaner.cut(text, codex_prompts.cut_citations(text), "host"))
     log.open = add_turn(log, line, item, "assistant", "assistant", text, time) or log.open
 
 

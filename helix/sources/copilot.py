@@ -102,10 +102,8 @@ def _is_session(value: object) -> bool:
 
 def _find_project(state: Mapping[str, Any]) -> str | None:
     """Return the folder that was open. Most sessions have it only in the model's context."""
-    folder = get_uri_path(state.get("workingDirectory")) or get_uri_path(
-        get_mapping(state, "repoData").get("remoteUrl")
-    )
-    if folder:
+    remote = get_mapping(state, "repoData").get("remoteUrl")
+    if folder := get_uri_path(state.get("workingDirectory")) or get_uri_path(remote):
         return get_folder_name(folder.removesuffix(".git"))
     for request in state["requests"]:
         metadata = get_mapping(request, "result", "metadata")

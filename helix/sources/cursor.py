@@ -53,9 +53,8 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     if isinstance(value, dict) and isinstance(value.get("conversation"), list):
         return cleaner.build(_read_session(value, document, cleaner))
     folder, turns = read_transcript(document, cleaner)
-    return cleaner.build(
-        make_sessions(NAME, name_session_of_path(document.path), turns, project=get_folder_name(folder))
-    )
+    session, project = name_session_of_path(document.path), get_folder_name(folder)
+    return cleaner.build(make_sessions(NAME, session, turns, project=project))
 
 
 def _read_session(value: Mapping[str, Any], document: Document, cleaner: TextCleaner) -> tuple[Session, ...]:

@@ -166,9 +166,8 @@ def _read_answer(reader: _Reader, id: str, message: Mapping[str, Any], time: dat
         text = cleaner.cut(text, "", "host")
     for thought in get_objects(message, "thoughts"):
         cleaner.drop("reasoning", get_string(thought, "subject"), get_string(thought, "description"))
-    cleaner.drop(
-        "reasoning", *(get_string(part, "text") for part in list_parts(content) if part.get("thought") is True)
-    )
+    thoughts = [part for part in list_parts(content) if part.get("thought") is True]
+    cleaner.drop("reasoning", *(get_string(part, "text") for part in thoughts))
     calls = [call for call in _list_calls(message, content, time) if not _drop_own(reader, call)]
     lines = (cleaner.clean_answer(format_call(call.name, call.arguments)) for call in calls)
     text = join_texts([cleaner.clean_answer(text), *lines])

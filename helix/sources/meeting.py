@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Final
 
 from helix.errors import InputRefused
+from helix.sources import meeting_shapes
 from helix.sources.captions import TURN_WORDS
 from helix.sources.common.injected import strip_memory
 from helix.sources.common.names import fold_line, get_file_stem, make_unique, name_session_of_path
@@ -25,21 +26,6 @@ from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import add_offset, date_document
 from helix.sources.common.tools import TOOL_CHARS
 from helix.sources.meeting_header import find_date, find_title
-from helix.sources.meeting_shapes import (
-    CHAT,
-    FOOTER,
-    HEADER_LINES,
-    MARK,
-    PLAIN,
-    SHAPES,
-    Opening,
-    find_openings,
-    find_shape,
-    is_mail,
-    list_candidates,
-    read_seconds,
-    slice_turns,
-)
 from helix.types import Document, Parsed, Session, Turn
 
 NAME = "meeting"
@@ -62,7 +48,7 @@ class _Speech:
 
 def detect(sample: Sample) -> bool:
     """Return whether in some shape its blocks are turns of people."""
-    return not is_mail(sample.head) and find_shape(sample.head.split("\n")) is not None
+    return not meeting_shapes.is_mail(sample.head) and meeting_shapes.find_shape(sample.head.split("\n")) is not None
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
@@ -72,18 +58,18 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         InputRefused: it has no turn of a speaker.
     """
     lines = document.text.split("\n")
-    shape = find_shape(lines)
+    shape = meeting_shapes.find_shape(lines)
     if shape is not None:
-        openings = find_openings(lines, shape)
+        openings = meeting_shapes.find_openings(lines, shape)
     else:  # the format was named: the shape with most turns
-        candidates = ((shape, list_candidates(lines, shape)) for shape in SHAPES)
+        candidates = ((shape, meeting_shapes.list_candidates(lines, shape)) for shape in meeting_shapes.SHAPES)
         shape, openings = max(candidates, key=lambda candidate: len(candidate[1]))
     if not openings:
         raise InputRefused("no speaker in it", "give lines like `Name: text`, or name the format with --format")
-    header = lines[: min(openings[0].line, HEADER_LINES)]
+    header = lines[: min(openings[0].line, meeting_shapes.HEADER_LINES)]
     cleaner = TextCleaner()
     # A chat keeps its lines; those of speech may be broken anywhere.
-    glue = "\n" if shape is CHAT else " "
+    glue = "\n" if shape is meeting_shapes.CHAT else " "
     speeches = _join_neighbours(_read_speeches(lines, openings, shape, cleaner), glue)
     turns = tuple(_build_turns(speeches, *date_document(document, find_date(header))))
     title = fold_line(find_title(header) or get_file_stem(document.path))
@@ -92,22 +78,26 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
 
 
 def _read_speeches(
-    lines: list[str], openings: list[Opening], shape: re.Pattern[str], cleaner: TextCleaner
+    lines: list[str], openings: list[meeting_shapes.Opening], shape: re.Pattern[str], cleaner: TextCleaner
 ) -> Iterator[_Speech]:
-    marks = [mark[1] for line in lines[: openings[0].line] if shape is PLAIN and (mark := MARK.fullmatch(line))]
-    mark_seconds = read_seconds(marks[-1]) if marks else None
-    for opening, rest in slice_turns(lines, openings):
+    marks = [
+        mark[1]
+        for line in lines[: openings[0].line]
+        if shape is meeting_shapes.PLAIN and (mark := meeting_shapes.MARK.fullmatch(line))
+    ]
+    mark_seconds = meeting_shapes.read_seconds(marks[-1]) if marks else None
+    for opening, rest in meeting_shapes.slice_turns(lines, openings):
         texts = [opening.text]
-        seconds = read_seconds(opening.stamp) if opening.stamp else mark_seconds
+        seconds = meeting_shapes.read_seconds(opening.stamp) if opening.stamp else mark_seconds
         for line in rest:
-            mark = MARK.fullmatch(line) if shape is PLAIN else None
+            mark = meeting_shapes.MARK.fullmatch(line) if shape is meeting_shapes.PLAIN else None
             if mark:
-                mark_seconds = read_seconds(mark[1])
-            elif not FOOTER.fullmatch(line.strip()):
+                mark_seconds = meeting_shapes.read_seconds(mark[1])
+            elif not meeting_shapes.FOOTER.fullmatch(line.strip()):
                 texts.append(line.strip())
         whole = "\n".join(texts)
         text = cleaner.cut(whole, strip_memory(whole), "memory")
-        text = text.strip() if shape is CHAT else " ".join(text.split())
+        text = text.strip() if shape is meeting_shapes.CHAT else " ".join(text.split())
         if text:
             yield _Speech(opening.stamp or str(opening.line + 1), opening.name, seconds, text)
 

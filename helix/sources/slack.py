@@ -84,9 +84,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         if turn:  # in a channel `ts` is unique: a second one is the same message
             sessions.setdefault(f"{channel}/{_name_session(message)}", {}).setdefault(turn.id, turn)
     cleaner.unknown["(no message)"] += len(get_list(value, "messages")) - sum(map(is_message, messages))
-    return cleaner.build(
-        Session(NAME, id, tuple(turns.values()), title=f"#{channel}") for id, turns in sessions.items()
-    )
+    return cleaner.build(Session(NAME, id, tuple(each.values()), title=f"#{channel}") for id, each in sessions.items())
 
 
 def _name_session(message: Mapping[str, Any]) -> str:

@@ -75,9 +75,7 @@ def is_companion(path: Path) -> bool:
 
 def read_profiles(messages: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the names of users, by id, from the messages themselves."""
-    names = (
-        (get_string(message, "user"), _read_name({"profile": message.get("user_profile")})) for message in messages
-    )
+    names = ((get_string(each, "user"), _read_name({"profile": each.get("user_profile")})) for each in messages)
     return {id: name for id, name in names if id and name}
 
 

@@ -28,9 +28,8 @@ def is_message(value: object) -> TypeGuard[dict[str, Any]]:
 def has_answers(message: Mapping[str, Any]) -> bool:
     """Return whether a message opens a thread."""
     count = message.get("reply_count")
-    return (
-        message.get("answered") is True or bool(get_list(message, "replies")) or (isinstance(count, int) and count > 0)
-    )
+    is_counted = isinstance(count, int) and count > 0
+    return is_counted or message.get("answered") is True or bool(get_list(message, "replies"))
 
 
 def list_files(message: Mapping[str, Any]) -> Iterator[str]:

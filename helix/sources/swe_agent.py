@@ -76,9 +76,8 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """
     run = load_document(document.text, "a trajectory is one JSON document; give all of it")
     if not isinstance(run, dict) or not _is_run(run):
-        raise InputRefused(
-            "neither trajectory nor history in it", "give a .traj file, or name its format with --format"
-        )
+        remedy = "give a .traj file, or name its format with --format"
+        raise InputRefused("neither trajectory nor history in it", remedy)
     cleaner = TextCleaner(tool_chars)
     time, quality = date_document(document)
     turns = [

@@ -10,18 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.vectors import score_vectors
 from helix.ranking.topk import select_top
-from helix.types import F32, I64, Bool, Leg, Plan
+from helix.types import F16, F32, I64, Bool, Leg, Plan
 from helix.util.threads import WorkStarter, defer_work
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
     from helix.snapshot.reader.vectors import VectorBlock
 
-F16 = npt.NDArray[np.float16]
 
 EXACT_ROWS = 16_384
 """Allowed rows up to which all are scored; with more, the index is faster."""

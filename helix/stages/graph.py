@@ -8,20 +8,18 @@ all. Hubs carry nothing; rows that the filters exclude are not in the graph.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.ranking.topk import select_top
 from helix.snapshot.index.graph import FilteredGraph
-from helix.types import F32, I64, Candidates, Plan, Query
+from helix.types import F32, F64, I64, U32, U64, AnyArray, Candidates, Plan, Query
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
     from helix.stages.constants import GraphConstants
 
-F64 = npt.NDArray[np.float64]
 
 _BFS_HOPS = 2
 
@@ -80,7 +78,7 @@ def view_graph(
     return seen, np.sort(known[named])
 
 
-def _find_naming(rows: npt.NDArray[np.uint32], entities: npt.NDArray[np.uint64], snap: Snapshot) -> tuple[I64, I64]:
+def _find_naming(rows: U32, entities: U64, snap: Snapshot) -> tuple[I64, I64]:
     """Return the rows that name entities: (row int64[m], position in `entities`, ascending, int64[m])."""
     if not len(entities):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -265,7 +263,7 @@ def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int)
     return replace(joined, ppr=np.where(at >= 0, mass[at], 0).astype(np.float32))
 
 
-def _position(values: npt.NDArray[Any], among: npt.NDArray[Any]) -> I64:
+def _position(values: AnyArray, among: AnyArray) -> I64:
     """Return the position of each value among ascending ones, −1 if absent: int64[m]."""
     if not len(among) or not len(values):
         return np.full(len(values), -1, np.int64)

@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.ranking.topk import sort_rows
 from helix.stages.features.linked import raise_linked
 from helix.stages.features.similarity import similarity
-from helix.types import F32, TYPES, Candidates, Plan, Query
+from helix.types import F32, TYPES, AnyArray, Candidates, Plan, Query
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -71,7 +70,7 @@ def type_weights(profile: HelixProfile, recent: bool) -> F32:
     return table
 
 
-def recency(rows: npt.NDArray[Any], query: Query, snap: Snapshot, profile: HelixProfile) -> F32:
+def recency(rows: AnyArray, query: Query, snap: Snapshot, profile: HelixProfile) -> F32:
     """Return decay ** (hours since last access), decay by type; the future counts as now."""
     hours = np.maximum(query.now.timestamp() - snap.catalog.last_access[rows], 0) / 3600
     decay = np.array([profile.rank.decay[kind] for kind in TYPES])[snap.columns.type[rows]]

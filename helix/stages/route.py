@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.zones import filter_range
 from helix.stages.skip_rules import is_general
 from helix.text.tokenize import split_project_words
-from helix.types import F32, TYPES, Bool, Plan, Query
+from helix.types import F32, TYPES, AnyArray, Bool, Plan, Query
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -105,7 +104,7 @@ def _filter_rows(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
     return allowed, count
 
 
-def _find_expired(query: Query, snap: Snapshot) -> npt.NDArray[Any]:
+def _find_expired(query: Query, snap: Snapshot) -> AnyArray:
     """Return rows that no longer hold; with `current_only` also rows whose facts are all superseded."""
     ends, at = snap.columns.ends, int((query.as_of or query.now).timestamp())
     expired = ends[snap.columns.t_invalid[ends] <= at] if len(ends) else ends
@@ -126,7 +125,7 @@ def _ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]
         yield f"until {query.until:%Y-%m-%d %H:%M}", "time", _FIRST, int(query.until.timestamp())
 
 
-def _sets(query: Query, snap: Snapshot) -> Iterator[tuple[str, npt.NDArray[Any], tuple[int, ...]]]:
+def _sets(query: Query, snap: Snapshot) -> Iterator[tuple[str, AnyArray, tuple[int, ...]]]:
     """Yield the filters by name: (description, code of each row, allowed codes)."""
     if query.session is not None:
         yield f"session {query.session}", snap.columns.session, query.sessions

@@ -56,11 +56,9 @@ _SHARED: Final = re.compile(
     # time and place
     r"again|still|yet|ago|since|yesterday|currently|last|latest|recent(?:ly)?|any ?more|so far|before|here|project|"
     r"repo|codebase)\b",
-    re.IGNORECASE,
+    re.I,
 )
-_KNOWN_THING: Final = re.compile(
-    r"how (?:to|do|does|can|should|would)\b.{0,80}\b(?:the|this|that|these)\b", re.IGNORECASE
-)
+_KNOWN_THING: Final = re.compile(r"how (?:to|do|does|can|should|would)\b.{0,80}\b(?:the|this|that|these)\b", re.I)
 """How to rotate the keys is specific; how to reverse a list is general."""
 
 _NAME_IN_CODE: Final = re.compile(
@@ -70,30 +68,28 @@ _NAME_IN_CODE: Final = re.compile(
 _SUM: Final = re.compile(
     r"(?:(?:what(?:'s| is)|how much is|calculate|compute|work out|evaluate|solve) )?"
     r"(?:[\d\s.,()+*/^%=×÷-]|\b[xy]\b|plus|minus|times|divided by|squared|cubed|percent of){3,200}\??",
-    re.IGNORECASE,
+    re.I,
 )
 _CONVERSION: Final = re.compile(
     rf"(?:.{{0,40}}\d ?)(?:{_UNIT}(?:\W.{{0,20}})?) (?:to|in|into|as) (?:a |an )?(?:square |cubic )?{_UNIT}\W{{0,3}}"
     rf"|how many {_UNIT} (?:are |is |make |does )?(?:there )?(?:up |in )?.{{0,12}}(?:an?|one|the) "
     rf"(?:\w{{1,10}} )?{_UNIT}\W{{0,3}}",
-    re.IGNORECASE,
+    re.I,
 )
 _REWORK: Final = re.compile(
     r"(?:please |can you |could you )?(?:translate|convert|rewrite|reword|rephrase|paraphrase|(?:re)?format|prettify|"
     r"minify|pretty[- ]?print|fix|correct|proofread|turn|change|put|make|shorten|expand|simplify|summari[sz]e|sort|"
     r"order|reverse|remove|replace|split|join|count|extract|encode|decode|escape|indent|capitali[sz]e|title-case|wrap|strip|"
     r"spell|add|say)\b",
-    re.IGNORECASE,
+    re.I,
 )
-_POINTED_AT: Final = re.compile(
-    r"(?:this|these|the following|the text below)\b(?: \w{1,20}){0,3}\W{0,3}", re.IGNORECASE
-)
-_INTO_LANGUAGE: Final = re.compile(rf"\b(?:to|in|into|from) (?:{_LANGUAGES})\b|\A(?:{_LANGUAGES}) for\b", re.IGNORECASE)
+_POINTED_AT: Final = re.compile(r"(?:this|these|the following|the text below)\b(?: \w{1,20}){0,3}\W{0,3}", re.I)
+_INTO_LANGUAGE: Final = re.compile(rf"\b(?:to|in|into|from) (?:{_LANGUAGES})\b|\A(?:{_LANGUAGES}) for\b", re.I)
 _INVENTION: Final = re.compile(
     r"(?:please |can you |could you )?(?:write|compose|draft|invent|make up|tell|come up with)(?: me)? "
     r"(?:an?|another|some) (?:\w{1,15}[ -]){0,3}(?:poem|haiku|limerick|sonnet|rhyme|joke|riddle|pun|story|slogan|song|"
     r"tongue twister|fun fact|lullaby|ode|couplet|dialogue|toast)s?\b",
-    re.IGNORECASE,
+    re.I,
 )
 _COURTESY: Final = re.compile(
     r"(?:(?:thanks?|thank you|thx|ta|ty|cheers|much appreciated|hello|hi|hiya|hey|howdy|greetings|yo|bye|goodbye|ciao|"
@@ -103,7 +99,7 @@ _COURTESY: Final = re.compile(
     r"there|everyone|again|for now|day|week|weekend|evening|later|soon|tomorrow|then|and|that's|funny|fine|"
     r"impressive|it|up|keep|absolutely|definitely|indeed|of course|not really|really|yes|yep|yeah|no|nope|morning|"
     r"evening|what's up|are you there|hope you're well|you're a star|bot)(?:[\s,.!;:)]{1,5}|\Z)){1,8}",
-    re.IGNORECASE,
+    re.I,
 )
 
 

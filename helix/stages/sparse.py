@@ -47,9 +47,8 @@ def search_sparse(weights: Sparse, field: SparseField, plan: Plan, k: int) -> Le
     floor = 0.0
     if 0 < first < len(postings):
         alone = rest[: first + 1] - rest[first]
-        *_, floor = search_postings(
-            flatten_parts(postings[:first]), weight[:first], alone, allowed, field.rows, k, slack
-        )
+        rare = flatten_parts(postings[:first])
+        *_, floor = search_postings(rare, weight[:first], alone, allowed, field.rows, k, slack)
     rows, scores, _ = search_postings(flatten_parts(postings), weight, rest, allowed, field.rows, k, slack, floor)
     best = np.flatnonzero(scores >= find_kth_best(scores, k))
     rows, scores = rows.take(best), scores.take(best)

@@ -8,9 +8,8 @@ from math import isnan
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from helix.types import Item, Leg, Pool
+from helix.types import AnyArray, Item, Leg, Pool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +27,7 @@ class DroppedRows(NamedTuple):
     """Rows that a stage left out, each with the reason, written after the stage's name."""
 
     stage: str
-    rows: npt.NDArray[Any]
+    rows: AnyArray
     why: Sequence[str]
 
 
@@ -59,7 +58,7 @@ class Trace:
         self.retrieved: list[TracedLeg] = []
         self.dropped: list[DroppedRows] = []
         self.pool: Pool | None = None
-        self.parts: tuple[npt.NDArray[Any], Mapping[str, npt.NDArray[Any]]] | None = None
+        self.parts: tuple[AnyArray, Mapping[str, AnyArray]] | None = None
         self.shares: dict[str, dict[int, float]] = {}  # by name and row
         self.outside: Callable[[int], str | None] = lambda row: None
         self.skipped = ""
@@ -96,7 +95,7 @@ class Trace:
             self.note(stage, rows_in=rows_in, rows_out=len(leg.rows))
             self.retrieved.append(TracedLeg(leg, limit, score))
 
-    def drop(self, stage: str, rows: npt.NDArray[Any], why: Sequence[str] | str) -> None:
+    def drop(self, stage: str, rows: AnyArray, why: Sequence[str] | str) -> None:
         """Record rows that a stage left out: one reason for all, or one a row."""
         if self.on and len(rows):
             self.dropped.append(DroppedRows(stage, rows, [why] * len(rows) if isinstance(why, str) else why))
@@ -106,17 +105,17 @@ class Trace:
         if self.on:
             self.pool = pool
 
-    def record_parts(self, rows: npt.NDArray[Any], parts: Mapping[str, npt.NDArray[Any]]) -> None:
+    def record_parts(self, rows: AnyArray, parts: Mapping[str, AnyArray]) -> None:
         """Record what each feature added to the similarity of rows, by name."""
         self.parts = rows, parts
 
-    def record_shares(self, rows: npt.NDArray[Any], shares: Mapping[str, npt.NDArray[Any]]) -> None:
+    def record_shares(self, rows: AnyArray, shares: Mapping[str, AnyArray]) -> None:
         """Record what each signal adds to the score of rows, by name."""
         if self.on:
             at = rows.tolist()
             self.shares = {name: dict(zip(at, share.tolist(), strict=True)) for name, share in shares.items()}
 
-    def record_change(self, by: str, rows: npt.NDArray[Any], final: npt.NDArray[Any]) -> None:
+    def record_change(self, by: str, rows: AnyArray, final: AnyArray) -> None:
         """Record what a later step added to scores or subtracted, so that shares still add up."""
         if self.on:
             before = list(self.shares.values())
@@ -127,7 +126,7 @@ class Trace:
         """Record the total time."""
         self.ms["total"] = round((time.perf_counter() - self._began) * 1000, 3)
 
-    def report(self, ids: Callable[[npt.NDArray[Any]], list[str]]) -> dict[str, Any] | None:
+    def report(self, ids: Callable[[AnyArray], list[str]]) -> dict[str, Any] | None:
         """Return the report: stages, candidates and spans.
 
         A candidate has its ranks, its signals, the `parts` of its similarity, the `shares` of its score (none where a
@@ -139,27 +138,22 @@ class Trace:
         """
         if not self.on:
             return None
-        stages = [
-            {**stage, "ms": self.ms[stage["stage"]]} if stage["stage"] in self.ms else stage for stage in self.stages
-        ]
+        stages = [{**one, "ms": self.ms[one["stage"]]} if one["stage"] in self.ms else one for one in self.stages]
         spans = sorted(self.spans, key=lambda span: float(span["at"]))
         return {"stages": stages, "candidates": self._candidates(ids), "spans": spans}
 
-    def _candidates(self, ids: Callable[[npt.NDArray[Any]], list[str]]) -> list[dict[str, Any]]:
+    def _candidates(self, ids: Callable[[AnyArray], list[str]]) -> list[dict[str, Any]]:
         pool = self.pool
         if pool is None:
             return []
-        reasons = {
-            int(row): f"{cut.stage}: {why}" for cut in self.dropped for row, why in zip(cut.rows, cut.why, strict=True)
-        }
+        reasons = {int(row): f"{d.stage}: {why}" for d in self.dropped for row, why in zip(d.rows, d.why, strict=True)}
         rows, parts = self.parts or (np.empty(0, np.int64), {})
         at = {row: i for i, row in enumerate(rows.tolist())}
         out, signals = [], list_signals(pool)
         for place, (row, identity) in enumerate(zip(pool.row.tolist(), ids(pool.row), strict=True)):
             score = value_of(pool.final[place])
-            added = (
-                {name: value_of(part[at[row]]) for name, part in parts.items() if part[at[row]]} if row in at else {}
-            )
+            known = parts.items() if row in at else ()
+            added = {name: value_of(part[at[row]]) for name, part in known if part[at[row]]}
             shares = {name: share for name, by_row in self.shares.items() if (share := value_of(by_row[row]))}
             entry = {"rank": place + 1, "id": identity, "score": score, **signals[place]}
             out.append({**entry, "parts": added, "shares": shares, "dropped": reasons.get(row)})

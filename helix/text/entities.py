@@ -38,7 +38,7 @@ _SYSTEM: Final = re.compile(r"(?<!\w)(?:Windows|Android|iOS|macOS|Ubuntu) \d{1,2
 _LOWER_WORD: Final = re.compile(r"(?<![\w.@/$-])(?<!``)[a-z][a-z0-9]{1,30}(?:[.+#-][a-z0-9+#]{1,20}){0,3}")
 _HEADINGS: Final = re.compile(r"(?m:^)[ \t>+\d→-]{0,12}#{1,6} [^\n]{1,200}|\*\*[^*\n]{1,100}\*\*")
 _TECHNICAL: Final = frozenset(
-    ("path", "identifier", "error", "command", "module", "package", "pin", "commit", "version")
+    ["path", "identifier", "error", "command", "module", "package", "pin", "commit", "version"]
 )
 
 

@@ -77,12 +77,10 @@ def find_keywords(text: str, begin: int, end: int, known: Keywords) -> Iterator[
         two = code[:-1] << 5 | code[1:]
         # Machine words: numpy would convert any other type, which takes longer.
         four = two[: stop - start].astype(np.intp) << 10 | two[2 : stop - start + 2]
-        positions = np.flatnonzero(known.begins.take(four, mode="wrap"))
-        positions = positions[
-            known.continues.take(known.group[four[positions]] << 10 | two[positions + 4], mode="wrap")
-        ]
+        places = np.flatnonzero(known.begins.take(four, mode="wrap"))
+        places = places[known.continues.take(known.group[four[places]] << 10 | two[places + 4], mode="wrap")]
         lower = data.lower()
-        for at in positions.tolist():
+        for at in places.tolist():
             match = known.pattern.match(lower, at)
             if match:
                 yield start + at, match[1]
@@ -103,9 +101,7 @@ _Trie = dict[str, "_Trie | str"]  # "" → the pattern that must follow the word
 
 def _build_pattern(node: _Trie) -> str:
     """Return the pattern of the words of a trie, the longer of two with one beginning first."""
-    branches = [
-        re.escape(char) + _build_pattern(child) for char, child in sorted(node.items()) if isinstance(child, dict)
-    ]
+    branches = [re.escape(char) + _build_pattern(next) for char, next in sorted(node.items()) if isinstance(next, dict)]
     if "" in node:
         branches.append(f"(?={node['']})" if node[""] else "")
     return branches[0] if len(branches) == 1 else "(?:" + "|".join(branches) + ")"

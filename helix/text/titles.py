@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.terms import find_ngrams
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
-from helix.types import I64, U32, U64
+from helix.types import I64, U8, U32, U64
 
 MAX_TERMS: Final = 8
 """Terms of a title; a longer title is not found."""
@@ -25,7 +24,7 @@ _POWERS: Final = np.array([pow(_BASE, i + 1, 1 << 64) for i in range(MAX_TERMS)]
 _ASIDE: Final = re.compile(r"\([^()]{0,100}\)\s*$")
 
 
-def find_title_runs(text: I64, terms: U32, known: npt.NDArray[np.uint8]) -> tuple[U64, I64, I64]:
+def find_title_runs(text: I64, terms: U32, known: U8) -> tuple[U64, I64, I64]:
     """Return the runs of up to `MAX_TERMS` terms of one text that may be titles.
 
     Args:
@@ -39,7 +38,7 @@ def find_title_runs(text: I64, terms: U32, known: npt.NDArray[np.uint8]) -> tupl
     return find_ngrams(text, terms, _POWERS, known)
 
 
-def build_key_filter(keys: U64) -> npt.NDArray[np.uint8]:
+def build_key_filter(keys: U64) -> U8:
     """Return uint8[2¹⁷]: a bit for each value of the lowest 20 bits of the keys (Bloom 1970, with one hash)."""
     present = np.zeros(1 << 20, bool)
     present[keys & np.uint64(len(present) - 1)] = True
@@ -53,7 +52,7 @@ def hash_title(terms: U32) -> int | None:
     return int(((terms.astype(np.uint64) + np.uint64(1)) * _POWERS[: len(terms)]).sum(dtype=np.uint64))
 
 
-def hash_titles(titles: Sequence[str | None], roles: Sequence[str]) -> tuple[U64, npt.NDArray[np.int64]]:
+def hash_titles(titles: Sequence[str | None], roles: Sequence[str]) -> tuple[U64, I64]:
     """Return (key uint64[m], row int64[m]) of the documents with a title.
 
     A title with an aside at its end has two: "Alien (film)" and "Alien".

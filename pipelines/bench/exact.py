@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.errors import StoreError
 from helix.question.build import build_query
@@ -80,7 +79,7 @@ def compare_vectors(root: Path, snap: Snapshot) -> Report:
     return report
 
 
-def describe_vectors(vectors: npt.NDArray[np.float32], rng: np.random.Generator) -> Report:
+def describe_vectors(vectors: F32, rng: np.random.Generator) -> Report:
     """Describe unit vectors, float32[n > 100, d].
 
     variance: share along the first 10, 50 and 100 principal axes. pairs: percentiles 5, 50 and 95 of the cosines of

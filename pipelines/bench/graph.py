@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import LINKS
-from helix.types import I64
+from helix.types import I64, AnyArray
 from pipelines.embedded.ingest import ingest
 from pipelines.eval.sets.benchmark import Benchmark, turn_key
 from pipelines.eval.sets.registry import read_set
@@ -79,13 +78,11 @@ def list_edges(snap: Snapshot) -> dict[str, I64]:
     return out
 
 
-def _pair_groups(group: npt.NDArray[Any], rows: I64) -> I64:
+def _pair_groups(group: AnyArray, rows: I64) -> I64:
     """Return all pairs of the rows of each small enough group."""
     order = np.argsort(group, kind="stable")
     groups = np.split(rows[order], np.flatnonzero(np.diff(group[order])) + 1)
-    return _stack_pairs(
-        pair for members in groups if len(members) <= MOST for pair in combinations(members.tolist(), 2)
-    )
+    return _stack_pairs(pair for group in groups if len(group) <= MOST for pair in combinations(group.tolist(), 2))
 
 
 def _pair_entities(subjects: Any, objects: Any, named: dict[int, I64]) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from helix.snapshot.segment.arrays import expand_rows, flatten_rows
 from helix.snapshot.segment.batch import ENTITIES, hash_parts
-from helix.types import I64, TYPES
+from helix.types import F64, I64, TYPES, AnyArray
 
 VERSION: Final = 4
 """Version of the generator: another number means other items for a seed."""
@@ -48,7 +48,7 @@ class Lexicon:
     entities: pa.Table  # ENTITIES; the speakers come last
     speakers: tuple[str, ...]
     projects: tuple[str, ...]
-    zipf: npt.NDArray[np.float64]  # cumulative, over words
+    zipf: F64  # cumulative, over words
 
 
 @lru_cache(maxsize=1)
@@ -133,9 +133,8 @@ def _make_pools(rng: np.random.Generator, words: list[str], first: list[str]) ->
     snake = [f"{x}_{y}" for x, y in zip(a[::2], b[::2], strict=True)]
     camel = [f"{x}{y.title()}{z.title()}" for x, y, z in zip(a[1::2], b[1::2], c[1::2], strict=True)]
     endings = pick(["Error", "Error", "Exception", "Warning"], 4_000)
-    errors = [
-        f"{x.title()}{y.title()}{z}" for x, y, z in zip(pick(stems, 4_000), pick(stems, 4_000), endings, strict=True)
-    ]
+    causes, kinds = pick(stems, 4_000), pick(stems, 4_000)
+    errors = [f"{x.title()}{y.title()}{z}" for x, y, z in zip(causes, kinds, endings, strict=True)]
     versions = rng.integers(0, 30, (8_000, 3)).tolist()
     return {
         "number": [str(i) for i in range(_POOL["number"])],
@@ -148,18 +147,18 @@ def _make_pools(rng: np.random.Generator, words: list[str], first: list[str]) ->
     }
 
 
-def cumulate_zipf(n: int, exponent: float, shift: float = 0.0) -> npt.NDArray[np.float64]:
+def cumulate_zipf(n: int, exponent: float, shift: float = 0.0) -> F64:
     """Return the cumulative probabilities of ranks under Zipf and Mandelbrot's law: float64[n]."""
     weights = (np.arange(1, n + 1) + shift) ** -exponent
     return np.asarray(np.cumsum(weights / weights.sum()), np.float64)
 
 
-def draw_ranks(rng: np.random.Generator, cumulative: npt.NDArray[np.float64], n: int) -> I64:
+def draw_ranks(rng: np.random.Generator, cumulative: F64, n: int) -> I64:
     """Draw n ranks by cumulative probabilities: int64[n]."""
     return np.minimum(np.searchsorted(cumulative, rng.random(n)), len(cumulative) - 1).astype(np.int64)
 
 
-def draw_choices(rng: np.random.Generator, shares: npt.NDArray[np.float64], rows: npt.NDArray[Any]) -> I64:
+def draw_choices(rng: np.random.Generator, shares: F64, rows: AnyArray) -> I64:
     """Draw a choice for every entry of `rows`, by the probabilities in that row of `shares`."""
     cumulative = np.cumsum(shares, axis=1)[rows]
     chosen = (rng.random(len(rows))[:, None] > cumulative).sum(axis=1)
@@ -232,9 +231,8 @@ def write_words(
     for i in range(len(KINDS)):
         here = special[what == i]
         size = int(language.pool[i + 1] - language.pool[i])
-        mine = project[owner[here]] * (size // PROJECTS) + draw_ranks(
-            rng, cumulate_zipf(max(20, size // 20), 0.9), len(here)
-        )
+        ranks = draw_ranks(rng, cumulate_zipf(max(20, size // 20), 0.9), len(here))
+        mine = project[owner[here]] * (size // PROJECTS) + ranks
         shared = draw_ranks(rng, cumulate_zipf(size, 0.9), len(here))
         flat[here] = language.pool[i] + np.where(rng.random(len(here)) < _OWN, mine % size, shared)
 

@@ -131,9 +131,8 @@ def ask_peer(peer: PreparedPeer) -> dict[str, list[float]]:
     spent: dict[str, list[float]] = {"open": [], "project": []}
     for vector, ask in zip(peer.vectors, peer.asks, strict=True):
         project = _project_of(ask)
-        spent["project" if project else "open"].append(
-            time_call(peer.searcher.hybrid, vector, ask["query"], K, project)
-        )
+        took = time_call(peer.searcher.hybrid, vector, ask["query"], K, project)
+        spent["project" if project else "open"].append(took)
     return spent
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -22,7 +21,7 @@ from helix.snapshot.ledger import inbox
 from helix.snapshot.segment.batch import RowBatch
 from helix.snapshot.segment.open import read_table
 from helix.text.tokenize import STOP_WORDS
-from helix.types import TYPES
+from helix.types import TYPES, Bool
 from helix.util.wordlists import read_toml
 from pipelines.bench.space import FILE
 from pipelines.bench.synthetic import BATCH, START, make_batch
@@ -176,9 +175,8 @@ def draw_store_questions(items: int, seed: int, n: int = STORE_QUESTIONS) -> lis
     size = min(BATCH, items - index * BATCH)
     rows = make_batch(seed, index, size)
     rng = np.random.default_rng(seed)
-    names = dict(
-        zip(rows.entities["hash"].to_pylist(), rows.entities.select(["kind", "name"]).to_pylist(), strict=True)
-    )
+    named = rows.entities.select(["kind", "name"]).to_pylist()
+    names = dict(zip(rows.entities["hash"].to_pylist(), named, strict=True))
     text, project, ids = (rows.items[column].to_pylist() for column in ("text", "project", "id"))
     asks: list[dict[str, Any]] = []
     public = np.flatnonzero(select_public(rows))
@@ -192,9 +190,8 @@ def draw_store_questions(items: int, seed: int, n: int = STORE_QUESTIONS) -> lis
                 kind, row = "words", int(rng.choice(public))
             mentioned = rows.mention_entity[rows.mention_indptr[row] : rows.mention_indptr[row + 1]].tolist()
             query = _make_query(kind, text[row], [names[number] for number in mentioned], rng)
-        asks.append(
-            {"query": query, "project": project[row] if kind == "project" else None, "kind": kind, "item": ids[row]}
-        )
+        within = project[row] if kind == "project" else None
+        asks.append({"query": query, "project": within, "kind": kind, "item": ids[row]})
     return asks
 
 
@@ -212,6 +209,6 @@ def _make_query(kind: str, text: str, mentioned: Sequence[dict[str, str]], rng: 
     return f"{named[0]}: {' '.join(words[start : start + 3])}" if kind == "error" else f"where is {named[0]} used"
 
 
-def select_public(rows: RowBatch) -> npt.NDArray[np.bool_]:
+def select_public(rows: RowBatch) -> Bool:
     """Return bool[n]: items without an ACL."""
     return np.array([not acl for acl in rows.items["acl"].to_pylist()])

@@ -242,9 +242,8 @@ def _measure_refresh(work: Path, rows: RowBatch, ask_first: dict[str, Any]) -> R
         published = (work / "CURRENT").stat().st_mtime
         waiting.join()
     if not answers or answers[0]["when"] is None:
-        raise StoreError(
-            f"a reader of {work} did not recall a new item", "run 'helix verify --store' on it, with --keep"
-        )
+        remedy = "run 'helix verify --store' on it, with --keep"
+        raise StoreError(f"a reader of {work} did not recall a new item", remedy)
     done = answers[0]
     return round_values({"seconds": done["when"] - published, "refresh": done["refresh"], "recall": done["recall"]})
 

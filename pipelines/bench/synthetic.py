@@ -308,9 +308,7 @@ def _draw_acls(rng: np.random.Generator, language: Lexicon, n: int) -> pa.Array:
     """Draw the ACL of each session: for most an empty list, which admits all."""
     counts = np.where(rng.random(n) < _ACL, rng.integers(1, 4, n), 0).tolist()
     chosen = rng.integers(0, 40, (n, 3)).tolist()
-    names = [
-        sorted({language.speakers[i].lower() for i in row[:count]}) for row, count in zip(chosen, counts, strict=True)
-    ]
+    names = [sorted({language.speakers[i].lower() for i in row[:k]}) for row, k in zip(chosen, counts, strict=True)]
     return pa.array(names, pa.list_(pa.string()))
 
 

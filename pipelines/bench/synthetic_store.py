@@ -66,9 +66,8 @@ def build_store(root: Path, items: int, seed: int, settings: Settings, say: Say,
     paths.create_folders(root)
     encoder = open_encoder(root, settings, say)
     if encoder.dim != DIM:
-        raise UsageError(
-            f"{encoder.spec.name} has {encoder.dim} dimensions, synthetic vectors {DIM}", "unset HELIX_ENCODER"
-        )
+        fault = f"{encoder.spec.name} has {encoder.dim} dimensions, synthetic vectors {DIM}"
+        raise UsageError(fault, "unset HELIX_ENCODER")
     say(f"making {items:,} synthetic items in {root}, {real:,} of them with real vectors, once")
     documents: list[dict[str, Any]] = []
     sources: list[pa.Table] = []

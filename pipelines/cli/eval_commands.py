@@ -49,12 +49,8 @@ def evaluate(argv: Sequence[str]) -> int:
     new.add_argument(
         "--profile", action="append", default=[], metavar="NAME", help=f"{_PROFILE_HELP} (helix and helix-paper)"
     )
-    new.add_argument(
-        "--pooled", action="store_true", help="every row again over all haystacks at once, without project filter"
-    )
-    new.add_argument(
-        "--runs", metavar="FILE", help="JSON lines, one a question and row: ranking, gold, metrics, milliseconds"
-    )
+    new.add_argument("--pooled", action="store_true", help="every row again over all haystacks at once, unfiltered")
+    new.add_argument("--runs", metavar="FILE", help="JSON lines, one a question and row: ranking, gold, metrics, ms")
     options = new.parse_args(argv)
     if options.set in others:
         raise UsageError(f"{options.set!r} has to be the first word", f"run 'helix eval {options.set}' …")
@@ -124,9 +120,7 @@ def _report(argv: Sequence[str]) -> int:
     new.add_argument("sets", nargs="*", metavar="SET=PATH", help="SET:LABEL=PATH for several sets of one kind")
     new.add_argument("--out", default="docs/quality.md", metavar="FILE", help="Markdown (docs/quality.md)")
     new.add_argument("--keep", required=True, metavar="DIR", help="folder of figures and stores")
-    new.add_argument(
-        "--profile", action="append", default=[], metavar="NAME", help=f"{_PROFILE_HELP} (all bundled profiles)"
-    )
+    new.add_argument("--profile", action="append", default=[], metavar="NAME", help=f"{_PROFILE_HELP} (all bundled)")
     options = new.parse_args(argv)
     from pipelines.eval.report import PROFILES, measure, parse_set, write
 

@@ -85,9 +85,7 @@ def ingest(argv: Sequence[str]) -> int:
         "  helix ingest meeting.vtt notes/ --project ledgerline --json",
     )
     add_input_options(new)
-    new.add_argument(
-        "--follow", action="store_true", help="keep running, and ingest what grows or appears; Ctrl-C ends"
-    )
+    new.add_argument("--follow", action="store_true", help="keep running and ingest what grows or appears; Ctrl-C ends")
     new.add_argument("--remember", action="store_true", help="ingest forgotten items again")
     options = new.parse_args(argv)
     from pipelines.embedded.ingest import ingest as run

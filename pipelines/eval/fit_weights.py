@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.encoders.rerank import Rerankers
 from helix.question.build import build_query
@@ -24,14 +23,14 @@ from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import HelixProfile, SimilarityConstants
 from helix.stages.trace import Trace
-from helix.types import RecallOptions
+from helix.types import F32, F64, RecallOptions
 from pipelines.embedded.ingest import ingest
 from pipelines.eval.evaluate import Say, last_moment
 from pipelines.eval.score import recall_at, reciprocal_rank
 from pipelines.eval.sets.benchmark import turn_key
 from pipelines.eval.sets.registry import read_set
 
-Floats = npt.NDArray[np.float64]
+Floats = F64
 
 FIXED = ("lean", "mean", "rrf", "doc2query", "sparse")
 """Constants of SimilarityConstants that are not weights, or that no set here can tell."""
@@ -46,7 +45,7 @@ K = 10
 class FeaturePool(NamedTuple):
     """The pool of one question, n items."""
 
-    features: npt.NDArray[np.float32]  # [n, f]
+    features: F32  # [n, f]
     turns: list[str]
     gold: frozenset[str]
     fold: int  # of its haystack; of the question itself if the set is one haystack
@@ -82,9 +81,8 @@ def fit_weights(
         say(f"{label}: {len(sets[label])} pools")
     held_out: dict[str, list[tuple[float, float]]] = {}
     for fold in range(FOLDS):
-        weights = minimise_loss(
-            {label: [p for p in one if p.fold != fold] for label, one in sets.items()}, prior, strength
-        )
+        rest = {label: [p for p in one if p.fold != fold] for label, one in sets.items()}
+        weights = minimise_loss(rest, prior, strength)
         for label, one in sets.items():
             held_out.setdefault(label, []).extend(_measure([p for p in one if p.fold == fold], weights))
     across = {

@@ -11,8 +11,8 @@ from math import log2
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from helix.types import F64
 from pipelines.eval.sets.benchmark import Question
 
 DRAWS = 2_000
@@ -53,7 +53,7 @@ def _dcg(gains: Iterable[float]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
-def bootstrap(values: npt.NDArray[np.float64], seed: int = 0) -> npt.NDArray[np.float64]:
+def bootstrap(values: F64, seed: int = 0) -> F64:
     """Return the 95 % interval of the mean over the first axis, by the percentile bootstrap (Efron 1979).
 
     Differences, one a question, make it the paired bootstrap. A draw takes whole questions, so metrics stay together:
@@ -61,7 +61,7 @@ def bootstrap(values: npt.NDArray[np.float64], seed: int = 0) -> npt.NDArray[np.
     """
     rng = np.random.default_rng(seed)
     means = [values[rng.integers(0, len(values), len(values))].mean(axis=0) for _ in range(DRAWS)]
-    interval: npt.NDArray[np.float64] = np.percentile(means, (2.5, 97.5), axis=0)
+    interval: F64 = np.percentile(means, (2.5, 97.5), axis=0)
     return interval
 
 
@@ -79,7 +79,7 @@ METRICS = (
 GAINS = ("rec@10", "ndcg@10")
 """Metrics compared with the better leg, question by question."""
 
-Floats = npt.NDArray[np.float64]
+Floats = F64
 
 
 class RankedAnswer(NamedTuple):

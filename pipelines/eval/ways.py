@@ -133,8 +133,7 @@ def _shuffle(snap: Snapshot, field: QueryField, folder: Path, seed: int = 0) -> 
     source = np.empty_like(order)
     source[order] = np.roll(order, 1)  # one cycle: no item keeps its own
     folder.mkdir(parents=True)
-    write_queries(
-        folder / "indexes" / "x" / KIND, rows.astype(np.uint32), ["" for _ in rows], [queries[i] for i in source]
-    )
+    shuffled = [queries[i] for i in source]
+    write_queries(folder / "indexes" / "x" / KIND, rows.astype(np.uint32), ["" for _ in rows], shuffled)
     opened = open_queries(folder, Index("x", KIND, (), ()))
     return QueryField([QueryPart(0, opened)], snap.rows, snap.alive, snap.lexical.key)

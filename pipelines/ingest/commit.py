@@ -70,9 +70,8 @@ def commit(
         made_by = pipeline_fingerprint(lineage.encoder, settings)
         _sweep_parts(root, done, made_by, pointer)
         # A reindex holds published documents only: pending ones come with a later commit and hold up none.
-        ready = find_ready(
-            root, made_by, done, frozenset() if pointer == "CURRENT" else frozenset(inbox.list_pending(root))
-        )
+        pending = frozenset(() if pointer == "CURRENT" else inbox.list_pending(root))
+        ready = find_ready(root, made_by, done, pending)
         if not ready:
             return Committed(base.generation, (), 0, 0, 0)
         taken = ready if limit is None else limit_parts(ready, limit)
@@ -199,13 +198,11 @@ def _leave_replaced(base: CommitBase, replaced: dict[str, list[int]]) -> list[Bo
     return alive
 
 
-def _count(
-    before: Mapping[str, int], base: CommitBase, rows: RowBatch, chosen: Choice, documents: File
-) -> dict[str, int]:
+def _count(old: Mapping[str, int], base: CommitBase, rows: RowBatch, chosen: Choice, documents: File) -> dict[str, int]:
     return {
-        "items": before["items"] + len(chosen.add) - sum(map(len, chosen.replaced.values())),
-        "sessions": before["sessions"] + _count_new_sessions(base, rows, chosen),
-        "documents": before["documents"] + documents.rows,
+        "items": old["items"] + len(chosen.add) - sum(map(len, chosen.replaced.values())),
+        "sessions": old["sessions"] + _count_new_sessions(base, rows, chosen),
+        "documents": old["documents"] + documents.rows,
     }
 
 

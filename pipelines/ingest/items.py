@@ -315,9 +315,8 @@ def _to_datetime(seconds: int | datetime | None) -> datetime | None:
 
 def _find_facts(record: Record, mentions: Sequence[Entity]) -> list[Record]:
     """Return the facts an item states, as records of FACTS."""
-    found = extract_facts(
-        record["text"], record["speaker"], record["role"], record["origin"], _to_datetime(record["time"])
-    )
+    text, speaker, role, origin = (record[name] for name in ("text", "speaker", "role", "origin"))
+    found = extract_facts(text, speaker, role, origin, _to_datetime(record["time"]))
     hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in reversed(mentions)}
     # A fact supersedes others of its group only: never those of another project or of other readers.
     scope = (record["project"], ",".join(record["acl"] or ()))
@@ -333,9 +332,7 @@ def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tup
         "id": hash_parts(record["id"], fact.subject_key, fact.relation, fact.qualifier, fact.object_key, closes),
         "item": record["id"],
         "project": record["project"],
-        **{
-            name: getattr(fact, name) for name in ("subject", "subject_key", "relation", "object", "object_key", "said")
-        },
+        **{key: getattr(fact, key) for key in ("subject", "subject_key", "relation", "object", "object_key", "said")},
         "qualifier": fact.qualifier,
         "t_valid": _seconds(fact.valid) if fact.valid else record["t_valid"],
         "until": _seconds(fact.until),

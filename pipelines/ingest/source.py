@@ -93,9 +93,8 @@ class Inbox:
 
     def has_lost(self, cursor: Cursor) -> bool:
         """Return whether items of a source were forgotten, as far as its cursor tells."""
-        return self.forgotten_documents.has_lost_source(cursor.first) or self.forgotten_documents.stays_out(
-            cursor.document
-        )
+        forgotten = self.forgotten_documents
+        return forgotten.has_lost_source(cursor.first) or forgotten.stays_out(cursor.document)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,8 @@ def preview_deletion(root: Path, selection: Selection, settings: Settings) -> De
 
 def refuse_nothing(selection: Selection) -> UsageError:
     """Return the error for a selection that matches nothing."""
-    return UsageError(
-        f"the store holds no {selection.value}", "see 'helix sql \"SELECT id, session, project FROM items\"'"
-    )
+    remedy = "see 'helix sql \"SELECT id, session, project FROM items\"'"
+    return UsageError(f"the store holds no {selection.value}", remedy)
 
 
 def resolve_names(root: Path, selection: Selection, settings: Settings) -> Selection:

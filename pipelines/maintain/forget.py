@@ -41,19 +41,9 @@ from helix.types import U64
 from helix.util.failpoints import failpoint
 from helix.util.hashing import hash_file
 from pipelines.ingest.forgotten import list_purges, read_purge
+from pipelines.maintain import deletion_steps
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection, list_segments, parse_ids, plan_deletion, refuse_nothing
-from pipelines.maintain.deletion_steps import (
-    delete_rows,
-    drop_rows,
-    dump_records,
-    find_affected,
-    has_rows,
-    load_manifests,
-    lost_items,
-    match_paths,
-    read_residue,
-)
 from pipelines.maintain.replication import primary
 from pipelines.maintain.touch import touch
 
@@ -115,21 +105,21 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
             return None
         keys, documents = np.sort(parse_ids(purge["items"])), set(purge["documents"])
         for pointer in writer.LOCKS:  # each under its lock: a reindex may begin at any time
-            delete_rows(root, keys, settings, pointer)
+            deletion_steps.delete_rows(root, keys, settings, pointer)
         _abandon_reindex(root, keys, purge, settings)
         failpoint("forget.deleted")
         _wait_for_builders(root, say)
         _note_files(root, purge, keys)
         failpoint("forget.planned")
         for pointer in writer.LOCKS:
-            drop_rows(root, keys, settings, pointer, say, purge["segments"])
+            deletion_steps.drop_rows(root, keys, settings, pointer, say, purge["segments"])
         failpoint("forget.rewritten")
         _wait_for_temporaries(root, say)
-        lost = {document: lost_items(purge, document) for document in purge["documents"]}
+        lost = {document: deletion_steps.lost_items(purge, document) for document in purge["documents"]}
         with writer.acquire_lock(root, settings.lock_wait):  # no file is removed while it is read
-            residue = read_residue(root, purge["documents"], lost, settings)
+            residue = deletion_steps.read_residue(root, purge["documents"], lost, settings)
         for document, records in residue.items():
-            _forget_document(root, document, dump_records(records))
+            _forget_document(root, document, deletion_steps.dump_records(records))
         jobs.empty(root)
         failpoint("forget.envelopes")
         if settings.share:
@@ -172,7 +162,7 @@ def _claim(folder: Path, identity: str) -> Iterator[None]:
 def _note_files(root: Path, purge: dict[str, Any], keys: U64) -> None:
     """Record the files that hold anything of it, for the receipt and for a resumed run."""
     known = {entry["path"] for entry in purge["files"]}
-    affected = find_affected(root, keys, purge)
+    affected = deletion_steps.find_affected(root, keys, purge)
     purge["files"] += [{"path": file, "before": digest} for file, digest in affected if file not in known]
     _save(root, purge)
 
@@ -191,7 +181,7 @@ def _abandon_reindex(root: Path, keys: U64, purge: dict[str, Any], settings: Set
         name = manifests.read_current(root, "NEXT")
         if name is None:
             return
-        folders = [folder for folder in list_segments(root) if has_rows(folder, keys)]
+        folders = [folder for folder in list_segments(root) if deletion_steps.has_rows(folder, keys)]
         turns = {turn for folder in folders for turn in _read_turns(folder, keys, True)}
         for segment in manifests.load(root, name).segments:
             folder = root / "segments" / segment.id
@@ -283,7 +273,7 @@ def _publish_sidecars(root: Path, keys: U64, documents: set[str], settings: Sett
 
 def _blank_paths(root: Path, file: File, documents: set[str]) -> File:
     table = read_table(root / file.path)
-    hit = match_paths(table, documents)
+    hit = deletion_steps.match_paths(table, documents)
     if not pc.any(hit).as_py():
         return file
     require_whole(root, [file])
@@ -307,7 +297,9 @@ def _drop_access(root: Path, file: File | None, keys: U64) -> File | None:
 def _remove_files(root: Path, files: Sequence[str]) -> None:
     """Remove affected files that the current generations do not name, and older generations that name them."""
     current = {name for pointer in writer.LOCKS if (name := manifests.read_current(root, pointer))}
-    named = {name: {file.path for file in manifest.files()} for name, manifest in load_manifests(root).items()}
+    named = {
+        name: {file.path for file in manifest.files()} for name, manifest in deletion_steps.load_manifests(root).items()
+    }
     in_use = {path for name in current for path in named[name]}
     owned = ("segments/", "indexes/", "deletes/", "documents/", "access/")
     gone = {path for path in files if path.startswith(owned)} - in_use

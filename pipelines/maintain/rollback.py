@@ -53,9 +53,8 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
         number = to if to is not None else _choose_earlier(root, now, earlier)
         if number not in earlier:
             numbers = ", ".join(map(str, sorted(earlier))) or "none"
-            raise UsageError(
-                f"no generation {number} to return to", f"there are: {numbers} (the current is {now.generation})"
-            )
+            remedy = f"there are: {numbers} (the current is {now.generation})"
+            raise UsageError(f"no generation {number} to return to", remedy)
         chosen = earlier[number]
         counted = now if now.access is None or _whole(root, [now.access]) else chosen
         content = {field: getattr(chosen, field) for field in CONTENT}
@@ -103,9 +102,8 @@ def mend(root: Path, settings: Settings) -> RolledBack | None:
                 new = replace(writer.build_next(held, name, manifest), generation=number)
                 writer.publish_generation(held, new)
                 return RolledBack(number, manifest.generation, ())
-    raise StoreError(
-        fault.what, "no generation is whole: restore the store from a backup, or 'helix pull' a copy of it"
-    )
+    remedy = "no generation is whole: restore the store from a backup, or 'helix pull' a copy of it"
+    raise StoreError(fault.what, remedy)
 
 
 def list_generations(root: Path) -> list[tuple[str, Manifest]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,15 +28,6 @@ from helix.util.failpoints import failpoint
 from pipelines.ingest.commit_base import count_encoded, count_expanded
 from pipelines.ingest.items import index_text
 
-
-class OpenedIndex(Protocol):
-    """An opened index of a second pass."""
-
-    @property
-    def rows(self) -> U32:
-        """Rows of its segment: uint32[q], ascending."""
-
-
 Indexes = Sequence[Index]
 Ids = Callable[[U32], list[str]]
 """Returns the item ids of rows."""
@@ -46,7 +37,7 @@ class PassKind(NamedTuple):
     """The indexes of one second pass."""
 
     name: str
-    open: Callable[[Path, Index], Any]  # → OpenedIndex
+    open: Callable[[Path, Index], Any]  # its `rows`: uint32[q], of its segment, ascending
     own: Callable[[Indexes], list[Index]]  # the valid ones of a generation
     merge: Callable[[Path, Sequence[tuple[Any, I64]], Ids], U32]  # several into one, given the new row of each row
     coverage: Callable[[Path, Manifest, Settings], dict[str, Any]]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from helix.encoders.dense import Encoder
@@ -23,7 +22,7 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.segment.batch import hash_parts
-from helix.types import F32, TYPES
+from helix.types import F32, TYPES, AnyArray
 
 THRESHOLD = 0.975  # skipping a question that needs memory costs an answer; recalling needlessly costs milliseconds
 
@@ -110,7 +109,7 @@ def _header(row: dict[str, str]) -> str:
     return f"{row['speaker']}: " if "speaker" in row else ""
 
 
-def _log_loss(logits: F32, y: npt.NDArray[Any]) -> float:
+def _log_loss(logits: F32, y: AnyArray) -> float:
     """Return the mean negative log likelihood of classes y int[n] under softmax(logits float[n, k])."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     chosen = shifted[np.arange(len(y)), y] - np.log(np.exp(shifted).sum(axis=1))

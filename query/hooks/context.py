@@ -193,7 +193,6 @@ def _is_skipped(memory: Memory, snap: Snapshot, prompt: str) -> bool:
 
 def _drop_session(snap: Snapshot, session: str) -> Snapshot:
     """Return the view without the agent's own session."""
-    codes = snap.catalog.live_sessions(
-        np.array([int(hash_parts(source, session), 16) for source in SOURCES], np.uint64)
-    )
+    names = np.array([int(hash_parts(source, session), 16) for source in SOURCES], np.uint64)
+    codes = snap.catalog.live_sessions(names)
     return snap.exclude_sessions(codes) if codes else snap

@@ -27,9 +27,8 @@ def retry(argv: Sequence[str]) -> int:
     for document in selected:
         inbox.revive_document(root, document)
     queued = queue_documents(root, selected, settings, "retry")
-    text = (
-        f"{format_count(len(selected), 'document')} {'waits' if len(selected) == 1 else 'wait'} again, {queued} queued"
-    )
+    verb = "waits" if len(selected) == 1 else "wait"
+    text = f"{format_count(len(selected), 'document')} {verb} again, {queued} queued"
     print_result(options.json, {"retried": selected, "queued": queued}, text)
     return 0
 

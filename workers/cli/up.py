@@ -35,9 +35,7 @@ RECONCILE_INTERVAL: Final = 2.0
 
 def run_services(argv: Sequence[str]) -> int:
     """Run everything on this machine: workers, beat and query process, with a Redis of its own. Ctrl-C ends all."""
-    examples = (
-        "  helix up --store memory\n  helix up --watch             # and ingest the logs of agents while they grow"
-    )
+    examples = "  helix up --store memory\n  helix up --watch             # and ingest agents' logs while they grow"
     new = build_parser("up", run_services.__doc__ or "", examples)
     new.add_argument("--port", type=parse_port, default=8765, help="of the query process, on 127.0.0.1 (8765)")
     new.add_argument("--watch", action="store_true", help="also watch the session folders of all your agents")

@@ -7,19 +7,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from helix.enrich.facts import sentences
 from helix.enrich.facts.plausible import Groups, Voice, is_plausible
 from helix.enrich.facts.relations import Fact
 from helix.enrich.facts.rules import RULES, TRIGGERS, FactRule, compile_pattern, split_tokens
-from helix.enrich.facts.sentences import (
-    attribute_clauses,
-    cut_statement,
-    drop_play,
-    is_denied,
-    is_hedged,
-    normalise,
-    split_clauses,
-    split_sentences,
-)
 from helix.enrich.facts.slots import cut_clause, make_key, read_nothing, read_people
 from helix.enrich.facts.times import read_date, read_plan, read_validity
 from helix.enrich.facts.words import NOT_NAMES, PATTERNS, TITLES, VAGUE, WORDS
@@ -56,7 +47,7 @@ def extract_facts(text: str, speaker: str | None, role: str, origin: str, at: da
     name = name if make_key(name) else ""
     voice = Voice("" if role == "assistant" else name or ("user" if role == "user" else ""), at, role)
     facts: dict[tuple[str, str, str, str, bool], Fact] = {}
-    for sentence in drop_play(split_sentences(text.replace("’", "'").replace("‘", "'"))):
+    for sentence in sentences.drop_play(sentences.split_sentences(text.replace("’", "'").replace("‘", "'"))):
         for fact in _read(sentence, voice):
             facts.setdefault((fact.subject_key, fact.relation, fact.object_key, fact.qualifier, fact.closes), fact)
         if len(facts) >= MAX_FACTS:
@@ -71,22 +62,22 @@ def _read(sentence: str, voice: Voice) -> Iterator[Fact]:
     """Yield the facts of one sentence."""
     if TRIGGERS.keys().isdisjoint(split_tokens(sentence)):
         return
-    statement = cut_statement(normalise(sentence))
+    statement = sentences.cut_statement(sentences.normalise(sentence))
     reported = False
-    for clause, by_others in attribute_clauses(list(split_clauses(statement))) if statement else ():
+    for clause, by_others in sentences.attribute_clauses(list(sentences.split_clauses(statement))) if statement else ():
         reported = reported or by_others
         bare, closes = _cut_ending(clause)
         candidates = {index for word in split_tokens(bare) for index in TRIGGERS.get(word, ())}
         numbered = _DIGIT.search(bare) is not None
         if numbered:
             candidates.update(TRIGGERS["#"])
-        doubted = reported or is_hedged(bare)
+        doubted = reported or sentences.is_hedged(bare)
         for index in sorted(candidates):
             rule = RULES[index]
             if (doubted and not rule.presupposed) or (rule.relation == "version_is" and not numbered):
                 continue
             for match in compile_pattern(index).finditer(bare):
-                if rule.presupposed or not is_denied(bare, match, rule.negative):
+                if rule.presupposed or not sentences.is_denied(bare, match, rule.negative):
                     yield from _build_facts(rule, match, bare, closes or rule.closes, sentence, voice)
 
 
@@ -205,14 +196,12 @@ def _is_purpose(words: str) -> bool:
     return first not in _NO_PURPOSE and not first.isdigit()
 
 
-def _read_objects(
-    rule: FactRule, raw: str, spans: list[Moment], clause: str, begin: int, at: datetime | None
-) -> list[str]:
+def _read_objects(rule: FactRule, raw: str, dates: list[Moment], clause: str, i: int, at: datetime | None) -> list[str]:
     """Return the objects at the begin of `raw`; an empty one for an ending without an object."""
     if rule.relation in ("born_on", "due"):
         return read_date(raw, rule.relation, at)
     if rule.relation == "plans":
-        return read_plan(raw, spans, clause, begin, at)
+        return read_plan(raw, dates, clause, i, at)
     return [""] if rule.slot is read_nothing else rule.slot(raw)
 
 

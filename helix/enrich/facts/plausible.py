@@ -45,9 +45,7 @@ _LOOSE: Final = re.compile(r"\b(?:moved|went|changed)\b")
 _RID: Final = re.compile(r"rid of|phased out|off|away")
 
 
-def is_plausible(
-    rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice
-) -> bool:
+def is_plausible(rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, by: Voice) -> bool:
     """Return whether `objects`, and the former objects they end, fit the relation of `rule`."""
     if not objects and not former:
         return False
@@ -63,15 +61,13 @@ def is_plausible(
         own = (groups.get("s") or "").lower() != "we"  # a team moves to tools and offices
         return not any(map(_is_tool, homes)) and (own or any(map(_is_place, homes)))
     if relation == "uses":
-        return _can_be_used(rule, groups, objects, former, clause, voice)
+        return _can_be_used(rule, groups, objects, former, clause, by)
     if relation in ("set_to", "version_is"):
-        return _can_be_set(rule, groups, objects, former, clause, voice)
+        return _can_be_set(rule, groups, objects, former, clause, by)
     return True
 
 
-def _can_be_used(
-    rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice
-) -> bool:
+def _can_be_used(rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, by: Voice) -> bool:
     """Return whether the objects are tools, not habits, places or examples."""
     tools = [*objects, *former]
     old = groups.get("old")
@@ -82,8 +78,8 @@ def _can_be_used(
             return False
         if _LOOSE.search(clause):
             return any(map(_is_tool, tools))
-        return voice.role != "user" or PATTERNS["software"].search(clause) is not None or any(map(_has_name, tools))
-    if voice.role == "assistant" and not (former or _NOW.search(clause)):
+        return by.role != "user" or PATTERNS["software"].search(clause) is not None or any(map(_has_name, tools))
+    if by.role == "assistant" and not (former or _NOW.search(clause)):
         return False
     if "ditched" in rule.needs and rule.closes and not _RID.search(clause):
         return all(_is_tool(tool) or NAMED.search(tool[1:]) for tool in objects)
@@ -94,16 +90,14 @@ def _can_be_used(
     return True
 
 
-def _can_be_set(
-    rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, voice: Voice
-) -> bool:
+def _can_be_set(rule: FactRule, groups: Groups, objects: list[str], former: list[str], clause: str, by: Voice) -> bool:
     """Return whether a setting is set or a package upgraded, not the other way round."""
     if _UPGRADES.search(clause):
         setting = PATTERNS["setting"].search((groups.get("t") or "").lower()) is not None
         dotted = any(_DOTTED.fullmatch(value) for value in objects)
         if setting == (rule.relation == "version_is") and (setting or dotted):
             return False
-    if rule.relation == "set_to" and rule.slot is read_number and voice.role == "assistant" and not groups.get("agent"):
+    if rule.relation == "set_to" and rule.slot is read_number and by.role == "assistant" and not groups.get("agent"):
         return False
     return not groups.get("old") or bool(objects and former)
 

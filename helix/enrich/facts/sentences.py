@@ -9,16 +9,14 @@ from typing import Final
 from helix.enrich.facts.words import PATTERNS
 from helix.util.wordlists import read_toml
 
-_JOKE: Final = re.compile(r"\b(?:kidding|jk|joking|just a joke|psych|april fools?)\b|(?<!\w)/s\b", re.IGNORECASE)
+_JOKE: Final = re.compile(r"\b(?:kidding|jk|joking|just a joke|psych|april fools?)\b|(?<!\w)/s\b", re.I)
 _NEGATED: Final = re.compile(
     r"(?i)\b(?:not|never|no|none|nobody|nothing|neither|nor|without|hardly|barely|rarely|seldom|far from)\b"
 )
-_OK_TAIL: Final = re.compile(r",? ?(?:so [^,?]{1,60})?,? (?:ok|okay|yeah)\s*\?+\s*\Z", re.IGNORECASE)
+_OK_TAIL: Final = re.compile(r",? ?(?:so [^,?]{1,60})?,? (?:ok|okay|yeah)\s*\?+\s*\Z", re.I)
 _QUOTE: Final = re.compile(r"[\"“”«»]")
 _QUOTED_SPEECH: Final = re.compile(r"[\"“«][^\"“”«»]*\s[^\"“”«»]*\s[^\"“”«»]*[\"”»]")
-_SAMPLE: Final = re.compile(
-    r"\A[^:]{0,80}\b(?:sentence|text|sample|example|bio|template|prompt)\b[^:]{0,40}:", re.IGNORECASE
-)
+_SAMPLE: Final = re.compile(r"\A[^:]{0,80}\b(?:sentence|text|sample|example|bio|template|prompt)\b[^:]{0,40}:", re.I)
 
 
 def drop_play(sentences: Iterable[str]) -> list[str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -27,12 +27,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.errors import StoreError, UsageError
 from helix.native.arrays import explain_damage
 from helix.snapshot.index.pq import CodedLists, open_coded, search_coded
-from helix.types import F32, I64, Bool
+from helix.types import F32, I8, I64, U8, AnyArray, Bool
 from helix.util.threads import WorkStarter, defer_work
 
 INDEXED_ROWS = 8_192  # rows: a smaller segment is scanned, in less than a millisecond
@@ -113,9 +112,7 @@ def fit_prefix(tier: str, d: int) -> int:
     return dims
 
 
-def build_dense(
-    codes: npt.NDArray[np.int8], scale: F32, path: Path, seed: int = 0, tier: str = "int8"
-) -> dict[str, Any]:
+def build_dense(codes: I8, scale: F32, path: Path, seed: int = 0, tier: str = "int8") -> dict[str, Any]:
     """Train, fill and write an index whose ids are row numbers.
 
     Args:
@@ -159,7 +156,7 @@ def build_dense(
     return {"tier": tier, "lists": lists, "probes": probes, "over": over, "recall": recall}
 
 
-def _build_binary(codes: npt.NDArray[np.int8], scale: F32, path: Path, rng: np.random.Generator) -> dict[str, Any]:
+def _build_binary(codes: I8, scale: F32, path: Path, rng: np.random.Generator) -> dict[str, Any]:
     faiss = load_faiss()
     n, d = codes.shape
     index = faiss.IndexBinaryFlat(d)
@@ -172,7 +169,7 @@ def _build_binary(codes: npt.NDArray[np.int8], scale: F32, path: Path, rng: np.r
     return {"tier": "binary", "lists": 0, "probes": 0, "over": over, "recall": recall}
 
 
-def pack_signs(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def pack_signs(rows: AnyArray) -> U8:
     """Pack the signs of numbers[n, d], one bit each: uint8[n, d / 8]."""
     return np.packbits(rows > 0, axis=1, bitorder="little")
 
@@ -184,7 +181,7 @@ def _truncate(rows: F32, dims: int) -> F32:
     return np.ascontiguousarray(_normalise(rows[:, :dims]))
 
 
-def _make_questions(codes: npt.NDArray[np.int8], scale: F32, rng: np.random.Generator) -> tuple[F32, I64]:
+def _make_questions(codes: I8, scale: F32, rng: np.random.Generator) -> tuple[F32, I64]:
     """Make synthetic questions: (questions float32[m, d]; their nearest rows int64[m, ≤ 100]).
 
     A real question has an inner product of about one half with its nearest item. So each is half an item, plus a
@@ -203,7 +200,7 @@ def _normalise(rows: F32) -> F32:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9), np.float32)
 
 
-def scan_nearest(questions: F32, codes: npt.NDArray[np.int8], scale: F32, k: int) -> I64:
+def scan_nearest(questions: F32, codes: I8, scale: F32, k: int) -> I64:
     """Scan all rows for the k nearest of each of float32[m, d], best first: int64[m, k]."""
     scores, rows = np.empty((len(questions), 0), np.float32), np.empty((len(questions), 0), np.int64)
     for start in range(0, len(codes), _BATCH):
@@ -221,9 +218,7 @@ def _measure_recall(exact: I64, candidates: I64) -> float:
     return float(np.mean([len(np.intersect1d(a, b)) / max(len(a), 1) for a, b in zip(exact, candidates, strict=True)]))
 
 
-def _choose_least(
-    choices: tuple[int, ...], recall: Callable[[int], float], wanted: float = _WANTED
-) -> tuple[int, float]:
+def _choose_least(choices: Sequence[int], recall: Callable[[int], float], wanted: float = _WANTED) -> tuple[int, float]:
     """Return the smallest choice that reaches the wanted recall, else the last; and its recall."""
     reached = 0.0
     for choice in choices:
@@ -233,9 +228,7 @@ def _choose_least(
     return choice, round(reached, 4)
 
 
-def _tune_search(
-    index: Any, codes: npt.NDArray[np.int8], scale: F32, dims: int, rng: np.random.Generator
-) -> tuple[int, int, float]:
+def _tune_search(index: Any, codes: I8, scale: F32, dims: int, rng: np.random.Generator) -> tuple[int, int, float]:
     """Choose (probes, over, recall@100): first the number of candidates, then the number of lists."""
     questions, exact = _make_questions(codes, scale, rng)
     short, k = _truncate(questions, dims), exact.shape[1]
@@ -252,7 +245,7 @@ def _tune_search(
     return probes, over, reached
 
 
-def dequantise(codes: npt.NDArray[np.int8], scale: F32, rows: Any) -> F32:
+def dequantise(codes: I8, scale: F32, rows: Any) -> F32:
     """Return the vectors of some rows: float32[len(rows), d]."""
     return np.asarray(codes[rows].astype(np.float32) * scale[rows, None], np.float32)
 
@@ -311,7 +304,7 @@ class DenseIndex:
                 return candidates
             probes, start_work = probes * 4, None  # allowed rows are far away, or mostly in one half
 
-    def _search_faiss(self, questions: npt.NDArray[Any], k: int, allowed: Bool | None, **chosen: int) -> I64:
+    def _search_faiss(self, questions: AnyArray, k: int, allowed: Bool | None, **chosen: int) -> I64:
         """Return the k nearest allowed rows: int64[≤ k].
 
         Raises:

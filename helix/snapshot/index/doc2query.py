@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from helix.ranking.bm25 import FieldNorms
@@ -21,7 +20,7 @@ from helix.snapshot.checked_arrays import ArrayKind, make_damage_error, map_arra
 from helix.snapshot.manifest import Index
 from helix.snapshot.segment.arrays import invert_csr, select_alive
 from helix.text.tokenize import hash_terms, tokenise
-from helix.types import F32, I64, U32, U64, Bool
+from helix.types import F32, I64, U16, U32, U64, AnyArray, Bool
 
 KIND = "doc2query"
 
@@ -41,7 +40,7 @@ _ARRAYS: Final = {
 class QueryIndex:
     """One index: q rows of a segment that the model has read, some without a question."""
 
-    arrays: Mapping[str, npt.NDArray[Any]]
+    arrays: Mapping[str, AnyArray]
     text: pa.RecordBatch
 
     @property
@@ -71,7 +70,7 @@ def write_queries(folder: Path, rows: U32, ids: Sequence[str], queries: Sequence
     hashes = hash_terms([term for count in counts for term in count])
     tf = np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16)
     key, term_indptr, at, order = invert_csr(indptr, hashes)
-    arrays: dict[str, npt.NDArray[Any]] = {
+    arrays: dict[str, AnyArray] = {
         "rows": rows.astype(np.uint32),
         "length": np.array([sum(count.values()) for count in counts], np.uint32),
         "terms.key": key,
@@ -95,9 +94,8 @@ def open_queries(root: Path, index: Index) -> QueryIndex:
     arrays = map_arrays(folder, _ARRAYS, {"terms.indptr": "terms.rows"})
     questions = map_ipc(folder / "queries.arrow", _QUESTIONS, full=True)[0]
     if questions.num_rows != len(arrays["rows"]):
-        raise make_damage_error(
-            folder / "queries.arrow", f"it holds {questions.num_rows} rows instead of {len(arrays['rows'])}"
-        )
+        fault = f"it holds {questions.num_rows} rows instead of {len(arrays['rows'])}"
+        raise make_damage_error(folder / "queries.arrow", fault)
     return QueryIndex(arrays, questions)
 
 
@@ -127,7 +125,7 @@ class QueryField:
         self.mean_length = max(1.0, float(self.length[self.looked].mean())) if self.live else 1.0
         self.norm = FieldNorms(self.length, self.mean_length)
 
-    def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
+    def term(self, term: np.uint64) -> list[tuple[int, U32, U16]]:
         """Return the postings of a term: (0, live rows of the snapshot ascending, term frequencies)."""
         rows, tfs = [np.empty(0, np.int64)], [np.empty(0, np.uint16)]
         for start, queries in self._parts:
@@ -146,7 +144,7 @@ class QueryField:
         """Count live items with a question that contains the term."""
         return sum(len(rows) for _, rows, _ in self.term(term))
 
-    def questions_of(self, rows: npt.NDArray[Any]) -> list[list[str]]:
+    def questions_of(self, rows: AnyArray) -> list[list[str]]:
         """Return the questions of each row."""
         out: list[list[str]] = [[] for _ in range(len(rows))]
         for start, queries in self._parts:

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.ranking.fact_validity import resolve_ends
 from helix.snapshot.segment.open import OpenSegment
-from helix.types import F32, I64, U64, Bool
+from helix.types import F32, I64, U64, AnyArray, Bool
 
 
 class FactColumns(NamedTuple):
@@ -32,18 +31,16 @@ class FactColumns(NamedTuple):
     functional: Bool
     closes: Bool
 
-    def take(self, chosen: npt.NDArray[Any]) -> FactColumns:
+    def take(self, chosen: AnyArray) -> FactColumns:
         """Return some of the facts."""
-        return FactColumns(*(array[chosen] for array in self))
+        return FactColumns._make(array[chosen] for array in self)
 
 
 def join_facts(opened: Sequence[OpenSegment], starts: I64, alive: Bool) -> FactColumns:
     """Join the facts of the live rows of a snapshot, segment by segment."""
 
-    def column(name: str, dtype: Any) -> npt.NDArray[Any]:
-        return np.concatenate([np.empty(0, dtype), *(segment.facts[name].to_numpy() for segment in opened)]).astype(
-            dtype
-        )
+    def column(name: str, dtype: Any) -> AnyArray:
+        return np.concatenate([np.empty(0, dtype), *(each.facts[name].to_numpy() for each in opened)]).astype(dtype)
 
     rows = [start + segment.facts["row"].to_numpy() for start, segment in zip(starts.tolist(), opened, strict=True)]
     row = np.concatenate([np.empty(0, np.int64), *rows]).astype(np.int64)

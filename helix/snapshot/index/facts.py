@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.ranking.bm25 import FieldNorms
 from helix.ranking.topk import select_top
 from helix.snapshot.segment.fact_arrays import format_fact
 from helix.snapshot.segment.layout import FACT_TEXT
 from helix.snapshot.segment.open import OpenSegment
-from helix.types import F32, I64, U32, U64, Bool, Leg
+from helix.types import F32, I64, U16, U32, U64, AnyArray, Bool, Leg
 
 _STEP: Final = 65_536  # facts converted to float32 at a time
 
@@ -65,9 +64,9 @@ class FactField:
         """Share of the facts that can be searched, 0 to 1; 1 without facts."""
         return self.live / self.rows if self.rows else 1.0
 
-    def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
+    def term(self, term: np.uint64) -> list[tuple[int, U32, U16]]:
         """Return the postings of a term by segment: (0, facts ascending, term frequencies)."""
-        postings: list[tuple[int, U32, npt.NDArray[np.uint16]]] = []
+        postings: list[tuple[int, U32, U16]] = []
         for segment, _, _, place in self._parts:
             keys = segment["facts.terms.key"]
             at = int(keys.searchsorted(term))
@@ -108,7 +107,7 @@ class FactField:
                 out.append((segment["facts.i8"][at].astype(np.float32) @ vector) * segment["facts.scale"][at])
         return np.concatenate(out)
 
-    def text(self, facts: npt.NDArray[Any]) -> list[dict[str, Any]]:
+    def text(self, facts: AnyArray) -> list[dict[str, Any]]:
         """Return the columns of FACT_TEXT and the sentence (`text`) of indexed facts."""
         which = np.searchsorted([part.first for part in self._parts], facts, side="right") - 1
         out = []

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.arrays import (
     BOOL,
@@ -31,10 +30,7 @@ from helix.native.arrays import (
 from helix.native.library import SHORT
 from helix.snapshot.segment.batch import LINKS
 from helix.snapshot.segment.open import OpenSegment
-from helix.types import F32, I64, U64, Bool
-
-I32 = npt.NDArray[np.int32]
-F64 = npt.NDArray[np.float64]
+from helix.types import F32, F64, I32, I64, U64, AnyArray, Bool
 
 FACTS: Final = 64  # facts of one entity that are edges: those of highest confidence
 
@@ -183,7 +179,7 @@ class SegmentGraph:
         except (TypeError, ValueError) as error:
             raise explain_damage(f"{error}, in the segment {segment.id}") from None
 
-    def _hold(self, name: str, array: npt.NDArray[Any], dtype: np.dtype[Any], size: int) -> int:
+    def _hold(self, name: str, array: AnyArray, dtype: np.dtype[Any], size: int) -> int:
         """Return the address of an array, which is not copied and stays referenced."""
         self._arrays.append(array)
         return check_array(name, array, dtype, size)

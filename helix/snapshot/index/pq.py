@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.lists import CODES, GROUP, CodeLists, build_code_table, build_lists, round_to_steps, search_lists
 from helix.native.vectors import score_vectors
 from helix.snapshot.segment.arrays import quantise_vectors
-from helix.types import F32, I64, Bool
+from helix.types import F32, I8, I32, I64, U8, AnyArray, Bool
 from helix.util.threads import WorkStarter
 
 _TOP = 255  # largest entry of a table
@@ -28,7 +27,7 @@ _OF_HALF = 5  # eighths of all candidates that each half of the lists gives: hal
 class CodedLists(NamedTuple):
     """An open inverted file of n rows, with vectors in m pieces."""
 
-    centre: npt.NDArray[np.int8]  # int8[lists, d]: centre of each list
+    centre: I8  # int8[lists, d]: centre of each list
     scale: F32  # float32[lists]: scale of each centre
     every: I64  # int64[lists]: 0, 1, 2 …
     book: F32  # float32[dimensions of a piece, m, 16]: vector of each code
@@ -68,7 +67,7 @@ def open_coded(index: Any, faiss: Any) -> CodedLists:
     return CodedLists(centre, scale, np.arange(index.nlist), book, build_lists(code, row, pieces), index.ntotal, index)
 
 
-def _wrap_memory(faiss: Any, at: Any, size: int, dtype: Any) -> npt.NDArray[Any]:
+def _wrap_memory(faiss: Any, at: Any, size: int, dtype: Any) -> AnyArray:
     """Return memory of FAISS as an array, without a copy."""
     return faiss.rev_swig_ptr(at, size) if size else np.empty(0, dtype)
 
@@ -99,7 +98,7 @@ def search_coded(
     return np.concatenate([even, odd()])
 
 
-def build_tables(coded: CodedLists, vector: F32, score: F32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+def build_tables(coded: CodedLists, vector: F32, score: F32) -> tuple[U8, I32]:
     """Return the contribution of each code of each piece uint8[m, 16] and of each list int32[n] to a row's score.
 
     They are inner products with the question, in common steps above the least one.
@@ -120,8 +119,8 @@ def build_tables(coded: CodedLists, vector: F32, score: F32) -> tuple[npt.NDArra
 def _search_lists(
     coded: CodedLists,
     lists: I64,
-    near: npt.NDArray[np.int32],
-    table: npt.NDArray[np.uint8],
+    near: I32,
+    table: U8,
     k: int,
     allowed: Bool | None,
 ) -> I64:

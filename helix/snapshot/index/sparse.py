@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from helix.ranking.postings import WEIGHT_STEP, PostingsPart, look_up_rows
 from helix.snapshot.checked_arrays import ArrayKind, map_arrays
 from helix.snapshot.manifest import Index
 from helix.snapshot.segment.arrays import invert_csr
-from helix.types import F32, I64, U32, U64, Bool, Sparse
+from helix.types import F32, I64, U16, U32, U64, AnyArray, Bool, Sparse
 
 KIND: Final = "sparse"
 
@@ -40,14 +40,12 @@ _ARRAYS: Final = {
 _SMALL: Final = 1 << 15  # postings of a term in one index: fewer are joined into one array for a search
 _AT_ONCE: Final = 1 << 23  # postings merged at a time: 200 MB while they are sorted
 
-U16 = npt.NDArray[np.uint16]
-
 
 @dataclass(frozen=True, slots=True)
 class SparseIndex:
     """One index: q encoded rows of a segment, p postings of t terms."""
 
-    arrays: Mapping[str, npt.NDArray[Any]]
+    arrays: Mapping[str, AnyArray]
 
     @property
     def rows(self) -> U32:

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from helix.errors import StoreError, UsageError
@@ -33,7 +32,7 @@ from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.manifest import File
 from helix.snapshot.npz import read_npz
 from helix.snapshot.paths import sync_folder
-from helix.types import I64, U32, U64
+from helix.types import I64, U32, U64, Bool
 from helix.util.failpoints import failpoint
 
 log = logging.getLogger("helix.events")
@@ -278,7 +277,7 @@ def combine_access(parts: Sequence[AccessTimes]) -> AccessTimes:
     )
 
 
-def select_access(access: AccessTimes, keep: npt.NDArray[np.bool_]) -> AccessTimes:
+def select_access(access: AccessTimes, keep: Bool) -> AccessTimes:
     """Return the items that a mask keeps: bool[len(key)]."""
     return AccessTimes(access.key[keep], access.last[keep], access.count[keep])
 

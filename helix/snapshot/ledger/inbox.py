@@ -147,9 +147,8 @@ def read_envelope(root: Path, document: str) -> Envelope:
         data = path.read_bytes()
     except FileNotFoundError:
         raise StoreError(f"no accepted document {document[:12]}… in {root / 'inbox'}", "enqueue it again") from None
-    return _parse_envelope(
-        document, data, str(path), "restore it from a backup, or remove it and ingest its source again"
-    )
+    remedy = "restore it from a backup, or remove it and ingest its source again"
+    return _parse_envelope(document, data, str(path), remedy)
 
 
 def read_seal(root: Path, document: str) -> str:

@@ -149,9 +149,8 @@ class Catalog:
         An item without an ACL is visible to everyone; one with an ACL to those it names.
         """
         unrestricted = ~self._rows.generation.restricted
-        visible: Bool = self._rows.alive & (
-            unrestricted if principal is None else unrestricted | self.named_in_acl(principal)
-        )
+        readable = unrestricted if principal is None else unrestricted | self.named_in_acl(principal)
+        visible: Bool = self._rows.alive & readable
         if projects is not None:
             allowed = np.array([name in projects for name in self.projects] + [False], bool)  # the last: no project
             visible &= allowed[self._rows.columns.project]

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from helix.snapshot.index.fact_columns import FactColumns, find_ends, join_facts
@@ -17,7 +16,7 @@ from helix.snapshot.reader.row_map import RowMap, owners_of
 from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.layout import FACT_TEXT
 from helix.snapshot.segment.open import read_table
-from helix.types import F32, I64, U64, Bool
+from helix.types import F32, I64, U64, AnyArray, Bool
 
 
 class Facts:
@@ -146,7 +145,7 @@ class Facts:
         order = np.argsort(self.columns.group, kind="stable")
         return self.columns.group[order], order
 
-    def stale(self, rows: npt.NDArray[Any], at: int) -> Bool:
+    def stale(self, rows: AnyArray, at: int) -> Bool:
         """Return which rows state facts of which none holds at a moment, in seconds: bool[len(rows)]."""
         known, out = self.columns, np.zeros(len(rows), bool)
         some = self._states_facts[rows].nonzero()[0]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from helix.encoders.dense import Encoder
@@ -27,7 +26,7 @@ from helix.snapshot.npz import read_npz
 from helix.snapshot.pins import pin_generation, release_pin
 from helix.snapshot.segment.columns import list_acl
 from helix.snapshot.segment.open import OpenSegment, check_files, map_deleted_rows, open_segment
-from helix.types import I64, Bool
+from helix.types import F32, I64, Bool
 from helix.util.threads import WorkStarter, defer_work, start_in_background
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class Generation:
             return EstimatedCounter()
 
     @cached_property
-    def router(self) -> dict[str, npt.NDArray[np.float32]] | None:
+    def router(self) -> dict[str, F32] | None:
         """The arrays of the skip classifier; None where it was not trained."""
         for index in self.indexes:
             if index.kind == "router":

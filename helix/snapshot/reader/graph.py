@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.snapshot.index.graph import FactEdges, SegmentGraph
 from helix.snapshot.reader.catalog import Catalog
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
 from helix.snapshot.segment.arrays import flatten_rows
-from helix.snapshot.segment.columns import I32
-from helix.types import I64, U32, U64
+from helix.types import I32, I64, U8, U32, U64, AnyArray
 
 
 class GraphView:
@@ -30,7 +27,7 @@ class GraphView:
         other._rows = rows
         return other
 
-    def entities_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U64]:
+    def entities_of(self, rows: AnyArray) -> tuple[I64, U64]:
         """Return the entities that rows name: (position in `rows` int64[m], entity hash uint64[m])."""
         return self._rows.lists(rows, "mentions.indptr", "mentions.entity", np.uint64)
 
@@ -55,7 +52,7 @@ class GraphView:
         """Count the live items that name each entity: int64[len(entities)]."""
         return self.nodes.find(entities)[1]
 
-    def count_entities(self, rows: npt.NDArray[Any]) -> I64:
+    def count_entities(self, rows: AnyArray) -> I64:
         """Count the entities that each row names: int64[len(rows)]."""
         out = np.zeros(len(rows), np.int64)
         for segment, here, local in self._rows.split(rows):
@@ -63,7 +60,7 @@ class GraphView:
             out[here] = indptr[local + 1] - indptr[local]
         return out
 
-    def links_of(self, rows: npt.NDArray[Any]) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
+    def links_of(self, rows: AnyArray) -> tuple[I64, I64, U8]:
         """Return the live items linked with rows, in either direction.
 
         Returns:
@@ -71,7 +68,7 @@ class GraphView:
         """
         positions: list[I64] = []
         targets: list[I64] = []
-        kinds: list[npt.NDArray[np.uint8]] = []
+        kinds: list[U8] = []
         for segment, here, local in self._rows.split(rows):
             indptr, flat = flatten_rows(segment["links.indptr"], local)
             if len(flat):

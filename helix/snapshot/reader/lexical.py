@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.ranking.bm25 import FieldNorms
 from helix.snapshot.index.doc2query import QueryField
@@ -16,7 +15,7 @@ from helix.snapshot.index.sparse import SparseField
 from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
 from helix.snapshot.segment.arrays import select_alive
 from helix.text.titles import build_key_filter
-from helix.types import F32, I64, U32, U64
+from helix.types import F32, I64, U8, U16, U32, U64, AnyArray
 
 _CACHED_DFS: Final = 65_536  # terms
 
@@ -68,7 +67,7 @@ class Lexical:
         """BM25's length normalisation of each row."""
         return FieldNorms(self.length, self.mean_length)
 
-    def term(self, term: np.uint64) -> list[tuple[int, U32, npt.NDArray[np.uint16]]]:
+    def term(self, term: np.uint64) -> list[tuple[int, U32, U16]]:
         """Return a term's postings by segment, mapped, deleted rows included.
 
         Returns:
@@ -156,11 +155,11 @@ class Lexical:
             count[:, here], follows[:, here] = found
         return count, follows
 
-    def order_of(self, rows: npt.NDArray[Any]) -> tuple[I64, U32]:
+    def order_of(self, rows: AnyArray) -> tuple[I64, U32]:
         """Return the terms of rows in reading order: (position in `rows` int64[m], short term ids uint32[m])."""
         return self._rows.lists(rows, "order.indptr", "order.term", np.uint32)
 
-    def cues(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    def cues(self, rows: AnyArray) -> U8:
         """Return the bits of `helix.text.cues`: uint8[len(rows)]."""
         out = np.zeros(len(rows), np.uint8)
         for segment, here, local in self._rows.split(rows):
@@ -183,7 +182,7 @@ class Lexical:
         return position[keep], row[keep]
 
     @cached_property
-    def title_bits(self) -> npt.NDArray[np.uint8]:
+    def title_bits(self) -> U8:
         """Filter of runs of terms that may be titles; see `helix.text.titles`."""
         if self._base:
             return self._base.title_bits

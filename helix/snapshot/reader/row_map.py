@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.snapshot.reader.generation import Generation
 from helix.snapshot.segment.arrays import flatten_rows, look_up, select_alive
 from helix.snapshot.segment.columns import SnapshotColumns, link_sessions, read_order, relink_sessions
 from helix.snapshot.segment.open import OpenSegment
-from helix.types import I64, U32, U64, Bool
+from helix.types import I64, U32, U64, AnyArray, Bool
 
 
 class RowMap:
@@ -59,7 +58,7 @@ class RowMap:
         """Yield each segment after its first row."""
         return zip(self.generation.starts.tolist(), self.segments, strict=True)
 
-    def split(self, rows: npt.NDArray[Any]) -> Sequence[tuple[OpenSegment, I64, I64]]:
+    def split(self, rows: AnyArray) -> Sequence[tuple[OpenSegment, I64, I64]]:
         """Return the rows by segment: (segment, positions in `rows`, rows within the segment)."""
         rows = np.asarray(rows, np.int64)
         if len(self.segments) == 1:
@@ -71,10 +70,10 @@ class RowMap:
             for i in np.unique(which).tolist()
         ]
 
-    def lists(self, rows: npt.NDArray[Any], indptr: str, values: str, dtype: Any) -> tuple[I64, npt.NDArray[Any]]:
+    def lists(self, rows: AnyArray, indptr: str, values: str, dtype: Any) -> tuple[I64, AnyArray]:
         """Return the list of each row, from two arrays of its segment: (position in `rows` int64[m], value[m])."""
         positions: list[I64] = []
-        found: list[npt.NDArray[Any]] = []
+        found: list[AnyArray] = []
         for segment, here, local in self.split(rows):
             lists, flat = flatten_rows(segment[indptr], local)
             positions.append(here.repeat(lists[1:] - lists[:-1]))
@@ -115,7 +114,7 @@ class RowMap:
 
     # ------------------------------------------------------------ contents
 
-    def texts(self, rows: npt.NDArray[Any]) -> list[dict[str, Any]]:
+    def texts(self, rows: AnyArray) -> list[dict[str, Any]]:
         """Read the shown fields of rows: id, text, session, turns, speaker, time, project, path, title and more."""
         out: list[dict[str, Any]] = [{}] * len(rows)
         for segment, here, local in self.split(rows):
@@ -123,7 +122,7 @@ class RowMap:
                 out[position] = entry
         return out
 
-    def signatures(self, rows: npt.NDArray[Any]) -> U32:
+    def signatures(self, rows: AnyArray) -> U32:
         """Return MinHash signatures: uint32[len(rows), 64]."""
         out = np.empty((len(rows), 64), np.uint32)
         for segment, here, local in self.split(rows):
@@ -141,7 +140,7 @@ def map_rows(generation: Generation) -> RowMap:
     return RowMap(generation, alive, SnapshotColumns(generation.segments, session, previous, following), sessions)
 
 
-def concatenate(parts: Sequence[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+def concatenate(parts: Sequence[AnyArray], dtype: Any) -> AnyArray:
     """Join arrays; a single one is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, dtype)
 

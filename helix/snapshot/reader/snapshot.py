@@ -10,9 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError
@@ -24,7 +21,7 @@ from helix.snapshot.reader.lexical import BM25, Lexical
 from helix.snapshot.reader.row_map import RowMap, map_rows
 from helix.snapshot.reader.vectors import Vectors
 from helix.snapshot.segment.batch import NO_TIME
-from helix.types import Bool
+from helix.types import F32, AnyArray, Bool
 from helix.util.threads import WorkStarter, start_in_background
 
 if TYPE_CHECKING:
@@ -157,7 +154,7 @@ class Snapshot:
         return self.files.counter
 
     @property
-    def router(self) -> dict[str, npt.NDArray[np.float32]] | None:
+    def router(self) -> dict[str, F32] | None:
         """The arrays of the skip classifier; None where it was not trained."""
         return self.files.router
 
@@ -196,7 +193,7 @@ class Snapshot:
         """Return the row of an item id; None if no live item has it."""
         return self.row_map.find(identity)
 
-    def text(self, rows: npt.NDArray[Any]) -> list[dict[str, Any]]:
+    def text(self, rows: AnyArray) -> list[dict[str, Any]]:
         """Read the shown fields of rows; see `RowMap.texts`."""
         return self.row_map.texts(rows)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.vectors import VectorTable, build_vector_table
 from helix.snapshot.index.dense import DenseIndex
 from helix.snapshot.reader.row_map import RowMap
-from helix.types import F32, TYPES
+from helix.types import F16, F32, I8, TYPES, AnyArray
 
 _STEP: Final = 1_024  # rows dequantised at a time; they fit the cache
 
@@ -22,10 +21,10 @@ class VectorBlock:
     """The vectors of one segment. Row i of `codes` is row `start + i` of the snapshot."""
 
     start: int
-    codes: npt.NDArray[np.int8]
+    codes: I8
     scale: F32
     dense: DenseIndex | None  # the segment's index, where it has one
-    exact: npt.NDArray[np.float16] | None = None  # [n, d], where the lineage stores them
+    exact: F16 | None = None  # [n, d], where the lineage stores them
 
 
 class Vectors:
@@ -53,7 +52,7 @@ class Vectors:
             for start, segment in self._rows.by_segment()
         ]
 
-    def dequantise(self, rows: npt.NDArray[Any]) -> F32:
+    def dequantise(self, rows: AnyArray) -> F32:
         """Return the vectors of rows: float32[len(rows), d]."""
         out = np.empty((len(rows), self._rows.generation.dim), np.float32)
         for segment, here, local in self._rows.split(rows):

@@ -122,9 +122,8 @@ def _find_endpoint(bucket: str, options: dict[str, str]) -> tuple[str, str]:
     endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL", "")
     scheme, _, endpoint = endpoint.rstrip("/").rpartition("://")
     if "@" in bucket or "@" in endpoint:
-        raise UsageError(
-            "credentials do not belong in a URL", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use ~/.aws"
-        )
+        remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use ~/.aws"
+        raise UsageError("credentials do not belong in a URL", remedy)
     if not BUCKET.fullmatch(bucket):
         raise UsageError("the s3:// URL does not begin with a bucket's name", "use s3://bucket/prefix")
     if unknown := sorted(set(options) - set(OPTIONS)):

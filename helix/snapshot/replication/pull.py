@@ -12,27 +12,9 @@ from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import File, Manifest
-from helix.snapshot.replication.object_store import (
-    RemoteStore,
-    check_apart,
-    connect,
-    list_files,
-    map_parallel,
-    read_blocks,
-    write_blocks,
-)
-from helix.snapshot.replication.transfer import (
-    TransferReport,
-    build_report,
-    load_local_manifest,
-    load_remote_manifest,
-    parse_generation,
-    parse_remote_manifest,
-    read_remote_current,
-    retry_while_moving,
-    trace_history,
-    verify_blocks,
-)
+from helix.snapshot.replication import object_store, transfer
+from helix.snapshot.replication.object_store import RemoteStore
+from helix.snapshot.replication.transfer import TransferReport
 from helix.util.failpoints import failpoint
 from helix.util.hashing import hash_file
 
@@ -60,17 +42,17 @@ def pull_store(url: str, root: Path, *, force: bool = False, wait: float = 60.0)
             stays at its generation; files that arrived whole are retained for the next pull.
     """
     started = time.monotonic()
-    remote = connect(url)
-    check_apart(root, remote)
+    remote = object_store.connect(url)
+    object_store.check_apart(root, remote)
 
     def current() -> str:
-        name = read_remote_current(remote)
+        name = transfer.read_remote_current(remote)
         if name is None:
             raise StoreError(f"no Helix store is published at {remote.url}", "check the URL, or 'helix push' one there")
         return name
 
     def work(name: str) -> TransferReport:
-        data = b"".join(read_blocks(remote, f"manifests/{name}"))
+        data = b"".join(object_store.read_blocks(remote, f"manifests/{name}"))
 
         def check(mine: str, manifest: Manifest) -> None:
             if not force and not manifests.load(root, mine).is_ledger:  # a ledger holds no item that could get lost
@@ -78,7 +60,7 @@ def pull_store(url: str, root: Path, *, force: bool = False, wait: float = 60.0)
 
         return install(root, remote, name, data, check, wait, started)
 
-    return retry_while_moving(current, work, remote.url, "push it again from a whole store")
+    return transfer.retry_while_moving(current, work, remote.url, "push it again from a whole store")
 
 
 def follow_store(url: str, root: Path, *, wait: float = 60.0) -> TransferReport | None:
@@ -87,9 +69,9 @@ def follow_store(url: str, root: Path, *, wait: float = 60.0) -> TransferReport 
     Raises:
         UsageError, StoreError: as `pull_store`.
     """
-    remote = connect(url)
-    check_apart(root, remote)
-    name = read_remote_current(remote)  # two requests, and no more if nothing changed
+    remote = object_store.connect(url)
+    object_store.check_apart(root, remote)
+    name = transfer.read_remote_current(remote)  # two requests, and no more if nothing changed
     mine = manifests.read_current(root) if (root / "inbox").is_dir() else None
     report = pull_store(url, root, wait=wait) if name is None or name != mine else None
     if report or _has_stale_generations(root):
@@ -126,7 +108,7 @@ def install(
     """
     from helix.snapshot import writer  # here, since only this direction writes a store
 
-    manifest = parse_remote_manifest(remote, name, data)
+    manifest = transfer.parse_remote_manifest(remote, name, data)
     paths.create_folders(root)
     with writer.acquire_lock(root, wait) as held, paths.open_workplace(root) as workplace:
         mine = manifests.read_current(root)
@@ -134,7 +116,7 @@ def install(
             check(mine, manifest)
         trusted = _list_named_files(root)
         files = list({file.path: file for file in manifest.files()}.values())
-        results = map_parallel(lambda file: _fetch(root, remote, file, trusted, workplace), files)
+        results = object_store.map_parallel(lambda file: _fetch(root, remote, file, trusted, workplace), files)
         with _report_unwritable(root):
             for folder in {parent for file in files for parent in PurePosixPath(file.path).parents}:
                 paths.sync_folder(root / folder)
@@ -147,7 +129,7 @@ def install(
             held.check()
             if mine != name:
                 writer.write_pointer(root, name)
-    return build_report(remote, name, len(files), [file for file, new in results if new], 0, started)
+    return transfer.build_report(remote, name, len(files), [file for file, new in results if new], 0, started)
 
 
 def _fetch(root: Path, remote: RemoteStore, file: File, trusted: set[tuple[str, int, str]], workplace: Path) -> bool:
@@ -156,42 +138,42 @@ def _fetch(root: Path, remote: RemoteStore, file: File, trusted: set[tuple[str, 
     is_present = target.is_file() and target.stat().st_size == file.bytes
     if is_present and ((file.path, file.bytes, file.sha256) in trusted or hash_file(target) == file.sha256):
         return False
-    blocks = verify_blocks(
-        read_blocks(remote, source),
+    blocks = transfer.verify_blocks(
+        object_store.read_blocks(remote, source),
         file,
         f"{remote.url}: {source} ({file.path})",
         "the local store is unchanged; remove that file there and push again from a whole store",
     )
     with _report_unwritable(root):
-        write_blocks(workplace / secrets.token_hex(8), target, blocks)
+        object_store.write_blocks(workplace / secrets.token_hex(8), target, blocks)
     failpoint("pull.file")
     return True
 
 
 def _check_nothing_lost(root: Path, mine: str, remote: RemoteStore, name: str, manifest: Manifest) -> None:
     """Raise StoreError if a pull would lose local generations; see `pull_store`."""
-    present = {path.removeprefix("manifests/") for path in list_files(remote, "manifests")}
+    present = {path.removeprefix("manifests/") for path in object_store.list_files(remote, "manifests")}
 
     def load(ancestor: str) -> Manifest | None:
         if ancestor == name:
             return manifest
-        return load_remote_manifest(remote, ancestor) if ancestor in present else None
+        return transfer.load_remote_manifest(remote, ancestor) if ancestor in present else None
 
     if mine in present:
         return
-    history = trace_history(name, load, parse_generation(mine))
+    history = transfer.trace_history(name, load, transfer.parse_generation(mine))
     if mine in history:
         return
-    local = trace_history(mine, lambda ancestor: load_local_manifest(root, ancestor))
+    local = transfer.trace_history(mine, lambda ancestor: transfer.load_local_manifest(root, ancestor))
     if (
-        parse_generation(mine) < parse_generation(history[-1])
+        transfer.parse_generation(mine) < transfer.parse_generation(history[-1])
         and not present.intersection(local)
         and manifests.load(root, mine).lineage == manifest.lineage
     ):
         return
     raise StoreError(
-        f"{root} is at generation {parse_generation(mine)} ({mine}), which {remote.url}, at generation "
-        f"{parse_generation(name)}, does not have",
+        f"{root} is at generation {transfer.parse_generation(mine)} ({mine}), which {remote.url}, at generation "
+        f"{transfer.parse_generation(name)}, does not have",
         "push it there, or pull into another folder; --force discards generations that are not there",
     )
 
@@ -200,7 +182,7 @@ def _list_named_files(root: Path) -> set[tuple[str, int, str]]:
     """Return (path, bytes, sha256) of files that local manifests name; they were verified when they were written."""
     named: set[tuple[str, int, str]] = set()
     for path in (root / "manifests").glob("[0-9]*.json"):
-        manifest = load_local_manifest(root, path.name)
+        manifest = transfer.load_local_manifest(root, path.name)
         named.update((file.path, file.bytes, file.sha256) for file in (manifest.files() if manifest else ()))
     return named
 

@@ -15,30 +15,9 @@ from helix.errors import StoreError, UsageError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, pins
 from helix.snapshot.manifest import File, Manifest
-from helix.snapshot.replication.object_store import (
-    RemoteStore,
-    check_apart,
-    connect,
-    delete_file,
-    list_files,
-    map_parallel,
-    put_blocks,
-    put_file,
-)
-from helix.snapshot.replication.transfer import (
-    MANIFEST_NAME,
-    SHA256,
-    TransferReport,
-    build_report,
-    load_local_manifest,
-    load_remote_manifest,
-    parse_generation,
-    read_local_blocks,
-    read_remote_current,
-    retry_while_moving,
-    trace_history,
-    verify_blocks,
-)
+from helix.snapshot.replication import object_store, transfer
+from helix.snapshot.replication.object_store import RemoteStore
+from helix.snapshot.replication.transfer import TransferReport
 from helix.util.failpoints import failpoint
 
 KEEP = 2  # manifests that `--prune` retains: a pull of the one before last may be running
@@ -66,8 +45,8 @@ def push_store(root: Path, url: str, *, force: bool = False, prune: bool = False
     started = time.monotonic()
     if keep < 1:
         raise UsageError(f"keep={keep}: the current generation cannot go", "keep at least 1")
-    remote = connect(url)
-    check_apart(root, remote)
+    remote = object_store.connect(url)
+    object_store.check_apart(root, remote)
 
     def current() -> str:
         name = manifests.read_current(root)
@@ -80,17 +59,20 @@ def push_store(root: Path, url: str, *, force: bool = False, prune: bool = False
             return _push_generation(root, remote, name, force, keep if prune else 0, started)
 
     remedy = "run 'helix verify'; pull it from where it was pushed, or from a backup"
-    return retry_while_moving(current, work, str(root), remedy)
+    return transfer.retry_while_moving(current, work, str(root), remedy)
 
 
 def _push_generation(
     root: Path, remote: RemoteStore, name: str, force: bool, keep: int, started: float
 ) -> TransferReport:
-    data = b"".join(read_local_blocks(root, f"manifests/{name}"))
+    data = b"".join(transfer.read_local_blocks(root, f"manifests/{name}"))
     manifest = manifests.parse(name, data)
-    present = {**list_files(remote, "files"), **list_files(remote, "manifests")}  # a share holds many other objects
+    present = {
+        **object_store.list_files(remote, "files"),
+        **object_store.list_files(remote, "manifests"),
+    }  # a share holds many other objects
     if keep:
-        present |= list_files(remote, recursive=False)
+        present |= object_store.list_files(remote, recursive=False)
     old = _read_replaced(remote, force)
     if old and not force:
         _check_history(root, remote, name, old)
@@ -100,33 +82,34 @@ def _push_generation(
 
     def send(file: File) -> None:
         remedy = "nothing was published; restore it from a backup"
-        blocks = verify_blocks(read_local_blocks(root, file.path), file, str(root / file.path), remedy)
-        put_blocks(remote, f"files/{file.sha256}", blocks)
+        local = transfer.read_local_blocks(root, file.path)
+        blocks = transfer.verify_blocks(local, file, str(root / file.path), remedy)
+        object_store.put_blocks(remote, f"files/{file.sha256}", blocks)
         failpoint("push.file")
 
-    map_parallel(send, missing)
+    object_store.map_parallel(send, missing)
     if _size_of(present, f"manifests/{name}") != len(data):
-        put_file(remote, f"manifests/{name}", data)
+        object_store.put_file(remote, f"manifests/{name}", data)
     failpoint("push.manifest")
     if old != name:
         if _read_replaced(remote, force) != old:
             raise StoreError(f"CURRENT of {remote.url} was replaced by another push meanwhile", "run the command again")
-        put_file(remote, "CURRENT", f"{name}\n".encode())
+        object_store.put_file(remote, "CURRENT", f"{name}\n".encode())
     try:
         removed = _prune(remote, present, name, manifest, keep) if keep else 0
     except StoreError as error:
         text = f"generation {manifest.generation} is published, but old files are not removed: {error.what}"
         raise StoreError(text, error.remedy) from None
-    return build_report(remote, name, len(wanted), missing, removed, started)
+    return transfer.build_report(remote, name, len(wanted), missing, removed, started)
 
 
 def _check_history(root: Path, remote: RemoteStore, name: str, old: str) -> None:
     """Raise StoreError unless the published generation `old` may be replaced by `name`; see `push_store`."""
-    history = trace_history(name, lambda ancestor: load_local_manifest(root, ancestor))
-    if old not in history and parse_generation(old) >= parse_generation(history[-1]):
+    history = transfer.trace_history(name, lambda ancestor: transfer.load_local_manifest(root, ancestor))
+    if old not in history and transfer.parse_generation(old) >= transfer.parse_generation(history[-1]):
         raise StoreError(
-            f"{remote.url} is at generation {parse_generation(old)} ({old}), "
-            f"which is no ancestor of generation {parse_generation(name)} of {root}",
+            f"{remote.url} is at generation {transfer.parse_generation(old)} ({old}), "
+            f"which is no ancestor of generation {transfer.parse_generation(name)} of {root}",
             "pull it first, or push to another place; --force replaces it",
         )
 
@@ -134,7 +117,7 @@ def _check_history(root: Path, remote: RemoteStore, name: str, old: str) -> None
 def _read_replaced(remote: RemoteStore, force: bool) -> str | None:
     """Read CURRENT of the remote; with `force` a damaged one counts as none."""
     try:
-        return read_remote_current(remote)
+        return transfer.read_remote_current(remote)
     except StoreError:
         if force:
             return None
@@ -162,16 +145,20 @@ def _prune(remote: RemoteStore, present: Mapping[str, Any], current: str, manife
     `present` was listed before the push, so files that others have sent since stay.
     """
     others = [
-        name for path in present if MANIFEST_NAME.fullmatch(name := path.removeprefix("manifests/")) and name != current
+        name
+        for path in present
+        if transfer.MANIFEST_NAME.fullmatch(name := path.removeprefix("manifests/")) and name != current
     ]
     others.sort(key=lambda name: (present[f"manifests/{name}"].mtime_ns or 0, name), reverse=True)
     named = {file.sha256 for file in manifest.files()}
     for name in others[: keep - 1]:
-        named.update(file.sha256 for file in load_remote_manifest(remote, name).files())
+        named.update(file.sha256 for file in transfer.load_remote_manifest(remote, name).files())
     old = [f"manifests/{name}" for name in others[keep - 1 :]]
-    files = [path for path in present if SHA256.fullmatch(key := path.removeprefix("files/")) and key not in named]
+    files = [
+        path for path in present if transfer.SHA256.fullmatch(key := path.removeprefix("files/")) and key not in named
+    ]
     files += [path for path in present if path.removeprefix("manifests/").startswith(paths.TEMPORARY)]
     # Manifests go first, so that no manifest names a deleted file.
-    map_parallel(lambda path: delete_file(remote, path), old)
-    map_parallel(lambda path: delete_file(remote, path), files)
+    object_store.map_parallel(lambda path: object_store.delete_file(remote, path), old)
+    object_store.map_parallel(lambda path: object_store.delete_file(remote, path), files)
     return len(old) + len(files)

@@ -23,17 +23,7 @@ from helix.snapshot import paths
 from helix.snapshot.gc import collect_garbage
 from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
-from helix.snapshot.replication.object_store import (
-    MissingFile,
-    RemoteStore,
-    delete_file,
-    list_files,
-    map_parallel,
-    put_blocks,
-    put_file,
-    read_blocks,
-    translate_errors,
-)
+from helix.snapshot.replication import object_store
 from helix.snapshot.replication.part_archive import pack_part, unpack_part
 from helix.snapshot.replication.pull import install
 from helix.snapshot.replication.transfer import MANIFEST_NAME, read_local_blocks
@@ -55,21 +45,21 @@ _applied: Final[dict[tuple[Path, str], int]] = {}
 """Bytes of FORGOTTEN that were applied, by store and remote. It only grows."""
 
 
-def list_names(remote: RemoteStore, folder: str, form: re.Pattern[str]) -> list[str]:
+def list_names(remote: object_store.RemoteStore, folder: str, form: re.Pattern[str]) -> list[str]:
     """List the objects of that form in a folder, without its name: one request a thousand."""
     return sorted(list_sizes(remote, folder, form))
 
 
-def list_sizes(remote: RemoteStore, folder: str, form: re.Pattern[str]) -> dict[str, int]:
+def list_sizes(remote: object_store.RemoteStore, folder: str, form: re.Pattern[str]) -> dict[str, int]:
     """List the objects of that form in a folder, with their bytes."""
     start = len(folder) + 1
-    sizes = {name[start:]: int(info.size) for name, info in list_files(remote, folder).items()}
+    sizes = {name[start:]: int(info.size) for name, info in object_store.list_files(remote, folder).items()}
     return {name: size for name, size in sizes.items() if form.fullmatch(name)}
 
 
-def read_size(remote: RemoteStore, name: str) -> int | None:
+def read_size(remote: object_store.RemoteStore, name: str) -> int | None:
     """Return the bytes of an object, by one request; None if it does not exist."""
-    with translate_errors(remote):
+    with object_store.translate_errors(remote):
         try:
             with remote.files.open_input_file(remote.locate(name)) as file:
                 return int(file.size())
@@ -77,15 +67,15 @@ def read_size(remote: RemoteStore, name: str) -> int | None:
             return None
 
 
-def read_object(remote: RemoteStore, name: str) -> bytes | None:
+def read_object(remote: object_store.RemoteStore, name: str) -> bytes | None:
     """Read an object; None if it does not exist."""
     try:
-        return b"".join(read_blocks(remote, name))
-    except MissingFile:
+        return b"".join(object_store.read_blocks(remote, name))
+    except object_store.MissingFile:
         return None
 
 
-def remove_abandoned(remote: RemoteStore) -> None:
+def remove_abandoned(remote: object_store.RemoteStore) -> None:
     """Remove unfinished files of dead writers from a shared folder; S3 never shows one."""
     for folder in (INBOX, NEW, PARTS, DEAD):
         for path in (remote.folder / folder).glob(f"{paths.TEMPORARY}*") if remote.folder else ():
@@ -93,14 +83,14 @@ def remove_abandoned(remote: RemoteStore) -> None:
                 path.unlink(missing_ok=True)
 
 
-def put_envelope(root: Path, remote: RemoteStore, document: str) -> None:
+def put_envelope(root: Path, remote: object_store.RemoteStore, document: str) -> None:
     """Copy an envelope to the remote, replacing an older one."""
-    with suppress(MissingFile):  # removed here meanwhile
+    with suppress(object_store.MissingFile):  # removed here meanwhile
         name = f"{INBOX}/{document}"
-        put_blocks(remote, name, read_local_blocks(root, name), same_folder=True)
+        object_store.put_blocks(remote, name, read_local_blocks(root, name), same_folder=True)
 
 
-def fetch_envelope(root: Path, remote: RemoteStore, document: str) -> bool:
+def fetch_envelope(root: Path, remote: object_store.RemoteStore, document: str) -> bool:
     """Fetch an envelope, replacing the local one; False if the remote has none.
 
     Raises:
@@ -113,32 +103,32 @@ def fetch_envelope(root: Path, remote: RemoteStore, document: str) -> bool:
     return True
 
 
-def put_part(root: Path, remote: RemoteStore, name: str, seal: str) -> bool:
+def put_part(root: Path, remote: object_store.RemoteStore, name: str, seal: str) -> bool:
     """Copy a part to the remote; False if it no longer exists here."""
     document, _, fingerprint = name.partition("-")
     try:
         blocks = pack_part(root / PARTS / name, document, fingerprint, seal)
-        put_blocks(remote, f"{PARTS}/{name}", blocks, same_folder=True)
-    except MissingFile:
+        object_store.put_blocks(remote, f"{PARTS}/{name}", blocks, same_folder=True)
+    except object_store.MissingFile:
         return False
     return True
 
 
-def fetch_part(root: Path, remote: RemoteStore, name: str) -> bool:
+def fetch_part(root: Path, remote: object_store.RemoteStore, name: str) -> bool:
     """Fetch a part; False if the remote has none, or its document was forgotten since it was made.
 
     Raises:
         Damaged: it is not whole, or another part.
     """
     document, _, fingerprint = name.partition("-")
-    blocks = read_blocks(remote, f"{PARTS}/{name}")
+    blocks = object_store.read_blocks(remote, f"{PARTS}/{name}")
     try:
         with paths.build_folder(root / PARTS / name) as folder:
             seal = unpack_part(blocks, folder, document, fingerprint, f"{remote.url}: {PARTS}/{name}")
             # Two machines that accepted the same text may both have made its part; they differ in their times only.
             if inbox.read_seal(root, document) != seal and inbox.read_envelope(root, document).forgotten:
-                raise MissingFile(name)
-    except MissingFile:
+                raise object_store.MissingFile(name)
+    except object_store.MissingFile:
         return False
     return True
 
@@ -167,7 +157,7 @@ def dump_ledger(manifest: Manifest, pipeline: str) -> bytes:
     return f"{name}\n".encode() + data
 
 
-def adopt_ledger(root: Path, remote: RemoteStore, wait: float) -> bool:
+def adopt_ledger(root: Path, remote: object_store.RemoteStore, wait: float) -> bool:
     """Make LEDGER of the primary this store's current manifest; False if nothing changed.
 
     A store with items of its own is left to `pull_store`.
@@ -193,13 +183,13 @@ def adopt_ledger(root: Path, remote: RemoteStore, wait: float) -> bool:
 
     try:
         install(root, remote, name, data, check, wait, began)
-    except MissingFile as missing:
+    except object_store.MissingFile as missing:
         raise StoreError(f"{missing} is missing", "the next commit on the primary writes it") from None
     collect_garbage(root, 1, paths.STALE, wait)  # a ledger needs no history, and grows with every commit
     return True
 
 
-def apply_forgotten(root: Path, remote: RemoteStore) -> list[str]:
+def apply_forgotten(root: Path, remote: object_store.RemoteStore) -> list[str]:
     """Fetch the envelopes that the primary has forgotten. Return those replaced here. No news costs one request."""
     known = read_size(remote, FORGOTTEN)
     if known is None or _applied.get((root, remote.url)) == known:
@@ -217,22 +207,24 @@ def apply_forgotten(root: Path, remote: RemoteStore) -> list[str]:
     return replaced
 
 
-def publish_forgotten(root: Path, remote: RemoteStore, documents: Iterable[str]) -> None:
+def publish_forgotten(root: Path, remote: object_store.RemoteStore, documents: Iterable[str]) -> None:
     """Copy the emptied envelopes to the remote, then list them in FORGOTTEN. Only the primary does this."""
     documents = sorted(documents)
-    map_parallel(lambda document: put_envelope(root, remote, document), documents)
+    object_store.map_parallel(lambda document: put_envelope(root, remote, document), documents)
     text = read_object(remote, FORGOTTEN) or b""
     known = _parse_seals(text)
     new = {document: seal for document in documents if (seal := inbox.read_seal(root, document)) != known.get(document)}
     if new:
-        put_file(remote, FORGOTTEN, text + "".join(f"{document} {seal}\n" for document, seal in new.items()).encode())
+        object_store.put_file(
+            remote, FORGOTTEN, text + "".join(f"{document} {seal}\n" for document, seal in new.items()).encode()
+        )
 
 
 def _parse_seals(text: bytes) -> Mapping[str, str]:
     return {line[:64]: line[65:] for line in text.decode("ascii", "replace").splitlines()}
 
 
-def reconcile_dead(root: Path, remote: RemoteStore, done: Collection[str]) -> None:
+def reconcile_dead(root: Path, remote: object_store.RemoteStore, done: Collection[str]) -> None:
     """Give up documents that any machine gave up, and retry those that any machine retries.
 
     A local record that was shared is marked. If it is gone from the remote, another machine retries the document.
@@ -257,11 +249,11 @@ def reconcile_dead(root: Path, remote: RemoteStore, done: Collection[str]) -> No
                 _mark_shared(root, document, dict(orjson.loads(data)))
 
 
-def publish_dead(root: Path, remote: RemoteStore, document: str) -> None:
+def publish_dead(root: Path, remote: object_store.RemoteStore, document: str) -> None:
     """Share the dead record of a document."""
     record = inbox.list_dead(root).get(document)
     if record is not None:
-        put_file(remote, f"{DEAD}/{document}.json", orjson.dumps({**record, "shared": True}))
+        object_store.put_file(remote, f"{DEAD}/{document}.json", orjson.dumps({**record, "shared": True}))
         _mark_shared(root, document, record)
 
 
@@ -270,10 +262,10 @@ def _mark_shared(root: Path, document: str, record: Mapping[str, object]) -> Non
     paths.write_file(root / DEAD / f"{document}.json", data)
 
 
-def revive_documents(root: Path, remote: RemoteStore, documents: Iterable[str]) -> None:
+def revive_documents(root: Path, remote: object_store.RemoteStore, documents: Iterable[str]) -> None:
     """Retry documents that were given up, here or on another machine."""
     wanted = set(documents)
     for name in list_names(remote, DEAD, RECORD):
         if (document := name.removesuffix(".json")) in wanted:
-            delete_file(remote, f"{DEAD}/{name}")
+            object_store.delete_file(remote, f"{DEAD}/{name}")
             inbox.revive_document(root, document)

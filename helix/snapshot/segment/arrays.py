@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from helix.native.arrays import explain_damage
-from helix.types import I64, U32, U64, Bool
+from helix.types import F32, I8, I64, U32, U64, AnyArray, Bool
 
 BANDS = 16  # of a MinHash signature; a pair at Jaccard 0.8 shares one with probability 1 − (1 − 0.8⁴)¹⁶ = 0.9998
 
 
-def flatten_rows(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
+def flatten_rows(indptr: I64, rows: AnyArray) -> tuple[I64, I64]:
     """Find the flat entries of the given rows.
 
     Args:
@@ -31,7 +29,7 @@ def flatten_rows(indptr: I64, rows: npt.NDArray[Any]) -> tuple[I64, I64]:
     return out, (start - out[:-1]).repeat(counts) + np.arange(out[-1])
 
 
-def select_alive(alive: Bool, rows: npt.NDArray[Any]) -> Bool:
+def select_alive(alive: Bool, rows: AnyArray) -> Bool:
     """Return which rows, read from postings, are live: bool[len(rows)].
 
     Raises:
@@ -48,9 +46,7 @@ def expand_rows(indptr: I64) -> I64:
     return np.arange(len(indptr) - 1).repeat(indptr[1:] - indptr[:-1])
 
 
-def invert_csr(
-    indptr: I64, keys: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], I64, npt.NDArray[np.uint32], npt.NDArray[np.intp]]:
+def invert_csr(indptr: I64, keys: U64) -> tuple[U64, I64, U32, npt.NDArray[np.intp]]:
     """Invert row → keys into key → rows.
 
     Returns:
@@ -70,7 +66,7 @@ def invert_csr(
     )
 
 
-def quantise_vectors(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+def quantise_vectors(vectors: F32) -> tuple[I8, F32]:
     """Quantise float32[n, d] to (int8[n, d], float32[n]): symmetric, one scale a row, v ≈ scale · code."""
     scale = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float32) / np.float32(127)
     safe = np.where(scale > 0, scale, np.float32(1))

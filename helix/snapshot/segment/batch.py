@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from helix.snapshot.segment.arrays import flatten_rows
-from helix.types import F32, I64, U32
+from helix.types import F16, F32, I8, I64, U8, U16, U32, U64
 
 NO_TIME = np.iinfo(np.int64).min
 
@@ -85,31 +84,31 @@ class RowBatch:
     """n items. CSR arrays have n + 1 offsets."""
 
     items: pa.Table  # ITEMS
-    codes: npt.NDArray[np.int8]  # [n, d]
+    codes: I8  # [n, d]
     scale: F32  # [n]
-    exact: npt.NDArray[np.float16]  # [n, d], or [n, 0] if unknown
+    exact: F16  # [n, d], or [n, 0] if unknown
     minhash: U32  # [n, 64]
     term_indptr: I64
-    term_key: npt.NDArray[np.uint64]
-    term_tf: npt.NDArray[np.uint16]
+    term_key: U64
+    term_tf: U16
     order_indptr: I64
     order_term: U32  # short term ids in reading order, with repeats
-    cues: npt.NDArray[np.uint8]  # [n], see helix.text.cues
+    cues: U8  # [n], see helix.text.cues
     mention_indptr: I64
-    mention_entity: npt.NDArray[np.uint64]
+    mention_entity: U64
     link_indptr: I64
-    link_key: npt.NDArray[np.uint64]  # of the linked item
-    link_kind: npt.NDArray[np.uint8]  # position in LINKS
+    link_key: U64  # of the linked item
+    link_kind: U8  # position in LINKS
     fact_indptr: I64
     entities: pa.Table  # ENTITIES, distinct
     facts: pa.Table  # FACTS, f in the order of the items
-    fact_codes: npt.NDArray[np.int8]  # [f, d], of their sentences
+    fact_codes: I8  # [f, d], of their sentences
     fact_scale: F32  # [f]; 0 if the fact is not embedded
 
     def __len__(self) -> int:
         return int(self.items.num_rows)
 
-    def take(self, index: npt.NDArray[np.int64]) -> RowBatch:
+    def take(self, index: I64) -> RowBatch:
         """Return some of the rows, in the order of `index`."""
         kept: dict[str, Any] = {name: getattr(self, name)[index] for name in _BY_ROW}
         for name, flat_names in _LISTS.items():
@@ -118,7 +117,7 @@ class RowBatch:
         return RowBatch(items=_select(self.items, index), entities=self.entities, **kept)
 
 
-def _select(column: Any, index: npt.NDArray[np.int64]) -> Any:
+def _select(column: Any, index: I64) -> Any:
     return column.take(pa.array(index)) if isinstance(column, pa.Table) else column[index]
 
 

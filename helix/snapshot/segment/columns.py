@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,8 @@ from helix.native.arrays import explain_damage
 from helix.native.zones import Zones, build_zones
 from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import OpenSegment
-from helix.types import I64, U32, U64, Bool
+from helix.types import I32, I64, U32, U64, AnyArray, Bool
 
-I32 = npt.NDArray[np.int32]
 D = TypeVar("D", bound=np.generic)
 
 _FEW = 4  # rows: shorter zones would cost more memory than the reading they save
@@ -145,7 +144,7 @@ def relink_sessions(columns: SnapshotColumns, order: U32, alive: Bool, lost: Boo
     return columns.session, previous, following
 
 
-def _link_rows(rows: npt.NDArray[Any], session: I32, previous: I32, following: I32, order: U32, alive: Bool) -> None:
+def _link_rows(rows: AnyArray, session: I32, previous: I32, following: I32, order: U32, alive: Bool) -> None:
     """Link the rows of whole sessions, in place."""
     previous[rows] = following[rows] = -1
     rows = rows[alive[rows]]
@@ -155,7 +154,7 @@ def _link_rows(rows: npt.NDArray[Any], session: I32, previous: I32, following: I
     previous[right], following[left] = left, right
 
 
-def _join_dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _join_dictionary(tables: list[pa.Table], name: str) -> tuple[I32, list[str]]:
     """Join a dictionary column: (codes int32[rows], −1 for null; names)."""
     if not tables:
         return np.empty(0, np.int32), []
@@ -165,7 +164,7 @@ def _join_dictionary(tables: list[pa.Table], name: str) -> tuple[npt.NDArray[np.
     return np.concatenate(codes) if codes else np.empty(0, np.int32), names
 
 
-def _fill_nulls(codes: pa.Array) -> npt.NDArray[np.int32]:
+def _fill_nulls(codes: pa.Array) -> I32:
     """Return int32[n], −1 for null."""
     values = codes.to_numpy(zero_copy_only=False)  # float64 with NaN for nulls, if there are any
     return np.asarray(np.nan_to_num(values, nan=-1.0) if codes.null_count else values, np.int32)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from helix.snapshot.segment.arrays import invert_csr, parse_hex
 from helix.snapshot.segment.layout import FACT_TEXT
 from helix.text.tokenize import hash_terms, tokenise
-from helix.types import F32
+from helix.types import F32, I8, AnyArray
 
 _BETWEEN: Final = {"prefers": ""}  # its qualifier begins with "over"; those of other relations name a purpose
 
@@ -33,7 +32,7 @@ def format_facts(facts: pa.Table) -> list[str]:
     return [format_fact(*row) for row in zip(*(facts[name].to_pylist() for name in FACT_TEXT.names), strict=True)]
 
 
-def build_fact_arrays(facts: pa.Table, codes: npt.NDArray[np.int8], scale: F32) -> dict[str, npt.NDArray[Any]]:
+def build_fact_arrays(facts: pa.Table, codes: I8, scale: F32) -> dict[str, AnyArray]:
     """Build the arrays of a segment's facts, by name; none if no fact has a vector.
 
     Args:

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from helix.snapshot.segment import write
 from helix.snapshot.segment.arrays import BANDS, flatten_rows, hash_bands, parse_hex
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS
 from helix.snapshot.segment.open import OpenSegment, read_table
-from helix.snapshot.segment.write import (
-    BATCH,
-    ITEM_PAGES,
-    TEXT_COLUMNS,
-    ItemLinks,
-    build_link_arrays,
-    build_lookup_arrays,
-    build_title_arrays,
-    save_arrays,
-    sum_vectors,
-    write_fact_index,
-    write_facts,
-    write_graph,
-    write_ipc,
-)
-from helix.types import I64, Bool
+from helix.types import I64, AnyArray, Bool
 from helix.util.failpoints import failpoint
 
 Source = tuple[OpenSegment, Bool]  # a segment and a mask of its retained rows, bool[rows]
@@ -41,44 +25,46 @@ def merge_rows(root: Path, sources: Sequence[Source], folder: Path) -> int:
     _merge_text(sources, folder)
     failpoint("compact.half")
     columns = merge_columns(sources)
-    write_ipc(columns, folder / "columns.arrow", max(1, columns.num_rows))
+    write.write_ipc(columns, folder / "columns.arrow", max(1, columns.num_rows))
     n: int = columns.num_rows
     exact = ("vectors.f16",) if all(len(opened["vectors.f16"]) == opened.rows for opened, _ in sources) else ()
     for name in ("vectors.i8", "minhash", *exact):
         _copy_rows([(opened[name], keep) for opened, keep in sources], folder, name)
     codes = np.load(folder / "vectors.i8.npy", mmap_mode="r")
     scale = np.concatenate([opened["vectors.scale"][keep] for opened, keep in sources])
-    save_arrays(folder, {"vectors.scale": scale, "vectors.sum": sum_vectors(codes, scale, columns["type"].to_numpy())})
-    save_arrays(folder, merge_postings(sources))
+    write.save_arrays(
+        folder, {"vectors.scale": scale, "vectors.sum": write.sum_vectors(codes, scale, columns["type"].to_numpy())}
+    )
+    write.save_arrays(folder, merge_postings(sources))
     names = ("order.indptr", "order.term")
-    save_arrays(folder, dict(zip(names, _merge_lists(sources, *names), strict=True)))
-    save_arrays(folder, _merge_titles(sources))
-    save_arrays(folder, {"cues": np.concatenate([opened["cues"][keep] for opened, keep in sources])})
+    write.save_arrays(folder, dict(zip(names, _merge_lists(sources, *names), strict=True)))
+    write.save_arrays(folder, _merge_titles(sources))
+    write.save_arrays(folder, {"cues": np.concatenate([opened["cues"][keep] for opened, keep in sources])})
     indptr, entity = _merge_lists(sources, "mentions.indptr", "mentions.entity")
-    save_arrays(folder, {"mentions.indptr": indptr, "mentions.entity": entity})
-    links = ItemLinks(*_merge_lists(sources, "links.indptr", "links.key", "links.kind"))
-    save_arrays(folder, build_link_arrays(links))
+    write.save_arrays(folder, {"mentions.indptr": indptr, "mentions.entity": entity})
+    links = write.ItemLinks(*_merge_lists(sources, "links.indptr", "links.key", "links.kind"))
+    write.save_arrays(folder, write.build_link_arrays(links))
     minhash = np.load(folder / "minhash.npy", mmap_mode="r")
-    bands = [hash_bands(minhash[start : start + BATCH]) for start in range(0, n, BATCH)]
+    bands = [hash_bands(minhash[start : start + write.BATCH]) for start in range(0, n, write.BATCH)]
     hashes = np.concatenate([np.empty((BANDS, 0), np.uint32), *bands], axis=1)
-    save_arrays(folder, build_lookup_arrays(columns, hashes, indptr, entity))
+    write.save_arrays(folder, write.build_lookup_arrays(columns, hashes, indptr, entity))
     tables = [
         pq.read_table(root / "segments" / opened.id / "entities.parquet", columns=ENTITIES.names)
         for opened, _ in sources
     ]
     entities = pa.concat_tables(tables)
     _, first = np.unique(entities["hash"].to_numpy(), return_index=True)
-    write_graph(folder, columns, indptr, entity, entities.take(pa.array(first)), links)
+    write.write_graph(folder, columns, indptr, entity, entities.take(pa.array(first)), links)
     facts, row = _merge_facts(root, sources)
-    write_facts(folder, facts, row)
-    write_fact_index(folder, facts, _merge_fact_index(sources, facts, folder))
+    write.write_facts(folder, facts, row)
+    write.write_fact_index(folder, facts, _merge_fact_index(sources, facts, folder))
     return n
 
 
 def _merge_items(root: Path, sources: Sequence[Source], folder: Path) -> None:
-    with pq.ParquetWriter(folder / "items.parquet", ITEMS, **ITEM_PAGES) as out:
+    with pq.ParquetWriter(folder / "items.parquet", ITEMS, **write.ITEM_PAGES) as out:
         for batch in _group_tables(_read_items(root, sources)):
-            out.write_table(batch, row_group_size=BATCH)
+            out.write_table(batch, row_group_size=write.BATCH)
 
 
 def fill_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -93,7 +79,7 @@ def _read_items(root: Path, sources: Sequence[Source]) -> Iterator[pa.Table]:
     for opened, keep in sources:
         start = 0
         with pq.ParquetFile(root / "segments" / opened.id / "items.parquet") as file:
-            for batch in file.iter_batches(BATCH):
+            for batch in file.iter_batches(write.BATCH):
                 stop = start + batch.num_rows
                 yield fill_columns(pa.Table.from_batches([batch]).filter(pa.array(keep[start:stop])), ITEMS)
                 start = stop
@@ -106,7 +92,7 @@ def _group_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     for table in tables:
         group.append(table)
         rows += table.num_rows
-        if rows >= BATCH:
+        if rows >= write.BATCH:
             yield pa.concat_tables(group)
             group, rows = [], 0
     if group:
@@ -114,17 +100,17 @@ def _group_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _merge_text(sources: Sequence[Source], folder: Path) -> None:
-    schema = pa.schema([ITEMS.field(name) for name in TEXT_COLUMNS])
+    schema = pa.schema([ITEMS.field(name) for name in write.TEXT_COLUMNS])
     with pa.OSFile(str(folder / "text.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as out:
         for table in _group_tables(_read_text(sources)):
-            out.write_table(table.combine_chunks(), max_chunksize=BATCH)
+            out.write_table(table.combine_chunks(), max_chunksize=write.BATCH)
 
 
 def _read_text(sources: Sequence[Source]) -> Iterator[pa.Table]:
     for opened, keep in sources:
         for start, batch in zip(opened.starts.tolist(), opened.text, strict=True):
             kept = pa.Table.from_batches([batch]).filter(pa.array(keep[start : start + batch.num_rows]))
-            yield fill_columns(kept, pa.schema([ITEMS.field(name) for name in TEXT_COLUMNS]))
+            yield fill_columns(kept, pa.schema([ITEMS.field(name) for name in write.TEXT_COLUMNS]))
 
 
 def merge_columns(sources: Sequence[Source]) -> pa.Table:
@@ -137,7 +123,7 @@ def merge_columns(sources: Sequence[Source]) -> pa.Table:
     return table.combine_chunks()
 
 
-def _copy_rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, name: str) -> None:
+def _copy_rows(parts: Sequence[tuple[AnyArray, Bool]], folder: Path, name: str) -> None:
     """Copy the retained rows of large arrays, block by block, into one file."""
     first = parts[0][0]
     with (folder / f"{name}.npy").open("wb") as file:
@@ -148,12 +134,12 @@ def _copy_rows(parts: Sequence[tuple[npt.NDArray[Any], Bool]], folder: Path, nam
         }
         np.lib.format.write_array_header_1_0(file, header)
         for array, keep in parts:
-            for start in range(0, len(array), BATCH):
-                block = slice(start, start + BATCH)
+            for start in range(0, len(array), write.BATCH):
+                block = slice(start, start + write.BATCH)
                 file.write(array[block][keep[block]].tobytes())
 
 
-def _merge_lists(sources: Sequence[Source], offsets: str, *names: str) -> list[npt.NDArray[Any]]:
+def _merge_lists(sources: Sequence[Source], offsets: str, *names: str) -> list[AnyArray]:
     """Merge lists of the retained rows: [offsets, then the flat array of each name]."""
     counts, flats = [np.zeros(1, np.int64)], []
     for opened, keep in sources:
@@ -164,14 +150,14 @@ def _merge_lists(sources: Sequence[Source], offsets: str, *names: str) -> list[n
     return [np.cumsum(np.concatenate(counts)), *merged]
 
 
-def _merge_titles(sources: Sequence[Source]) -> dict[str, npt.NDArray[Any]]:
+def _merge_titles(sources: Sequence[Source]) -> dict[str, AnyArray]:
     keys, rows, start = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], 0
     for opened, keep in sources:
         kept = keep[opened["titles.row"]]
         keys.append(opened["titles.key"][kept])
         rows.append((start - 1 + np.cumsum(keep))[opened["titles.row"][kept]])
         start += int(keep.sum())
-    return build_title_arrays(np.concatenate(keys), np.concatenate(rows))
+    return write.build_title_arrays(np.concatenate(keys), np.concatenate(rows))
 
 
 def _merge_facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
@@ -187,7 +173,7 @@ def _merge_facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
     return pa.concat_tables(tables), np.concatenate(rows)
 
 
-def _merge_fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dict[str, npt.NDArray[Any]]:
+def _merge_fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) -> dict[str, AnyArray]:
     """Merge the fact indexes; empty if no source has one. Writes `facts.i8` block by block.
 
     Facts of a source without an index get neither vector nor postings.
@@ -196,7 +182,7 @@ def _merge_fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) 
     if not any(opened["facts.scale"][keep].any() for opened, keep in kept if len(opened["facts.scale"])):
         return {}
 
-    def numbers(name: str) -> npt.NDArray[Any]:
+    def numbers(name: str) -> AnyArray:
         parts = [(opened[name], keep) for opened, keep in kept]
         return np.concatenate(
             [array[keep] if len(array) else np.zeros(int(keep.sum()), array.dtype) for array, keep in parts]
@@ -219,7 +205,7 @@ def _merge_fact_index(sources: Sequence[Source], facts: pa.Table, folder: Path) 
     }
 
 
-def merge_postings(sources: Sequence[Source], name: str = "terms") -> dict[str, npt.NDArray[Any]]:
+def merge_postings(sources: Sequence[Source], name: str = "terms") -> dict[str, AnyArray]:
     """Merge the postings of all sources under new row numbers, without a sort: each list is copied to its place.
 
     Args:

@@ -10,27 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from helix.snapshot.checked_arrays import ArrayKind, check_below, make_damage_error, map_arrays, map_ipc, map_npy
 from helix.snapshot.manifest import Deletes, File, Manifest, Segment
-from helix.snapshot.segment.layout import (
-    ARRAYS,
-    COLUMNS,
-    FACT_NUMBERS,
-    FACT_TEXT,
-    LATER,
-    OFFSETS,
-    OPTIONAL,
-    TEXT,
-    make_missing,
-)
-from helix.types import ROLES, TYPES, U32, Bool
+from helix.snapshot.segment import layout
+from helix.types import F32, I64, ROLES, TYPES, U32, U64, AnyArray, Bool
 
 DIGEST_UP_TO = 1 << 20  # bytes: up to here a file's digest is checked on opening, above only its size
 
-_UNKNOWN = dict.fromkeys(LATER)  # in format 2
+_UNKNOWN = dict.fromkeys(layout.LATER)  # in format 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +29,22 @@ class OpenSegment:
     id: str
     folder: Path
     rows: int
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: dict[str, AnyArray]
     columns: pa.Table
     text: tuple[pa.RecordBatch, ...]
     readers: tuple[Mapping[str, Callable[[int], Any]], ...]  # of the columns of each batch; `time` in seconds
-    starts: npt.NDArray[np.int64]
+    starts: I64
     facts: pa.Table  # FACT_NUMBERS
     fact_text: pa.Table  # FACT_TEXT; empty if the facts have no index
 
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+    def __getitem__(self, name: str) -> AnyArray:
         return self.arrays[name]
 
-    def column(self, name: str) -> npt.NDArray[Any]:
+    def column(self, name: str) -> AnyArray:
         """Return a numeric column, mapped."""
         return np.asarray(self.columns[name].to_numpy())
 
-    def texts(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+    def texts(self, rows: I64) -> list[dict[str, Any]]:
         """Read the columns of TEXT for the given rows.
 
         Raises:
@@ -78,7 +67,7 @@ def _read_row(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str
 
 
 def open_segment(
-    root: Path, segment: Segment, arrays: Collection[str] = ARRAYS, *, dim: int | None = None
+    root: Path, segment: Segment, arrays: Collection[str] = layout.ARRAYS, *, dim: int | None = None
 ) -> OpenSegment:
     """Map a segment, or some of its arrays.
 
@@ -89,15 +78,15 @@ def open_segment(
         StoreError: a file is missing or damaged; it is named.
     """
     folder = root / "segments" / segment.id
-    columns = pa.Table.from_batches(map_ipc(folder / "columns.arrow", COLUMNS, full=True))
-    text = tuple(map_ipc(folder / "text.arrow", TEXT, optional=LATER))
+    columns = pa.Table.from_batches(map_ipc(folder / "columns.arrow", layout.COLUMNS, full=True))
+    text = tuple(map_ipc(folder / "text.arrow", layout.TEXT, optional=layout.LATER))
     counts = [batch.num_rows for batch in text]
     if columns.num_rows != segment.rows or sum(counts) != segment.rows:
         raise make_damage_error(folder, f"holds {columns.num_rows} rows, the manifest says {segment.rows}")
     for name, names in (("type", TYPES), ("role", ROLES)):
         check_below(folder / "columns.arrow", columns[name].to_numpy(), len(names))
     present = {file.path.rpartition("/")[2] for file in segment.files}
-    facts = _map_table(folder / "facts.arrow", present, FACT_NUMBERS)
+    facts = _map_table(folder / "facts.arrow", present, layout.FACT_NUMBERS)
     if len(facts) and facts["row"].to_numpy().max() >= segment.rows:
         raise make_damage_error(folder / "facts.arrow", f"it names a row that is not among {segment.rows}")
     return OpenSegment(
@@ -113,21 +102,21 @@ def open_segment(
         ),
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
         facts,
-        _map_table(folder / "facts.text.arrow", present, FACT_TEXT),
+        _map_table(folder / "facts.text.arrow", present, layout.FACT_TEXT),
     )
 
 
 def _map_arrays(
     folder: Path, names: Collection[str], present: set[str], rows: int, facts: int, dim: int | None
-) -> dict[str, npt.NDArray[Any]]:
+) -> dict[str, AnyArray]:
     """Map arrays of a segment and check that their sizes fit together."""
     sizes = {"n": rows, "f": facts, **({"d": dim} if dim is not None else {})}
-    if dim is None and any("d" in ARRAYS[name].shape for name in names):
+    if dim is None and any("d" in layout.ARRAYS[name].shape for name in names):
         raise ValueError("to open vectors, give the number of their dimensions")
-    lacking = {name for name in names if name in OPTIONAL and f"{name}.npy" not in present}
-    kinds = {name: ARRAYS[name] for name in names if name not in lacking}
-    mapped = map_arrays(folder, kinds, OFFSETS, sizes)
-    return {name: make_missing(name, rows) if name in lacking else mapped[name] for name in names}
+    lacking = {name for name in names if name in layout.OPTIONAL and f"{name}.npy" not in present}
+    kinds = {name: layout.ARRAYS[name] for name in names if name not in lacking}
+    mapped = map_arrays(folder, kinds, layout.OFFSETS, sizes)
+    return {name: layout.make_missing(name, rows) if name in lacking else mapped[name] for name in names}
 
 
 def _view_seconds(column: pa.Array) -> pa.Array:
@@ -170,7 +159,7 @@ def _make_reader(column: pa.Array) -> Callable[[int], Any]:
     return lambda row: read(row) if valid[(first + row) >> 3] >> ((first + row) & 7) & 1 else None
 
 
-def map_fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
+def map_fact_scales(root: Path, segment: Segment) -> tuple[U32, F32]:
     """Map the row of each fact and the scale of its vector (0: no vector): uint32[f], float32[f].
 
     Raises:
@@ -178,7 +167,7 @@ def map_fact_scales(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint32
     """
     folder = root / "segments" / segment.id
     present = {file.path.rpartition("/")[2] for file in segment.files}
-    rows = _map_table(folder / "facts.arrow", present, FACT_NUMBERS)["row"].to_numpy()
+    rows = _map_table(folder / "facts.arrow", present, layout.FACT_NUMBERS)["row"].to_numpy()
     scale = _map_arrays(folder, ["facts.scale"], present, segment.rows, len(rows), None)["facts.scale"]
     return rows, scale if len(scale) else np.zeros(len(rows), np.float32)
 
@@ -188,14 +177,14 @@ def _map_table(path: Path, present: set[str], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(map_ipc(path, schema, full=True)) if path.name in present else schema.empty_table()
 
 
-def map_ids(root: Path, segment: Segment) -> tuple[npt.NDArray[np.uint64], U32]:
+def map_ids(root: Path, segment: Segment) -> tuple[U64, U32]:
     """Map the sorted keys of a segment's items and the row of each: uint64[n], uint32[n].
 
     Raises:
         StoreError: a file is missing or damaged.
     """
     folder, sizes = root / "segments" / segment.id, {"n": segment.rows}
-    key, row = (map_npy(folder / f"{name}.npy", ARRAYS[name], sizes) for name in ("ids.key", "ids.row"))
+    key, row = (map_npy(folder / f"{name}.npy", layout.ARRAYS[name], sizes) for name in ("ids.key", "ids.row"))
     return key, row
 
 
@@ -212,7 +201,7 @@ def map_deleted_rows(root: Path, entry: Deletes, rows: int) -> U32:
     return deleted
 
 
-def map_forgotten_keys(root: Path, manifest: Manifest | None) -> npt.NDArray[np.uint64]:
+def map_forgotten_keys(root: Path, manifest: Manifest | None) -> U64:
     """Map the keys of the items that a generation never ingests again: uint64[n], sorted.
 
     Raises:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,7 +18,7 @@ from helix.snapshot.segment.batch import LINKS, NO_TIME, RowBatch, hash_parts
 from helix.snapshot.segment.fact_arrays import build_fact_arrays
 from helix.snapshot.segment.layout import FACT_TEXT
 from helix.text.titles import hash_titles
-from helix.types import I64, ROLES, TYPES, U32, U64
+from helix.types import F32, F64, I8, I64, ROLES, TYPES, U8, U32, U64, AnyArray
 from helix.util.failpoints import failpoint
 
 BATCH = 65_536  # rows of a record batch of text.arrow, and of a row group of items.parquet
@@ -72,10 +71,10 @@ class ItemLinks(NamedTuple):
 
     indptr: I64  # [n + 1]
     key: U64  # of the linked item
-    kind: npt.NDArray[np.uint8]  # position in LINKS
+    kind: U8  # position in LINKS
 
 
-def save_arrays(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def save_arrays(folder: Path, arrays: Mapping[str, AnyArray]) -> None:
     """Write arrays of a segment or an index, by name."""
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
@@ -88,7 +87,7 @@ def write_ipc(table: pa.Table, path: Path, batch: int) -> None:
         writer.write_table(table, max_chunksize=batch)
 
 
-def _build_arrays(rows: RowBatch, columns: pa.Table) -> dict[str, npt.NDArray[Any]]:
+def _build_arrays(rows: RowBatch, columns: pa.Table) -> dict[str, AnyArray]:
     term_key, term_indptr, term_rows, order = invert_csr(rows.term_indptr, rows.term_key)
     return {
         "vectors.i8": rows.codes,
@@ -110,13 +109,13 @@ def _build_arrays(rows: RowBatch, columns: pa.Table) -> dict[str, npt.NDArray[An
     }
 
 
-def build_title_arrays(key: U64, row: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+def build_title_arrays(key: U64, row: AnyArray) -> dict[str, AnyArray]:
     """Build the index of documents by title: each row appears under every title it has."""
     order = np.lexsort((row, key))
     return {"titles.key": key[order], "titles.row": row[order].astype(np.uint32)}
 
 
-def sum_vectors(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kinds: Any) -> npt.NDArray[np.float64]:
+def sum_vectors(codes: I8, scale: F32, kinds: Any) -> F64:
     """Sum the vectors by type: float64[types + 1, d], in the last row all."""
     out = np.zeros((len(TYPES) + 1, codes.shape[1]), np.float64)
     for start in range(0, len(codes), BATCH):
@@ -128,9 +127,7 @@ def sum_vectors(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], kin
     return out
 
 
-def build_lookup_arrays(
-    columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: U64
-) -> dict[str, npt.NDArray[Any]]:
+def build_lookup_arrays(columns: pa.Table, bands: U32, mention_indptr: I64, mention_entity: U64) -> dict[str, AnyArray]:
     """Build the look-up arrays: rows by id, by session, by signature band and by entity."""
     key = columns["key"].to_numpy()
     by_key = np.argsort(key, kind="stable")
@@ -155,7 +152,7 @@ def build_lookup_arrays(
     }
 
 
-def build_link_arrays(links: ItemLinks) -> dict[str, npt.NDArray[Any]]:
+def build_link_arrays(links: ItemLinks) -> dict[str, AnyArray]:
     """Build the arrays of links, by either end."""
     order = np.argsort(links.key, kind="stable")
     return {
@@ -168,7 +165,7 @@ def build_link_arrays(links: ItemLinks) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
+def write_facts(folder: Path, facts: pa.Table, row: AnyArray) -> None:
     """Write facts.parquet for SQL, and facts.arrow with the same facts as numbers, to be mapped.
 
     Args:
@@ -191,7 +188,7 @@ def write_facts(folder: Path, facts: pa.Table, row: npt.NDArray[Any]) -> None:
     write_ipc(numbers, folder / "facts.arrow", max(1, len(numbers)))
 
 
-def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, AnyArray]) -> None:
     """Write the files for a search of the facts; none if there are no arrays.
 
     Args:
@@ -203,11 +200,11 @@ def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, npt.NDA
         write_ipc(facts.select(FACT_TEXT.names), folder / "facts.text.arrow", max(1, len(facts)))
 
 
-def _encode_names(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
+def _encode_names(column: pa.ChunkedArray, names: tuple[str, ...]) -> U8:
     return np.asarray(pc.index_in(column, pa.array(names)).to_numpy(), np.uint8)
 
 
-def _to_seconds(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+def _to_seconds(column: pa.ChunkedArray) -> I64:
     whole = column.cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64())
     return np.asarray(pc.fill_null(whole, NO_TIME).to_numpy(), np.int64)
 
@@ -252,23 +249,20 @@ def _build_columns(rows: RowBatch) -> pa.Table:
 ENTITY_COUNT = ("items", pa.int64())
 
 
-def write_graph(
-    folder: Path, columns: pa.Table, indptr: I64, entity: U64, entities: pa.Table, links: ItemLinks
-) -> None:
+def write_graph(folder: Path, columns: pa.Table, indptr: I64, entity: U64, names: pa.Table, links: ItemLinks) -> None:
     """Write entities.parquet and edges.parquet, for SQL only.
 
     Args:
         columns: of the whole segment.
         indptr, entity: CSR, the entities of each row.
-        entities: distinct, at least the mentioned ones; others are left out.
+        names: entities, distinct, at least the mentioned ones; others are left out.
         links: of the rows to earlier items.
     """
     mentioned, counts = np.unique(entity, return_counts=True)
-    here = entities.filter(pc.is_in(entities["hash"], pa.array(mentioned)))
+    here = names.filter(pc.is_in(names["hash"], pa.array(mentioned)))
     place = np.searchsorted(mentioned, here["hash"].to_numpy())
-    pq.write_table(
-        here.append_column("items", pa.array(counts[place])), folder / "entities.parquet", compression="zstd"
-    )
+    counted = here.append_column("items", pa.array(counts[place]))
+    pq.write_table(counted, folder / "entities.parquet", compression="zstd")
 
     key, session = columns["key"].to_numpy(), columns["session"].to_numpy()
     reading = np.lexsort((columns["ord"].to_numpy(), session))
@@ -304,7 +298,7 @@ def write_graph(
 _EDGES = pa.schema([("src", pa.string()), ("kind", pa.string()), ("dst", pa.string()), ("weight", pa.float32())])
 
 
-def _build_edges(src: U64, kind: str, dst: U64, weight: npt.NDArray[Any]) -> pa.Table:
+def _build_edges(src: U64, kind: str, dst: U64, weight: AnyArray) -> pa.Table:
     kinds = pa.array([kind] * len(dst), pa.string())
     columns: Mapping[str, Any] = {
         "src": format_hex(src),

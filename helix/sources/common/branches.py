@@ -155,7 +155,7 @@ def _complete_turns(
         before = last_turn.get(message.parent or "")
         time, quality = complete_time(message.time, times.get(id, began))
         turns[id] = [
-            replace(turn, time=time, time_quality=quality, parent=turn.parent or before) for turn in message.turns
+            replace(each, time=time, time_quality=quality, parent=each.parent or before) for each in message.turns
         ]
         names = [turn.id for turn in message.turns]
         last_turn[id] = id if id in names else names[-1] if names else before

@@ -54,9 +54,8 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
         raise InputRefused(*_EMPTY)
     nul = data.find(b"\0")
     if nul >= 0:
-        raise InputRefused(
-            f"binary input: a NUL byte at offset {nul + mark}", "give text; UTF-16 needs its byte order mark"
-        )
+        remedy = "give text; UTF-16 needs its byte order mark"
+        raise InputRefused(f"binary input: a NUL byte at offset {nul + mark}", remedy)
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
     long_line = 0 if _is_document(data) else _first_long_line(data, max_line_bytes)

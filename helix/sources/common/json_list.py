@@ -48,9 +48,8 @@ class _Window:
         """
         self.text, self.at = self.text[self.at :], 0
         if len(self.text) > self._longest:
-            raise InputRefused(
-                f"a value of its list has more than {self._longest} bytes", "raise HELIX_MAX_DOCUMENT_BYTES"
-            )
+            fault = f"a value of its list has more than {self._longest} bytes"
+            raise InputRefused(fault, "raise HELIX_MAX_DOCUMENT_BYTES")
         data = self._file.read(max(_BLOCK, len(self.text)))
         self.is_whole = not data
         self.text += self._decoder.decode(data, final=self.is_whole)

@@ -27,9 +27,7 @@ ENCODED: Final = 200
 REPEATED: Final = 200
 """Least characters of a repeated paragraph: too long to be typed twice."""
 
-_RUN: Final = re.compile(
-    rf"(?:data:[\w.+-]{{1,60}}/[\w.+;=-]{{1,80}},)?[A-Za-z0-9+/_-]{{{ENCODED},}}={{0,2}}", re.ASCII
-)
+_RUN: Final = re.compile(rf"(?:data:[\w.+-]{{1,60}}/[\w.+;=-]{{1,80}},)?[A-Za-z0-9+/_-]{{{ENCODED},}}={{0,2}}", re.A)
 _LINES: Final = re.compile(r"(?:^[A-Za-z0-9+/]{60,80}\n){4,}[A-Za-z0-9+/]{0,80}={0,2}$", re.ASCII | re.MULTILINE)
 _PARAGRAPHS: Final = re.compile(r"(\n[ \t]*\n\s*)")
 

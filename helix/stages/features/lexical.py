@@ -93,6 +93,5 @@ def score_adjacent(found: TermCounts, snap: Snapshot) -> F32:
     The ordered part of the sequential dependence model (Metzler & Croft 2005).
     """
     weight = found.weight[found.pairs[0]] + found.weight[found.pairs[1]]
-    return score_joined(
-        found.follows, found.ring[2:3], weight, row_lengths(found, snap), snap.lexical.mean_length, *_FIELDS
-    )
+    lengths, mean = row_lengths(found, snap), snap.lexical.mean_length
+    return score_joined(found.follows, found.ring[2:3], weight, lengths, mean, *_FIELDS)

@@ -8,10 +8,9 @@ item answers a question or gives a standing instruction.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.native.rows import find_distinct
 from helix.native.vectors import score_neighbours
@@ -20,7 +19,7 @@ from helix.stages.features.lexical import TermCounts, count_terms, score_adjacen
 from helix.stages.features.linked import find_titled
 from helix.text.cues import ASKS, FIRST_PERSON, STANDING
 from helix.text.tokenize import shorten_ids
-from helix.types import F32, I64, ROLES, Plan, Query
+from helix.types import F32, I64, ROLES, AnyArray, Plan, Query
 
 if TYPE_CHECKING:
     from helix.snapshot.index.doc2query import QueryField
@@ -51,7 +50,7 @@ def compute_parts(
         vector: of the question, float32[d]; None without an encoder.
     """
     sim, columns = how.sim, snap.columns
-    found: dict[str, npt.NDArray[Any]] = find_hints(rows, query, snap, plan)
+    found: dict[str, AnyArray] = find_hints(rows, query, snap, plan)
     if sim.rrf:
         found["rrf"] = divide_by_best(np.nan_to_num(rrf))
     own = meaning = np.zeros(len(rows), np.float32)
@@ -124,10 +123,10 @@ def score_session(rows: I64, score: F32, snap: Snapshot) -> F32:
     return np.where(snap.columns.role[rows] == ROLES.index("document"), score, best[at]).astype(np.float32)
 
 
-def find_hints(rows: I64, query: Query, snap: Snapshot, plan: Plan) -> dict[str, npt.NDArray[Any]]:
+def find_hints(rows: I64, query: Query, snap: Snapshot, plan: Plan) -> dict[str, AnyArray]:
     """Return the features of speaker, project, day and type that the question names: by name, [n]."""
     columns = snap.columns
-    found: dict[str, npt.NDArray[Any]] = {}
+    found: dict[str, AnyArray] = {}
     if not plan.asker_speaks:
         named = [code for word in query.words for code in snap.catalog.speaker_codes.get(word, ())]
         if named:

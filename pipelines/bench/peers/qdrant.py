@@ -58,9 +58,8 @@ def _weigh_terms(terms: Iterable[int], mean: float) -> models.SparseVector:
     """
     counts = sorted(Counter(terms).items())
     norm = K1 * (1 - B + B * sum(tf for _, tf in counts) / mean)
-    return models.SparseVector(
-        indices=[term for term, _ in counts], values=[tf * (K1 + 1) / (tf + norm) for _, tf in counts]
-    )
+    values = [tf * (K1 + 1) / (tf + norm) for _, tf in counts]
+    return models.SparseVector(indices=[term for term, _ in counts], values=values)
 
 
 class _QdrantSearcher:

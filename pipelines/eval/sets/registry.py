@@ -39,9 +39,8 @@ def read_set(name: str, path: Path, folder: Path) -> Benchmark:
     try:
         benchmark = _drop_unusable(SETS[name](path, folder, name))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise InputRefused(
-            f"{path} is no {name} set: {type(error).__name__}: {error}", "see 'helix eval --help'"
-        ) from None
+        fault = f"{path} is no {name} set: {type(error).__name__}: {error}"
+        raise InputRefused(fault, "see 'helix eval --help'") from None
     if not benchmark.questions:
         raise InputRefused(f"{path} holds no question with gold turns", "see 'helix eval --help'")
     return benchmark
