@@ -1,7 +1,7 @@
-"""`make notebooks`: run every notebook from top to bottom, and store what it shows.
+"""`make notebooks`: run every notebook from top to bottom, and store its output.
 
-The tests run them, too, and compare what they print with what is stored, but for cells tagged `machine`: those print
-times, or scores, which differ by a thousandth from processor to processor.
+The tests run them, too, and compare their output with the stored one. Cells tagged `machine` are not compared: they
+print times, or scores that differ by a thousandth between processors.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from notebooks import results
 
 HERE = Path(__file__).resolve().parent
 SHARED = (*sorted(HERE.glob("*.mplstyle")), *sorted(HERE.glob("*.json")), *sorted(HERE.glob("results/*.json")))
-"""What several notebooks read."""
+"""Files that several notebooks read."""
 
 
-def paths() -> list[Path]:
-    """The notebooks, in reading order."""
+def list_notebooks() -> list[Path]:
+    """List the notebooks in reading order."""
     return sorted(HERE.glob("*.ipynb"))
 
 
-def read(path: Path) -> nbformat.NotebookNode:
-    """A valid notebook.
+def read_notebook(path: Path) -> nbformat.NotebookNode:
+    """Read and check a notebook.
 
     Raises:
-        nbformat.ValidationError: it is none.
+        nbformat.ValidationError: it is no valid notebook.
     """
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     return notebook
 
 
-def executed(path: Path, timeout: int = 120) -> nbformat.NotebookNode:
-    """The notebook with what it shows now, run in a kernel of its own. Nothing is written.
+def run_notebook(path: Path, timeout: int = 120) -> nbformat.NotebookNode:
+    """Run a notebook in a kernel of its own; return it with its output. Nothing is written.
 
     Args:
         timeout: seconds a cell may take.
 
     Raises:
-        nbclient.exceptions.CellExecutionError: a cell failed; with its traceback.
+        nbclient.exceptions.CellExecutionError: a cell failed; it holds the traceback.
     """
-    notebook = read(path)
-    # Without the times of its cells, which are nobody's business.
+    notebook = read_notebook(path)
+    # The times of its cells would change the file at each run.
     client = NotebookClient(
         notebook,
         timeout=timeout,
@@ -60,20 +60,20 @@ def executed(path: Path, timeout: int = 120) -> nbformat.NotebookNode:
         resources={"metadata": {"path": str(path.parent)}},
     )
     client.execute()
-    notebook.metadata.language_info = {"name": "python"}  # and not which one
-    notebook.metadata["made_from"] = made_from(notebook)
+    notebook.metadata.language_info = {"name": "python"}  # not its version
+    notebook.metadata["made_from"] = compute_digest(notebook)
     return notebook
 
 
-def made_from(notebook: nbformat.NotebookNode) -> str:
-    """A digest of the code and of what it reads here: pictures stored with another one are stale."""
+def compute_digest(notebook: nbformat.NotebookNode) -> str:
+    """Return a digest of the code and of the files it reads here; pictures stored with another digest are stale."""
     parts = [cell.source.encode() for cell in notebook.cells if cell.cell_type == "code"]
     parts += [path.read_bytes() for path in SHARED]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-def slim(notebook: nbformat.NotebookNode) -> None:
-    """Store its pictures with a palette of 128 colours: what is drawn looks the same, in a third of the bytes."""
+def shrink_pictures(notebook: nbformat.NotebookNode) -> None:
+    """Reduce the pictures to 128 colours: they look the same in a third of the bytes."""
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             if "image/png" in output.get("data", {}):
@@ -84,13 +84,13 @@ def slim(notebook: nbformat.NotebookNode) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Refresh the notebooks named, or all: with the bundled sample, whatever is set."""
+    """Refresh the named notebooks, or all, with the bundled sample and default settings."""
     for name in [name for name in os.environ if name.startswith("HELIX_") and name != "HELIX_CACHE"]:
         del os.environ[name]
-    results.write()
-    for path in [Path(argument).resolve() for argument in arguments] or paths():
-        notebook = executed(path)
-        slim(notebook)
+    results.write_results()
+    for path in [Path(argument).resolve() for argument in arguments] or list_notebooks():
+        notebook = run_notebook(path)
+        shrink_pictures(notebook)
         nbformat.write(notebook, path)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
     return 0

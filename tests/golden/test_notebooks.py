@@ -22,7 +22,7 @@ from PIL import Image
 from notebooks import refresh, results
 
 ROOT = refresh.HERE.parent
-PATHS = refresh.paths()
+PATHS = refresh.list_notebooks()
 ALLOWED = {"helix", "duckdb", "matplotlib", "numpy", "pyarrow"} | sys.stdlib_module_names
 OWN_STORE = "01_tour"  # shows how a store is made; the others take the one there is
 MARCH = "I told Priya we can do March for vacation"
@@ -43,7 +43,7 @@ def run(sample_store: Path) -> Run:
             with pytest.MonkeyPatch.context() as patch:
                 if path.stem != OWN_STORE:
                     patch.setenv("HELIX_STORE", str(sample_store))
-                done[path] = refresh.executed(path)
+                done[path] = refresh.run_notebook(path)
         return done[path]
 
     return run_once
@@ -55,7 +55,7 @@ def show(request: pytest.FixtureRequest, run: Run) -> Callable[[str, str], str]:
 
     def text(name: str, cell: str) -> str:
         path = refresh.HERE / f"{name}.ipynb"
-        notebook = refresh.read(path) if request.param == "stored" else run(path)
+        notebook = refresh.read_notebook(path) if request.param == "stored" else run(path)
         return read_output(next(one for one in code_of(notebook) if one.id == cell))
 
     return text
@@ -85,7 +85,7 @@ def test_there_are_four() -> None:
 
 @each
 def test_a_notebook_imports_nothing_of_helix_but_its_public_name(path: Path) -> None:
-    for cell in code_of(refresh.read(path)):
+    for cell in code_of(refresh.read_notebook(path)):
         for node in ast.walk(ast.parse(cell.source)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -95,15 +95,15 @@ def test_a_notebook_imports_nothing_of_helix_but_its_public_name(path: Path) -> 
 
 @each
 def test_a_notebook_is_stored_as_it_ran_once_from_top_to_bottom(path: Path) -> None:
-    notebook = refresh.read(path)
+    notebook = refresh.read_notebook(path)
     assert [cell.execution_count for cell in code_of(notebook)] == list(range(1, 1 + len(code_of(notebook))))
-    assert notebook.metadata.get("made_from") == refresh.made_from(notebook), "stale: make notebooks"
+    assert notebook.metadata.get("made_from") == refresh.compute_digest(notebook), "stale: make notebooks"
     assert path.stat().st_size <= 400_000
 
 
 @each
 def test_a_stored_notebook_says_nothing_of_the_machine(path: Path) -> None:
-    text = nbformat.writes(refresh.read(path))
+    text = nbformat.writes(refresh.read_notebook(path))
     text = re.sub(r'"image/png": "[^"]*"', "", text).replace("/home/ana/", "")  # of the sample
     for told in (str(ROOT), str(Path.home()), tempfile.gettempdir() + "/", "/home/", "/Users/", "site-packages"):
         assert told not in text, told
@@ -113,7 +113,9 @@ def test_a_stored_notebook_says_nothing_of_the_machine(path: Path) -> None:
 
 @each
 def test_every_plot_is_stored(path: Path) -> None:
-    plots = [cell for cell in code_of(refresh.read(path)) if re.search(r"^(plt\.show|dots)\(", cell.source, re.M)]
+    plots = [
+        cell for cell in code_of(refresh.read_notebook(path)) if re.search(r"^(plt\.show|dots)\(", cell.source, re.M)
+    ]
     assert len(plots) >= 4
     for cell in plots:
         assert len(pictures(cell)) == 1, cell.id
@@ -124,7 +126,7 @@ def test_every_plot_is_stored(path: Path) -> None:
 
 @each
 def test_linked_files_exist(path: Path) -> None:
-    prose = "\n".join(cell.source for cell in refresh.read(path).cells if cell.cell_type == "markdown")
+    prose = "\n".join(cell.source for cell in refresh.read_notebook(path).cells if cell.cell_type == "markdown")
     links = re.findall(r"\]\(([^)]+)\)", prose)
     headings = {"#" + heading.replace(" ", "-") for heading in re.findall(r"^#+ (.+)$", prose, re.M)}
     assert [link for link in links if not link.startswith("#")]
@@ -143,7 +145,7 @@ def test_a_notebook_runs_without_error(path: Path, run: Run) -> None:
 @each
 def test_stored_output_is_current(path: Path, run: Run) -> None:
     """But for cells tagged `machine`, what they print depends on the clock or, by a thousandth, on the processor."""
-    for stored, ran in zip(code_of(refresh.read(path)), code_of(run(path)), strict=True):
+    for stored, ran in zip(code_of(refresh.read_notebook(path)), code_of(run(path)), strict=True):
         assert bool(read_output(stored)) == bool(read_output(ran)), stored.id
         assert len(pictures(stored)) == len(pictures(ran)), stored.id
         if "machine" not in stored.metadata.get("tags", ()):
@@ -151,20 +153,20 @@ def test_stored_output_is_current(path: Path, run: Run) -> None:
 
 
 def test_code_and_data_of_another_kind_make_stored_pictures_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    notebook = refresh.read(PATHS[0])
-    made = refresh.made_from(notebook)
+    notebook = refresh.read_notebook(PATHS[0])
+    made = refresh.compute_digest(notebook)
     notebook.cells[0].source += " and some more prose"
-    assert refresh.made_from(notebook) == made
+    assert refresh.compute_digest(notebook) == made
     code_of(notebook)[0].source += "\n"
-    assert refresh.made_from(notebook) != made
+    assert refresh.compute_digest(notebook) != made
     monkeypatch.setattr(refresh, "SHARED", refresh.SHARED[1:])
-    assert refresh.made_from(refresh.read(PATHS[0])) != made
+    assert refresh.compute_digest(refresh.read_notebook(PATHS[0])) != made
 
 
 def test_a_picture_is_stored_in_fewer_bytes(run: Run) -> None:
     ran = run(PATHS[0])
     slim = nbformat.from_dict(json.loads(nbformat.writes(ran)))
-    refresh.slim(slim)
+    refresh.shrink_pictures(slim)
     for before, after in zip(code_of(ran), code_of(slim), strict=True):
         for large, small in zip(pictures(before), pictures(after), strict=True):
             assert small.size == large.size
@@ -250,7 +252,7 @@ def test_the_profiles_answer_the_twelve_questions(show: Callable[[str, str], str
 
 @pytest.mark.parametrize("name", ["quality.json", "levers.json", "targets.json", "speed.json"])
 def test_the_results_are_those_of_the_documents(name: str) -> None:
-    assert (results.OUT / name).read_text("utf-8") == results.written()[name], "stale: make notebooks"
+    assert (results.OUT / name).read_text("utf-8") == results.render_results()[name], "stale: make notebooks"
 
 
 def test_figures_are_read_from_tables() -> None:
@@ -263,7 +265,7 @@ def test_figures_are_read_from_tables() -> None:
         "| set | kind | questions | any@10 | rec@10 |\n| --- | --- | --- | --- | --- |\n"
         "| a | hop | 7 | 1.000 | 0.905 [0.810, 0.980] |\n"
     )
-    assert results.quality(text) == {
+    assert results.read_quality(text) == {
         "a": {
             "questions": 1200,
             "haystacks": {"count": 2, "median": 30},
@@ -273,7 +275,7 @@ def test_figures_are_read_from_tables() -> None:
         }
     }
     with pytest.raises(ValueError, match="no heading"):
-        results.tables(text, "## Nothing")
+        results.read_tables(text, "## Nothing")
 
 
 def test_every_set_and_store_is_there_with_what_is_drawn() -> None:

@@ -6,7 +6,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   exit 1
 fi
 echo "installing redis-server for the tests"
-# The tests start their own server: keep the package from starting one beside it.
+# The tests start their own server: keep the package from starting another.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
   printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod +x "$policy"
