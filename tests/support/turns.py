@@ -65,9 +65,24 @@ def check_any_types(adapter: Any, value: Any, *, has_times: bool = False) -> Non
         adapter.detect(take_sample(document.text, document.path))
         parsed = adapter.parse(document)
         count += bool(parsed.sessions)
-        for session in parsed.sessions:
-            assert len({turn.id for turn in session.turns}) == len(session.turns) > 0
-            assert all(turn.text.strip() == turn.text != "" for turn in session.turns)
-            assert all((turn.time is None) == (turn.time_quality == "none") for turn in session.turns)
-            assert all(turn.speaker != "" and (turn.time or not has_times) for turn in session.turns)
+        check_turns(parsed)
+        turns = [turn for session in parsed.sessions for turn in session.turns]
+        assert all(turn.speaker != "" and (turn.time or not has_times) for turn in turns)
     assert count > 500
+
+
+def check_wrong_types(read: Callable[[Any], Parsed], *values: Any) -> None:
+    """Check that a value with any part replaced costs neither the turn "Hi" before it nor "Bye", a last one."""
+    for changed in (changed for value in values for changed in replace_values(value)):
+        parsed = read(changed)
+        assert list_texts(parsed)[0] == "Hi", changed
+        assert "Bye" in [session.turns[-1].text for session in parsed.sessions], changed
+        check_turns(parsed)
+
+
+def check_turns(parsed: Parsed) -> None:
+    """Check that each session has turns of distinct ids, with text, and with a quality of time if they have one."""
+    for session in parsed.sessions:
+        assert len({turn.id for turn in session.turns}) == len(session.turns) > 0
+        assert all(turn.text.strip() == turn.text != "" for turn in session.turns)
+        assert all((turn.time is None) == (turn.time_quality == "none") for turn in session.turns)

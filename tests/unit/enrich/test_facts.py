@@ -89,14 +89,11 @@ def test_an_assistant_reports_on_the_project_with_less_weight() -> None:
 
 def test_validity() -> None:
     for text, valid, until in (
-        ("I live in Ghent.", None, None),
-        ("I've been living in Ghent since 2019.", "2019-01-01", None),
-        ("We moved to Halifax last month.", "2024-02-01", None),
-        ("I joined Siemens yesterday.", "2024-03-14", None),
+        ("I live in Ghent.", None, None), ("I've been living in Ghent since 2019.", "2019-01-01", None),
+        ("We moved to Halifax last month.", "2024-02-01", None), ("I joined Siemens yesterday.", "2024-03-14", None),
         ("I live in Berlin until May.", None, "2024-06-01"),
         ("We stopped using Datadog yesterday.", "2024-03-14", "2024-03-14"),
-        ("I'm flying to Lima on 20 December.", "2024-12-20", None),
-    ):
+        ("I'm flying to Lima on 20 December.", "2024-12-20", None)):  # fmt: skip
         [fact] = read(text)
         assert (fact.valid and fact.valid.date().isoformat()) == valid, text
         assert (fact.until and fact.until.date().isoformat()) == until, text

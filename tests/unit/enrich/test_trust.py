@@ -26,40 +26,22 @@ def test_trust_falls_strictly() -> None:
 
 def test_the_origin_vouches_and_the_role_for_an_unknown_one() -> None:
     for role, origin, source in (
-        ("user", "human", "statement"),
-        ("document", "document", "document"),
-        ("assistant", "assistant", "claim"),
-        ("assistant", "subagent", "report"),
-        ("tool", "tool", "output"),
-        ("user", "summary", "summary"),
-        ("user", "someone new", "statement"),
-        ("system", "someone new", "context"),
-    ):
+        ("user", "human", "statement"), ("document", "document", "document"), ("assistant", "assistant", "claim"),
+        ("assistant", "subagent", "report"), ("tool", "tool", "output"), ("user", "summary", "summary"),
+        ("user", "someone new", "statement"), ("system", "someone new", "context")):  # fmt: skip
         item = SessionItem("The port is open.", role, origin, "semantic", 0)
         assert judge([item])[1] == [Trust(TRUST[source], source)], (role, origin)
 
 
 HEDGED = (
-    "Maybe the port is open.",
-    "I think the port is open.",
-    "I'm not sure, but the port is open.",
-    "It might've been the port.",
-    "Probably the port.",
-    "no idea, the port?",
-    "Don't quote me on that, the port is open",
-    "I'm torn between tabs and spaces.",
-    "if memory serves it was closed",
-    "I'm still considering the boat",
-    "maybe we decided on tabs",
-)
+    "Maybe the port is open.", "I think the port is open.", "I'm not sure, but the port is open.",
+    "It might've been the port.", "Probably the port.", "no idea, the port?",
+    "Don't quote me on that, the port is open", "I'm torn between tabs and spaces.", "if memory serves it was closed",
+    "I'm still considering the boat", "maybe we decided on tabs")  # fmt: skip
 NOT_HEDGED = (
-    "I'm sure, make sure it is on.",
-    "the `might_be_none` flag is set",
-    "```\nmaybe = probably()\n```\nthe flag is set",
-    '> perhaps\nno, it is "maybe" in the protocol',
-    "The mightiest server.",
-    "It is closed. It was closed on Monday. It stays closed. I think so.",
-)
+    "I'm sure, make sure it is on.", "the `might_be_none` flag is set", "```\nmaybe = probably()\n```\nthe flag is set",
+    '> perhaps\nno, it is "maybe" in the protocol', "The mightiest server.",
+    "It is closed. It was closed on Monday. It stays closed. I think so.")  # fmt: skip
 
 
 def test_a_hedge_makes_a_speculation_but_not_in_a_tool() -> None:
@@ -90,13 +72,8 @@ def test_an_answer_confirms_itself_and_perhaps_the_proposal() -> None:
 
 def test_other_answers_confirm_nothing() -> None:
     for text in (
-        "thanks",
-        "no, SQLite is too slow",
-        "what does a backup cost?",
-        "the build is red",
-        "yesterday Postgres crashed",
-        "not sure about SQLite",
-    ):
+        "thanks", "no, SQLite is too slow", "what does a backup cost?", "the build is red",
+        "yesterday Postgres crashed", "not sure about SQLite"):  # fmt: skip
         assert "confirmed" not in find_sources(assistant(PROPOSAL), user(text, turn=1)), text
 
 

@@ -81,12 +81,8 @@ def test_a_token_is_found_anywhere_and_named() -> None:
         return secret not in text and text.startswith(before) and text.endswith(after) and counts == {kind.id: 1}
 
     for before, after in (
-        ("use ", " now"),
-        ('{"a": "', '"}'),
-        ("\\n", "\\n"),
-        ("(", ")"),
-        ("https://x.example/?t=", "&y=1"),
-    ):
+        ("use ", " now"), ('{"a": "', '"}'), ("\\n", "\\n"), ("(", ")"), ("https://x.example/?t=", "&y=1"),
+    ):  # fmt: skip
         check_all(TOKENS, lambda kind, before=before, after=after: is_found(kind, before, after))
 
 
@@ -155,12 +151,9 @@ def test_parse_shape() -> None:
 
 def test_the_anchor_is_the_first_literal_of_three_letters_in_a_fixed_place() -> None:
     for shape, anchor in (
-        ("ab_ alnum{36}", (("ab_",), 0)),
-        ("ab_ alnum{36} long-one", (("ab_",), 0)),
-        ("alnum{6} _ alnum{29} _xyz", (("_xyz",), 36)),
-        ("ab_|cde_ alnum{6} . hex{2}", (("ab_", "cde_"), 0)),
-        ("a- alnum{2,4} long-one", (("a-",), 0)),
-    ):
+        ("ab_ alnum{36}", (("ab_",), 0)), ("ab_ alnum{36} long-one", (("ab_",), 0)),
+        ("alnum{6} _ alnum{29} _xyz", (("_xyz",), 36)), ("ab_|cde_ alnum{6} . hex{2}", (("ab_", "cde_"), 0)),
+        ("a- alnum{2,4} long-one", (("a-",), 0))):  # fmt: skip
         assert find_anchor(SecretKind("x", *parse_shape(shape), (), (), 0, ())) == anchor
 
 

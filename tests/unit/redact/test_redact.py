@@ -100,10 +100,9 @@ def test_json_stays_json() -> None:
         ["token=", 12345678, "x"], ["password=", 123456789, "x"], ["password=\\", 12345678], {"mysql -p": []},
         {"curl -u": 12345678}, {"authorization:": 1.2345678901234567e20}, ["echo ", 123456, " | sudo -S"],
         {"kind: Secret\ndata:\n  a": -100}, {"kind: Secret\ndata:\n  a:": 12345678}, {BEGIN: 10**15},
-        {TOKEN: None, END: None}, {"password ": 12e20, END: True}, {"api_keys = [": 12e20},
-        {"": 10**15, END: None}, {"--token value": 1.2345678901234567e20},
-        "-----BEGIN PRIVATE " + "KEY-----\x1fAKIAABCDEFGH12345678", "\x19" + "123456789:" + "AA" + LETTERS[:33],
-    ]  # fmt: skip
+        {TOKEN: None, END: None}, {"password ": 12e20, END: True}, {"api_keys = [": 12e20}, {"": 10**15, END: None},
+        {"--token value": 1.2345678901234567e20}, "-----BEGIN PRIVATE " + "KEY-----\x1fAKIAABCDEFGH12345678",
+        "\x19" + "123456789:" + "AA" + LETTERS[:33]]  # fmt: skip
     for value in values:
         line = json.dumps(value, separators=(",", ":"))
         json.loads(redact(line)[0])
@@ -185,8 +184,7 @@ def test_a_keyword_matches_only_with_its_following_pattern() -> None:
     known = keywords.build_keywords({"ab": "", "abc": "[0-9]", "-x": "", "d.e": "(?:f|$)"})
     text = "abc1 ABC Ab a-b -x d.ef d.eg dxef é-X d.e"
     assert list(keywords.find_keywords(text, 0, len(text), known)) == [
-        (0, b"abc"), (5, b"ab"), (9, b"ab"), (16, b"-x"), (19, b"d.e"), (35, b"-x"), (38, b"d.e"),
-    ]  # fmt: skip
+        (0, b"abc"), (5, b"ab"), (9, b"ab"), (16, b"-x"), (19, b"d.e"), (35, b"-x"), (38, b"d.e")]  # fmt: skip
     assert list(keywords.find_keywords(text, 5, 17, known)) == [(5, b"ab"), (9, b"ab"), (16, b"-x")]
 
 
@@ -217,17 +215,15 @@ def test_only_the_surroundings_are_searched_again(monkeypatch: pytest.MonkeyPatc
 
 def test_no_pattern_backtracks() -> None:
     units = [
-        "token=", 'token="', "token='", "token=Ab1", "token=a.b.", "://a:", "://a:b@", "postgres://a:b/", "eyJ",
-        "eyJ_", "eyJaaaaaaaa.", BEGIN, BEGIN + "\n", "secret ", "--token ", "pypi-AgEI", "bearer ", "a", "sk-",
-        "sk-proj-", "key.", "sk-ant-api03-", "password=abc123 ", "token=" + "aAbB" * 50 + "9- ", "\\",
-        '\\"token\\": ', "kind: Secret\n", "curl -u ", "mysql ", "echo a|", "cookie: a=b; ",
-        "Authorization: Digest ", '"kty":"d":"', "password\\\\\\\\", "machine a login b ", "keyName:", "pass(",
-        "[REDACTED:", "[REDACTED:token] ", "1" * 10 + ":AA", "kind: kind:",
-        "pul-" + "0123456789abcdef" * 2 + "01234567", END, LINES[0] + "\n" + END + "\n", "op read x ", "pass a/",
-        "terraform output ", "kubectl get secret ", '"sensitive": true, "value": {', "password is ", "\\u0070",
-        "\u200b a", "echo QUJDREVGR0hJSktM | base64 -d ", TOKEN[:16] + "\n", "x" * 60 + TOKEN[:16] + "\n",
-        " -u a -p b1c2d3",
-    ]  # fmt: skip
+        "token=", 'token="', "token='", "token=Ab1", "token=a.b.", "://a:", "://a:b@", "postgres://a:b/", "eyJ", "eyJ_",
+        "eyJaaaaaaaa.", BEGIN, BEGIN + "\n", "secret ", "--token ", "pypi-AgEI", "bearer ", "a", "sk-", "sk-proj-",
+        "key.", "sk-ant-api03-", "password=abc123 ", "token=" + "aAbB" * 50 + "9- ", "\\", '\\"token\\": ',
+        "kind: Secret\n", "curl -u ", "mysql ", "echo a|", "cookie: a=b; ", "Authorization: Digest ", '"kty":"d":"',
+        "password\\\\\\\\", "machine a login b ", "keyName:", "pass(", "[REDACTED:", "[REDACTED:token] ",
+        "1" * 10 + ":AA", "kind: kind:", "pul-" + "0123456789abcdef" * 2 + "01234567", END,
+        LINES[0] + "\n" + END + "\n", "op read x ", "pass a/", "terraform output ", "kubectl get secret ",
+        '"sensitive": true, "value": {', "password is ", "\\u0070", "\u200b a", "echo QUJDREVGR0hJSktM | base64 -d ",
+        TOKEN[:16] + "\n", "x" * 60 + TOKEN[:16] + "\n", " -u a -p b1c2d3"]  # fmt: skip
     for unit in units:
         start = time.perf_counter()
         redact(unit * (50_000 // len(unit)))

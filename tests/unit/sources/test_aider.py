@@ -44,10 +44,7 @@ def list_turns(text, **options):
 
 def test_prompts_quotes_and_trimmed_sessions_are_read_apart():
     assert list_turns(chat(user("one"), user("two"), "Yes.")) == [
-        ("user", "one"),
-        ("user", "two"),
-        ("assistant", "Yes."),
-    ]
+        ("user", "one"), ("user", "two"), ("assistant", "Yes.")]  # fmt: skip
     text = chat(
         user("why?"), "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone.\n", tool("Applied edit to a.py")
     )
@@ -58,11 +55,7 @@ def test_prompts_quotes_and_trimmed_sessions_are_read_apart():
     ]
     text = START + "> Aider v0.86.1\n\n#### why?\n\nBecause.\n\n> Applied edit to a.py\n\n#### thanks\n"
     assert list_turns(text) == [
-        ("user", "why?"),
-        ("assistant", "Because."),
-        ("tool", "Applied edit to a.py"),
-        ("user", "thanks"),
-    ]
+        ("user", "why?"), ("assistant", "Because."), ("tool", "Applied edit to a.py"), ("user", "thanks")]  # fmt: skip
 
 
 @cases("line", *load_texts("aider", "chatter_makes_no_turn_and_is_counted"))
@@ -123,11 +116,8 @@ def test_an_output_ends_at_its_last_break_or_at_the_next_prompt():
     assert list_turns(text)[1:] == [("tool", "cc tides.c\nwarning: unused\nmake: done"), ("assistant", "It builds.")]
     text = chat(user("/run make") + "> cc tides.c\nstill running\n", user("stop it"), "Stopped.")
     assert list_turns(text) == [
-        ("user", "/run make"),
-        ("tool", "cc tides.c\nstill running"),
-        ("user", "stop it"),
-        ("assistant", "Stopped."),
-    ]
+        ("user", "/run make"), ("tool", "cc tides.c\nstill running"), ("user", "stop it"), ("assistant", "Stopped."),
+    ]  # fmt: skip
     text = chat(user("hi"), "Hello.\n\n> Tokens: 6.7k sent, 1.1k received.\nCost: $0.04 message, $0.04 session.  \n")
     assert list_turns(text) == [("user", "hi"), ("assistant", "Hello.")]
     call = "> /bin/aider --message Fix it.\n\nQuickly. a.py  \n> Commit 4be91c2 fix: x  \n\n"
@@ -140,8 +130,7 @@ def test_an_output_ends_at_its_last_break_or_at_the_next_prompt():
 SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
 
 
-@cases(
-    "written, kept",
+@cases("written, kept",
     (f"a/b.py\n```python\n{SEARCH}\n```", "[edit] a/b.py\n```python\nnew\n```"),
     (f"```python\na/b.py\n{SEARCH}\n```", "[edit] a/b.py\n```python\nnew\n```"),
     (f"a/b.py\n<source>python\n{SEARCH}\n</source>", "[edit] a/b.py\n```python\nnew\n```"),
@@ -153,9 +142,7 @@ SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
     ("a.py\n```\n<<<<<<< SEARCH\nold\n=======\nne", "[edit] a.py\n```\nne\n```"),
     ("a.py\n```\n<<<<<<< SEARCH\nol\n```", "[edit] a.py\n```\nol\n```"),
     ("notes.txt\n```\nall of it\n```\nDone.", "[edit] notes.txt\n```\nall of it\n```\nDone."),
-    ("So:\n```sh\nmake\n```", "So:\n```sh\nmake\n```"),
-    ("a = b\n=======\nc", "a = b\n=======\nc"),
-)
+    ("So:\n```sh\nmake\n```", "So:\n```sh\nmake\n```"), ("a = b\n=======\nc", "a = b\n=======\nc"))  # fmt: skip
 def test_of_an_edit_the_file_and_the_new_code_stay(written, kept):
     assert list_turns(chat(user("go"), written))[1] == ("assistant", kept)
 
@@ -179,15 +166,11 @@ def test_edits_and_reasoning_keep_both_ends_of_the_answer():
     assert parsed.junk["memory"] > 2 * len("<memory>old</memory>")
 
 
-@cases(
-    "path, project",
+@cases("path, project",
     ("/home/ines/tidemark/.aider.chat.history.md", "tidemark"),
-    ("C:\\work\\tidemark\\.aider.chat.history.md", "tidemark"),
-    (".aider.chat.history.md", None),
-    ("./.aider.chat.history.md", None),
-    ("/.aider.chat.history.md", None),
-    ("/home/ines/tidemark/chat.md", None),
-)
+    ("C:\\work\\tidemark\\.aider.chat.history.md", "tidemark"), (".aider.chat.history.md", None),
+    ("./.aider.chat.history.md", None), ("/.aider.chat.history.md", None), ("/home/ines/tidemark/chat.md", None),
+)  # fmt: skip
 def test_the_project_is_the_folder_of_the_history(path, project):
     assert parse(chat(user("hi")), path=path).sessions[0].project == project
 

@@ -22,13 +22,9 @@ def parse(name):
     return parsed.sessions
 
 
-@cases(
-    "name, source, sessions, turns",
-    ("claude-code-session.jsonl", "claude-code", 2, 45),
-    ("standup.vtt", "captions", 1, 33),
-    ("chat.jsonl", "jsonl", 4, 41),
-    ("notes.md", "markdown", 1, 10),
-)
+@cases("name, source, sessions, turns",
+    ("claude-code-session.jsonl", "claude-code", 2, 45), ("standup.vtt", "captions", 1, 33),
+    ("chat.jsonl", "jsonl", 4, 41), ("notes.md", "markdown", 1, 10))  # fmt: skip
 def test_every_sample_file_is_read_whole(name, source, sessions, turns):
     found = parse(name)
     assert {session.source for session in found} == {source}
@@ -52,11 +48,8 @@ def test_the_session_log_has_its_traps():
 def test_the_chat_and_the_standup_answer_the_readme():
     texts = {turn.text: turn for session in parse("chat.jsonl") for turn in session.turns}
     expected = (
-        "We should plan that Goa trip, Priya",
-        "I told Priya we can do March for vacation",
-        "Looking at flights to Goa for next month",
-        "Priya said she prefers the beach over the mountains",
-    )
+        "We should plan that Goa trip, Priya", "I told Priya we can do March for vacation",
+        "Looking at flights to Goa for next month", "Priya said she prefers the beach over the mountains")  # fmt: skip
     assert all(texts[text].speaker == "Ana" for text in expected)
 
     def words(text):

@@ -72,14 +72,9 @@ def text_of(role, content, **more):
     return session.turns[0].text
 
 
-@cases(
-    "title, found",
-    ("Named", "Named"),
-    ("New chat", "Fix the webhook"),
-    ("", "Fix the webhook"),
-    (None, "Fix the webhook"),
-    (7, "Fix the webhook"),
-)
+@cases("title, found",
+    ("Named", "Named"), ("New chat", "Fix the webhook"), ("", "Fix the webhook"), (None, "Fix the webhook"),
+    (7, "Fix the webhook"))  # fmt: skip
 def test_titles(title, found):
     nodes = {"a": node(None, "assistant", "Hello!"), "u": node("a", "user", "Fix the\nwebhook")}
     (session,) = parse(conversation(nodes, title=title)).sessions
@@ -102,18 +97,14 @@ def test_every_content_type_is_read(role, content, text):
     assert text_of(role, content) == text
 
 
-@cases(
-    "content, text",
+@cases("content, text",
     ({"content_type": "execution_output", "text": "42"}, "42"),
     ({"content_type": "tether_browsing_display", "result": "L0: page", "summary": None}, "L0: page"),
-    (
-        {"content_type": "tether_quote", "title": "T", "url": "https://x.org", "text": "quoted"},
-        "T\nhttps://x.org\nquoted",
-    ),
+    ({"content_type": "tether_quote", "title": "T", "url": "https://x.org", "text": "quoted"},
+     "T\nhttps://x.org\nquoted"),
     ({"content_type": "sonic_webpage", "title": "T", "url": "u", "text": "page", "snippet": "p"}, "T\nu\npage"),
     ({"content_type": "system_error", "name": "Timeout", "text": "took too long"}, "error: Timeout\ntook too long"),
-    ({"content_type": "text", "parts": ["<memory>\nold\n</memory>\nnew"]}, "new"),
-)
+    ({"content_type": "text", "parts": ["<memory>\nold\n</memory>\nnew"]}, "new"))  # fmt: skip
 def test_content_types_of_tools(content, text):
     parsed = one("tool", content, name="python")
     (turn,) = parsed.sessions[0].turns
@@ -121,34 +112,26 @@ def test_content_types_of_tools(content, text):
     assert not parsed.unknown
 
 
-@cases(
-    "recipient, content, line",
+@cases("recipient, content, line",
     ("browser", 'search("tide tables")', '[browser] search("tide tables")'),
     ("web.run", '{"search_query":[{"q":"tide"}],"response_length":"short"}', "[web.run] tide"),
     ("dalle.text2im", '{"prompt":"a ferry","size":"1024x1024"}', "[dalle.text2im] a ferry"),
-    ("python", "a = 1\nprint(a)", "[python] a = 1 print(a)"),
-    ("python", "[1, 2]", "[python] [1, 2]"),
-    ("python", "", "[python]"),
-    ("python", "x" * 900, "[python] " + "x" * 190 + "…"),
-)
+    ("python", "a = 1\nprint(a)", "[python] a = 1 print(a)"), ("python", "[1, 2]", "[python] [1, 2]"),
+    ("python", "", "[python]"), ("python", "x" * 900, "[python] " + "x" * 190 + "…"))  # fmt: skip
 def test_a_message_to_a_tool_is_one_telling_line(recipient, content, line):
     assert text_of("assistant", content, recipient=recipient) == line
 
 
-@cases(
-    "marked, text",
+@cases("marked, text",
     ("Prices fell. \ue200cite\ue202turn0search1\ue202turn0news2\ue201", "Prices fell."),
     ("Prices\ue200filecite\ue202turn0file0\ue201 fell.", "Prices fell."),
     ('In \ue200entity\ue202["city","Marle","ferry town"]\ue201 now', "In Marle now"),
-    ("In \ue200entity\ue202Marle\ue201 now", "In Marle now"),
-    ('In \ue200entity\ue202["city"]\ue201 now', "In now"),
+    ("In \ue200entity\ue202Marle\ue201 now", "In Marle now"), ('In \ue200entity\ue202["city"]\ue201 now', "In now"),
     ('In \ue200entity\ue202{"a": 1}\ue201 now', "In now"),
     ("See \ue200url\ue202the page\ue202https://x.org\ue201.", "See the page."),
-    ("Cut off \ue200cite\ue202turn0sea", "Cut off"),
-    ("A \ue200\ue201B \ue203marked\ue204 word", "A B marked word"),
+    ("Cut off \ue200cite\ue202turn0sea", "Cut off"), ("A \ue200\ue201B \ue203marked\ue204 word", "A B marked word"),
     ("Old【57†L18-L22】 and older【4:0†source】.", "Old and older."),
-    ("† footnote 【kept】 \ue0a0", "† footnote 【kept】 \ue0a0"),
-)
+    ("† footnote 【kept】 \ue0a0", "† footnote 【kept】 \ue0a0"))  # fmt: skip
 @cases("role", "assistant", "tool")
 def test_marks_are_replaced_by_their_visible_text(role, marked, text):
     parsed = one(role, marked)
@@ -188,21 +171,17 @@ def test_ids_and_speakers():
     assert session.turns[0].speaker == "Ilse"
 
 
-@cases(
-    "role, content, more, rule",
+@cases("role, content, more, rule",
     ("assistant", {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "1234567"}]}, {}, "reasoning"),
     ("assistant", {"content_type": "thoughts", "parts": ["1234567"]}, {}, "reasoning"),
     ("assistant", {"content_type": "reasoning_recap", "content": "1234567"}, {}, "reasoning"),
     ("user", {"content_type": "user_editable_context", "user_profile": "123", "user_instructions": "567"}, {}, "host"),
     ("assistant", {"content_type": "model_editable_context", "model_set_context": "1234567"}, {}, "host"),
-    ("system", "1234567", {}, "host"),
-    ("user", "1234567", {"is_user_system_message": True}, "host"),
+    ("system", "1234567", {}, "host"), ("user", "1234567", {"is_user_system_message": True}, "host"),
     ("user", "1234567", {"is_visually_hidden_from_conversation": True}, "host"),
     ("tool", "1234567", {"is_visually_hidden_from_conversation": True}, "host"),
-    ("user", "<system-reminder>\n1\n</system-reminder>", {}, "host"),
-    ("user", "<memory>\n1\n</memory>", {}, "memory"),
-    ("assistant", "<memory>\n1\n</memory>", {}, "memory"),
-)
+    ("user", "<system-reminder>\n1\n</system-reminder>", {}, "host"), ("user", "<memory>\n1\n</memory>", {}, "memory"),
+    ("assistant", "<memory>\n1\n</memory>", {}, "memory"))  # fmt: skip
 def test_messages_that_are_no_turns_are_counted(role, content, more, rule):
     parsed = one(role, content, **more)
     assert parsed.sessions == ()

@@ -139,13 +139,10 @@ def test_a_tool_call_is_one_telling_line(given, line):
     assert turn.text == line
 
 
-@cases(
-    "content, text",
-    ("plain", "plain"),
-    ([block("one"), {"type": "image"}, block("two")], "one\ntwo"),
+@cases("content, text",
+    ("plain", "plain"), ([block("one"), {"type": "image"}, block("two")], "one\ntwo"),
     ([{"type": "knowledge", "title": "T", "url": "https://x.org"}], "T\nhttps://x.org"),
-    ([block("<system-reminder>\nx\n</system-reminder>seen")], "seen"),
-)
+    ([block("<system-reminder>\nx\n</system-reminder>seen")], "seen"))  # fmt: skip
 def test_a_tool_result_is_a_turn_that_answers_the_message(content, text):
     found = turns(answer("a", ROOT, content=[block("A"), result(content), result(content, is_error=True), result([])]))
     assert [(turn.id, turn.role, turn.text, turn.parent) for turn in found] == [
@@ -170,11 +167,8 @@ def test_blocks_and_results_of_messages():
 def test_attachments_are_documents_without_our_own_memory():
     long = "A" * 15_000 + "B" * 15_000
     files = [
-        {"file_name": "a.md", "extracted_content": long},
-        {"file_name": "b.pdf"},
-        {"file_name": "", "extracted_content": "c"},
-        7,
-    ]
+        {"file_name": "a.md", "extracted_content": long}, {"file_name": "b.pdf"},
+        {"file_name": "", "extracted_content": "c"}, 7]  # fmt: skip
     parsed = parse(conversation(human("u", ROOT, "Look", attachments=files, files=[{"file_name": "d.png"}, {}, None])))
     found = parsed.sessions[0].turns
     assert [(turn.id, turn.role, turn.title, len(turn.text)) for turn in found[:-1]] == [
@@ -200,12 +194,8 @@ def test_attachments_are_documents_without_our_own_memory():
 def test_thoughts_and_unknown_types_are_counted():
     thought = {"type": "thinking", "thinking": "12345", "summaries": [{"summary": "s"}]}
     blocks = [
-        thought,
-        {"type": "token_budget"},
-        {"type": "flag"},
-        {"type": "redacted_thinking", "data": "x"},
-        block("A"),
-    ]
+        thought, {"type": "token_budget"}, {"type": "flag"}, {"type": "redacted_thinking", "data": "x"}, block("A"),
+    ]  # fmt: skip
     parsed = parse(conversation(answer("a", ROOT, content=blocks)))
     assert list_texts(parsed) == ["A"]
     assert (parsed.junk, +parsed.unknown) == (Counter({"reasoning": 5}), Counter())
@@ -224,10 +214,7 @@ def test_thoughts_and_unknown_types_are_counted():
 def test_ids_titles_and_projects():
     found = turns(7, human(None, None, "Q"), answer("a", None, "A"), human(None, None, "R"))
     assert [(turn.id, turn.parent, turn.unique) for turn in found] == [
-        ("1", None, False),
-        ("a", "1", False),
-        ("3", "a", False),
-    ]
+        ("1", None, False), ("a", "1", False), ("3", "a", False)]  # fmt: skip
     assert [turn.text for turn in turns(human("u", None, "Q"), human("u", None, "again"), answer("a", None, "A"))] == [
         "Q",
         "A",
@@ -241,21 +228,15 @@ def test_ids_titles_and_projects():
         named, conversation(said, name="", uuid=None), conversation(said, name=None), path="a/x.json"
     ).sessions
     assert [(s.title, s.project) for s in sessions] == [
-        ("Named", "Tides"),
-        ("Fix the webhook", None),
-        ("Fix the webhook", None),
-    ]
+        ("Named", "Tides"), ("Fix the webhook", None), ("Fix the webhook", None)]  # fmt: skip
     # printf 'a/x.json' | sha256sum
     assert [s.id for s in sessions] == ["c1", "x-711af773-1", "c1-2"]
 
 
 def test_any_value_may_be_of_any_type():
     blocks = [
-        {"type": "thinking", "thinking": "hm"},
-        block("A"),
-        call("artifacts", command="c", title="t"),
-        result([block("R")]),
-    ]
+        {"type": "thinking", "thinking": "hm"}, block("A"), call("artifacts", command="c", title="t"),
+        result([block("R")])]  # fmt: skip
     files = [{"file_name": "f", "extracted_content": "F"}]
     at = "2026-05-04T10:00:00Z"
     chat = conversation(

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from helix.sources import claude_code
 from helix.types import Document
-from tests.support.turns import CUT, CUT_AT, LONG, cases, list_texts
+from tests.support.turns import CUT, CUT_AT, LONG, cases, check_wrong_types, list_texts
 
 
 def record(kind, uuid, parent, content=None, *, session="s1", **more):
@@ -59,11 +59,8 @@ def test_lines_and_parallel_calls_of_one_answer_are_one_turn():
         answer("a4", "r1", [text("One file.")], mid="m2"),
     )
     assert [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in found] == [
-        ("u1", "user", "human", "Hi", None),
-        ("a1", "assistant", "assistant", "I will look.\n[Bash] ls -la", "u1"),
-        ("r1", "tool", "tool", "file", "a1"),
-        ("a4", "assistant", "assistant", "One file.", "r1"),
-    ]
+        ("u1", "user", "human", "Hi", None), ("a1", "assistant", "assistant", "I will look.\n[Bash] ls -la", "u1"),
+        ("r1", "tool", "tool", "file", "a1"), ("a4", "assistant", "assistant", "One file.", "r1")]  # fmt: skip
     assert all(turn.unique and turn.speaker is None for turn in found)
     found = turns(
         user("u1", None, "Hi"),
@@ -78,19 +75,14 @@ def test_lines_and_parallel_calls_of_one_answer_are_one_turn():
     assert read_texts(*records) == ["Same"]
 
 
-@cases(
-    "block, line",
+@cases("block, line",
     (call("Bash", command="chmod +x hello.sh", description="Make it run"), "[Bash] chmod +x hello.sh"),
     (call("Write", content="print()", file_path="/p/a.py"), "[Write] /p/a.py"),
     (call("Grep", path="src", pattern="timeout", output_mode="content"), "[Grep] timeout"),
     (call("WebFetch", prompt="what", url="https://x.org/"), "[WebFetch] https://x.org/"),
     (call("mcp__x__y", number=3, other="this one"), "[mcp__x__y] this one"),
-    (
-        call("TodoWrite", todos=[{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}]),
-        "[TodoWrite] b",
-    ),
-    (call("Odd"), "[Odd]"),
-)
+    (call("TodoWrite", todos=[{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}]),
+     "[TodoWrite] b"), (call("Odd"), "[Odd]"))  # fmt: skip
 def test_a_tool_call_is_one_telling_line(block, line):
     assert read_texts(answer("a1", None, [block])) == [line]
 
@@ -124,36 +116,26 @@ def test_times_are_utc_and_bad_ones_are_none():
         user("u4", "u3", "d"),
     )
     assert [turn.time for turn in found] == [
-        datetime(2026, 5, 4, 10, 0, 0, 250_000, tzinfo=UTC),
-        datetime(2026, 5, 4, 8, 0, tzinfo=UTC),
-        None,
-        None,
-    ]
+        datetime(2026, 5, 4, 10, 0, 0, 250_000, tzinfo=UTC), datetime(2026, 5, 4, 8, 0, tzinfo=UTC), None, None,
+    ]  # fmt: skip
     assert [turn.time_quality for turn in found] == ["exact", "exact", "none", "none"]
 
 
-@cases(
-    "noise",
-    user("n1", "u1", "generated", isMeta=True),
-    user("n1", "u1", "Stop hook feedback:\n[stop.sh]: commit first"),
+@cases("noise",
+    user("n1", "u1", "generated", isMeta=True), user("n1", "u1", "Stop hook feedback:\n[stop.sh]: commit first"),
     user("n1", "u1", "PostToolUse:Edit hook additional context: lint passed"),
     user("n1", "u1", "[Request interrupted by user]"),
     user("n1", "u1", [text("[Request interrupted by user for tool use]")]),
     user("n1", "u1", "<command-name>/clear</command-name>\n  <command-message>clear</command-message>"),
-    user("n1", "u1", "<local-command-stdout>Bye</local-command-stdout>"),
-    user("n1", "u1", "<memory>\nold\n</memory>"),
+    user("n1", "u1", "<local-command-stdout>Bye</local-command-stdout>"), user("n1", "u1", "<memory>\nold\n</memory>"),
     user("n1", "u1", "UserPromptSubmit hook additional context: <memory>\nold\n</memory>"),
-    user("n1", "u1", [{"type": "image", "source": {}}]),
-    answer("n1", "u1", [{"type": "thinking", "thinking": "hm"}]),
+    user("n1", "u1", [{"type": "image", "source": {}}]), answer("n1", "u1", [{"type": "thinking", "thinking": "hm"}]),
     answer("n1", "u1", "API Error: 529", isApiErrorMessage=True),
-    result("n1", "u1", "<system-reminder>\nbe careful\n</system-reminder>"),
-    record("progress", "n1", "u1", data={}),
-    record("system", "n1", "u1", content="x"),
-    record("attachment", "n1", "u1", attachment={"type": "todo"}),
+    result("n1", "u1", "<system-reminder>\nbe careful\n</system-reminder>"), record("progress", "n1", "u1", data={}),
+    record("system", "n1", "u1", content="x"), record("attachment", "n1", "u1", attachment={"type": "todo"}),
     {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
     {"type": "queue-operation", "operation": "dequeue", "sessionId": "s1"},
-    {"type": "mode", "mode": "plan", "sessionId": "s1"},
-)
+    {"type": "mode", "mode": "plan", "sessionId": "s1"})  # fmt: skip
 def test_noise_is_neither_a_turn_nor_a_problem(noise):
     parsed = parse(user("u1", None, "Hi"), noise, answer("a1", noise.get("uuid", "u1"), "Hello"))
     assert list_texts(parsed) == ["Hi", "Hello"]
@@ -170,11 +152,7 @@ def test_prompts_may_hold_reminders_or_be_queued():
     queued = {"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"}
     found = turns(user("u1", None, "Hi"), record("attachment", "q1", "u1", attachment=queued))
     assert [(turn.id, turn.role, turn.origin, turn.text) for turn in found][1] == (
-        "q1",
-        "user",
-        "human",
-        "and the docs",
-    )
+        "q1", "user", "human", "and the docs")  # fmt: skip
 
 
 def test_odd_lines_are_reported_and_never_fatal():
@@ -193,20 +171,20 @@ def test_odd_lines_are_reported_and_never_fatal():
     assert read_texts(line) == ["one\u2028two\u0085three"]
 
 
-@cases(
-    "odd",
-    {"type": "user", "message": 3, "uuid": "u", "sessionId": "s"},
-    {"type": "user", "message": {"content": 7}, "uuid": "u", "sessionId": "s"},
-    {"type": "user", "message": {"content": [None, 4, {"type": "text", "text": 5}]}, "uuid": 8, "sessionId": ["s"]},
-    {"type": "assistant", "message": {"id": 1, "content": [{"type": "tool_use", "input": "x", "name": None}]}},
-    {"type": ["user"], "uuid": "u"},
-    {"type": "user", "uuid": "u", "parentUuid": {"a": 1}, "timestamp": 12, "cwd": None, "message": {"content": "x"}},
-    {"type": "attachment", "attachment": "x", "uuid": "u"},
-    {"type": "ai-title", "aiTitle": 5},
-)
-def test_values_of_wrong_types_cost_no_other_turn(odd):
-    parsed = parse(user("u1", None, "Hi"), odd)
-    assert parsed.sessions[0].turns[0].text == "Hi"
+def test_values_of_wrong_types_cost_no_other_turn():
+    blocks = [text("a"), {"type": "tool_result", "tool_use_id": "t", "content": [text("b")], "is_error": True}]
+    queued = {"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"}
+    thought = {"type": "thinking", "thinking": "hm"}
+    check_wrong_types(
+        lambda odd: parse(user("u1", None, "Hi"), odd, user("u2", "u1", "Bye")),
+        user("x", "u1", blocks, timestamp="2026-05-04T10:00:00Z", cwd="/a", isMeta=False, isSidechain=False),
+        user("x", "u1", blocks, isSidechain=True, agentId="a", isCompactSummary=False),
+        answer("x", "u1", [thought, call("TodoWrite", todos=[{"content": "a"}])], mid="m", isApiErrorMessage=False),
+        record("attachment", "x", "u1", attachment=queued),
+        record("system", "x", "u1", subtype="compact_boundary", logicalParentUuid="u1"),
+        {"type": "ai-title", "aiTitle": "T", "sessionId": "s1"},
+        {"type": "summary", "summary": "T", "leafUuid": "u1"},
+    )
 
 
 def test_subagents_are_marked_and_named_ones_are_sessions():
@@ -237,12 +215,9 @@ def test_subagents_are_marked_and_named_ones_are_sessions():
     assert session.id == "agent-a97d"
 
 
-@cases(
-    "name, given",
-    ("mcp__helix__recall", {"query": "the timeout"}),
-    ("Bash", {"command": "helix recall 'the timeout' --k 3"}),
-    ("Bash", {"command": "cd /srv && HELIX_STORE=m helix sql 'SELECT 1'"}),
-)
+@cases("name, given",
+    ("mcp__helix__recall", {"query": "the timeout"}), ("Bash", {"command": "helix recall 'the timeout' --k 3"}),
+    ("Bash", {"command": "cd /srv && HELIX_STORE=m helix sql 'SELECT 1'"}))  # fmt: skip
 def test_results_of_helix_are_no_turns(name, given):
     asked = {"type": "tool_use", "id": "t9", "name": name, "input": given}
     told = {"type": "tool_result", "tool_use_id": "t9", "content": "The timeout is 30 s."}

@@ -11,29 +11,19 @@ def test_graphs_with_faults_keep_parents_before_children():
     assert read_texts(*records) == ["one", "two"]
     assert read_texts(user("u1", None, "first"), user("u1", None, "second")) == ["first"]
     assert read_texts(user("u1", "gone", "one"), answer("a1", "u1", "two"), user("u2", "lost", "three")) == [
-        "one",
-        "two",
-        "three",
-    ]
+        "one", "two", "three"]  # fmt: skip
     records = [
-        user("u1", "a2", "one"),
-        answer("a1", "u1", "two"),
-        answer("a2", "a1", "three"),
-        user("u2", "u2", "four"),
-    ]
+        user("u1", "a2", "one"), answer("a1", "u1", "two"), answer("a2", "a1", "three"), user("u2", "u2", "four"),
+    ]  # fmt: skip
     assert read_texts(*records) == ["one", "two", "three", "four"]
     found = turns({"type": "user", "sessionId": "s1", "message": {"content": "Hi"}})
     assert [(turn.id, turn.unique) for turn in found] == [("line-1", False)]
 
 
 REWOUND = (
-    user("u1", None, "Start"),
-    answer("a1", "u1", "Ready"),
-    user("aaaaaaaa-1111", "a1", "First try"),
-    answer("b1", "aaaaaaaa-1111", "First answer"),
-    user("cccccccc-2222", "a1", "Second try"),
-    answer("c1", "cccccccc-2222", "Second answer"),
-)
+    user("u1", None, "Start"), answer("a1", "u1", "Ready"), user("aaaaaaaa-1111", "a1", "First try"),
+    answer("b1", "aaaaaaaa-1111", "First answer"), user("cccccccc-2222", "a1", "Second try"),
+    answer("c1", "cccccccc-2222", "Second answer"))  # fmt: skip
 
 
 def test_a_rewind_leaves_the_last_attempt_and_is_seen_through_noise():
@@ -44,33 +34,19 @@ def test_a_rewind_leaves_the_last_attempt_and_is_seen_through_noise():
     assert [turn.text for turn in abandoned.turns] == ["First try", "First answer"]
     assert abandoned.turns[0].parent == "a1"
     records = [
-        user("u1", None, "Start"),
-        record("progress", "p1", "u1"),
-        user("x1", "p1", "First"),
-        record("system", "p2", "u1"),
-        record("progress", "p3", "p2"),
-        user("x2", "p3", "Second"),
-    ]
+        user("u1", None, "Start"), record("progress", "p1", "u1"), user("x1", "p1", "First"),
+        record("system", "p2", "u1"), record("progress", "p3", "p2"), user("x2", "p3", "Second")]  # fmt: skip
     assert [[turn.text for turn in s.turns] for s in parse(*records).sessions] == [["Start", "Second"], ["First"]]
     records = [
-        record("progress", "p0", None),
-        user("x1", "p0", "First"),
-        answer("y1", "x1", "Re"),
-        user("x2", "p0", "Second"),
-    ]
+        record("progress", "p0", None), user("x1", "p0", "First"), answer("y1", "x1", "Re"), user("x2", "p0", "Second"),
+    ]  # fmt: skip
     assert [[turn.text for turn in s.turns] for s in parse(*records).sessions] == [["Second"], ["First", "Re"]]
 
 
 def test_only_prompts_branch_and_similar_branches_stay_separate():
     records = [
-        user("u1", None, "Start"),
-        user("x1", "u1", "A"),
-        answer("x2", "x1", "a"),
-        user("x3", "x2", "A1"),
-        user("x4", "x2", "A2"),
-        user("y1", "u1", "B"),
-        user("z1", "u1", "C"),
-    ]
+        user("u1", None, "Start"), user("x1", "u1", "A"), answer("x2", "x1", "a"), user("x3", "x2", "A1"),
+        user("x4", "x2", "A2"), user("y1", "u1", "B"), user("z1", "u1", "C")]  # fmt: skip
     found = {s.id: [turn.text for turn in s.turns] for s in parse(*records).sessions}
     assert found == {"s1": ["Start", "C"], "s1~x1": ["A", "a", "A2"], "s1~x3": ["A1"], "s1~y1": ["B"]}
     records = [user("u1", None, "Start"), *(user(f"same-prefix-{n}", "u1", f"try {n}") for n in range(3))]
@@ -78,14 +54,9 @@ def test_only_prompts_branch_and_similar_branches_stay_separate():
     assert len({s.id for s in sessions}) == 3
     assert sum(len(s.turns) for s in sessions) == 4
     records = [
-        user("u1", None, "Start"),
-        answer("a1", "u1", [call("Read", file_path="/a")]),
-        result("r1", "a1", "A"),
-        result("r2", "a1", "B"),
-        user("h1", "a1", "Stop hook feedback:\nx"),
-        user("g1", "a1", "Look into it", isSidechain=True),
-        user("u2", "a1", "Go on"),
-    ]
+        user("u1", None, "Start"), answer("a1", "u1", [call("Read", file_path="/a")]), result("r1", "a1", "A"),
+        result("r2", "a1", "B"), user("h1", "a1", "Stop hook feedback:\nx"),
+        user("g1", "a1", "Look into it", isSidechain=True), user("u2", "a1", "Go on")]  # fmt: skip
     (session,) = parse(*records).sessions
     assert len(session.turns) == 6
     assert read_texts(user("u1", None, "one"), user("u2", None, "two")) == ["one", "two"]

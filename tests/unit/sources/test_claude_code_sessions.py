@@ -15,10 +15,7 @@ def test_a_file_may_hold_several_sessions_and_forks():
     assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [("s1", None), ("s2", None)]
     records = [*REWOUND, user("v1", "b1", "On from the first try", session="s2")]
     assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [
-        ("s1", None),
-        ("s1~aaaaaaaa", "s1"),
-        ("s2", None),
-    ]
+        ("s1", None), ("s1~aaaaaaaa", "s1"), ("s2", None)]  # fmt: skip
     (session,) = parse({"type": "user", "uuid": "u1", "message": {"content": "Hi"}}, path="x/0f3a.jsonl").sessions
     assert session.id == "0f3a"
 
@@ -39,16 +36,9 @@ def test_warmup_sessions_and_subagents_are_dropped_and_the_topic_stays():
     assert read_texts(user("u1", None, "Warmup of the cache fails")) == ["Warmup of the cache fails"]
 
 
-@cases(
-    "cwd, project",
-    ("/home/ana/ledgerline", "ledgerline"),
-    ("/home/ana/ledgerline/", "ledgerline"),
-    ("C:\\Users\\ana\\ledgerline", "ledgerline"),
-    ("/", None),
-    ("C:\\", None),
-    ("", None),
-    (7, None),
-)
+@cases("cwd, project",
+    ("/home/ana/ledgerline", "ledgerline"), ("/home/ana/ledgerline/", "ledgerline"),
+    ("C:\\Users\\ana\\ledgerline", "ledgerline"), ("/", None), ("C:\\", None), ("", None), (7, None))  # fmt: skip
 def test_the_project_is_the_last_folder(cwd, project):
     (session,) = parse(user("u1", None, "Hi", cwd=cwd)).sessions
     assert session.project == project
@@ -61,15 +51,10 @@ FOREIGN = {"type": "summary", "summary": "Of another session", "leafUuid": "else
 AGENT = {"type": "agent-name", "agentName": "Fixer", "sessionId": "s1"}
 
 
-@cases(
-    "records, title",
-    ((CUSTOM, AI, SUMMARY, AGENT), "Mine"),
-    ((AGENT, AI), "Guessed"),
-    ((SUMMARY, AGENT), "Summed up"),
-    ((FOREIGN, AGENT), "Fixer"),
-    ((FOREIGN,), "Fix the webhook"),
-    ((AI, {**AI, "aiTitle": "Better"}), "Better"),
-)
+@cases("records, title",
+    ((CUSTOM, AI, SUMMARY, AGENT), "Mine"), ((AGENT, AI), "Guessed"), ((SUMMARY, AGENT), "Summed up"),
+    ((FOREIGN, AGENT), "Fixer"), ((FOREIGN,), "Fix the webhook"), ((AI, {**AI, "aiTitle": "Better"}), "Better"),
+)  # fmt: skip
 def test_titles_by_rank(records, title):
     (session,) = parse(*records, user("u1", None, "Fix the\nwebhook")).sessions
     assert session.title == title

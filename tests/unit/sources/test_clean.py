@@ -90,13 +90,9 @@ def test_a_session_of_a_summariser_is_left_out(prompt: str) -> None:
     assert junk == {"summariser": len(prompt) + len("Timeouts and retries")}
 
 
-@cases(
-    "prompt",
-    "Summarise what we decided about the queue",
-    "Write a function that generates a title for a conversation",
-    "Warmup the cache before the tests, please",
-    "Our product has a memory agent; rename it",
-)
+@cases("prompt",
+    "Summarise what we decided about the queue", "Write a function that generates a title for a conversation",
+    "Warmup the cache before the tests, please", "Our product has a memory agent; rename it")  # fmt: skip
 def test_people_ask_for_summaries_too(prompt: str) -> None:
     assert len(texts(("user", prompt), ("assistant", "Yes"))[0]) == 2
 

@@ -4,32 +4,24 @@ from tests.support.turns import CUT_AT, LONG, cases, check_cut
 from tests.unit.sources.test_codex import answer, call, item, meta, parse, read_texts, result, turns, user
 
 
-@cases(
-    "made, line",
+@cases("made, line",
     (call(arguments='{"command":["bash","-lc","pytest -q"],"workdir":"/x"}'), "[shell] pytest -q"),
     (call(arguments='{"command":["ls","-la"]}'), "[shell] ls -la"),
     (call(arguments='{"command":["powershell.exe","-NoProfile","-Command","dir"]}'), "[shell] dir"),
     (call(name="exec_command", arguments='{"cmd":"git log"}'), "[exec_command] git log"),
-    (
-        call(name="apply_patch", arguments='{"input":"*** Begin Patch\\n*** Delete File: a.py\\n"}'),
-        "[apply_patch] a.py",
-    ),
-    (call(name="say", arguments="not json"), "[say] not json"),
-    (call(name="say", arguments="{broken"), "[say] {broken"),
-    (call(name="wait", arguments=None), "[wait]"),
+    (call(name="apply_patch", arguments='{"input":"*** Begin Patch\\n*** Delete File: a.py\\n"}'),
+     "[apply_patch] a.py"), (call(name="say", arguments="not json"), "[say] not json"),
+    (call(name="say", arguments="{broken"), "[say] {broken"), (call(name="wait", arguments=None), "[wait]"),
     (item("custom_tool_call", call_id="c", name="exec", input="await tools.run()"), "[exec] await tools.run()"),
     (item("local_shell_call", action={"type": "exec", "command": ["sh", "-c", "df"]}), "[local_shell] df"),
     (item("web_search_call", action={"type": "search", "query": "tides"}), "[web_search] tides"),
-    (
-        item("web_search_call", action={"type": "open_page", "url": "https://tides.example.org/"}),
-        "[web_search] https://tides.example.org/",
-    ),
+    (item("web_search_call", action={"type": "open_page", "url": "https://tides.example.org/"}),
+     "[web_search] https://tides.example.org/"),
     (item("web_search_call", action={"type": "of_tomorrow", "where": "harbour"}), "[web_search] harbour"),
     (item("tool_search_call", call_id="c", arguments={"query": "calendar"}), "[tool_search] calendar"),
     (item("image_generation_call", revised_prompt="a gauge", result="iVBOR"), "[image_generation] a gauge"),
     (item("tool_call", function={"name": "translate"}, arguments={"text": "hello"}), "[translate] hello"),
-    (item("of_tomorrow_call", arguments={"query": "q"}), "[of_tomorrow] q"),
-)
+    (item("of_tomorrow_call", arguments={"query": "q"}), "[of_tomorrow] q"))  # fmt: skip
 def test_a_tool_call_is_one_telling_line(made, line):
     assert read_texts(made) == [line]
 
@@ -37,32 +29,23 @@ def test_a_tool_call_is_one_telling_line(made, line):
 HEAD = "Wall time: 0.1 seconds\nOutput:\n"
 
 
-@cases(
-    "given, text",
-    ("plain", "plain"),
-    ('{"output":"done\\n","metadata":{"exit_code":0}}', "done"),
+@cases("given, text",
+    ("plain", "plain"), ('{"output":"done\\n","metadata":{"exit_code":0}}', "done"),
     ('{"output":"no such file","metadata":{"exit_code":2}}', "error: no such file"),
     ('{"output":"dist","name":"package"}', '{"output":"dist","name":"package"}'),
-    ("Exit code: 0\n" + HEAD + "fine", "fine"),
-    ("Exit code: 127\n" + HEAD + "not found", "error: not found"),
-    (
-        "Chunk ID: 1f\nWall time: 0.1 seconds\nProcess exited with code 1\nOriginal token count: 2\nOutput:\nno",
-        "error: no",
-    ),
-    ("Wall time: 9 seconds\nProcess running with session ID 4\nOutput:\nstill going", "still going"),
+    ("Exit code: 0\n" + HEAD + "fine", "fine"), ("Exit code: 127\n" + HEAD + "not found", "error: not found"),
+    ("Chunk ID: 1f\nWall time: 0.1 seconds\nProcess exited with code 1\nOriginal token count: 2\nOutput:\nno",
+     "error: no"), ("Wall time: 9 seconds\nProcess running with session ID 4\nOutput:\nstill going", "still going"),
     ("The Exit code: 1 is\nOutput:\nquoted", "The Exit code: 1 is\nOutput:\nquoted"),
     ('[{"type":"text","text":"one"},{"type":"text","text":"two"}]', "one\ntwo"),
     (HEAD + '[{"type":"text","text":"from a server"}]', "from a server"),
     ('{"content":[{"type":"text","text":"denied"}],"isError":true}', "error: denied"),
     ('{"content":[{"type":"text","text":"a"}],"title":"b"}', '{"content":[{"type":"text","text":"a"}],"title":"b"}'),
-    ({"output": "Exit code: 1\n" + HEAD + "no", "metadata": {}}, "error: no"),
-    ("[1, 2]", "[1, 2]"),
+    ({"output": "Exit code: 1\n" + HEAD + "no", "metadata": {}}, "error: no"), ("[1, 2]", "[1, 2]"),
     ([{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "data:"}], "a"),
-    ({"type": "input_text", "text": "a"}, "a"),
-    ({"content": "refused", "success": False}, "error: refused"),
+    ({"type": "input_text", "text": "a"}, "a"), ({"content": "refused", "success": False}, "error: refused"),
     ({"stdout": "out\n", "stderr": "err\n", "exitCode": 3}, "error: out\nerr"),
-    ("<system-reminder>\nbe careful\n</system-reminder>\nfile", "file"),
-)
+    ("<system-reminder>\nbe careful\n</system-reminder>\nfile", "file"))  # fmt: skip
 def test_tool_results_come_in_many_wrappings(given, text):
     assert read_texts(call(), result(given)) == ["[shell] ls", text]
 

@@ -6,7 +6,7 @@ from helix.errors import InputRefused
 from helix.sources import copilot
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut, check_wrong_types, list_texts
 
 LOGS = DATA / "logs"
 CHAT = LOGS / "copilot_chat.json"
@@ -50,8 +50,7 @@ def read_answer(*response, **more):
     return list_texts(parse(chat(request(*response, **more))))[1:]
 
 
-@cases(
-    "operations, texts",
+@cases("operations, texts",
     (({"kind": 1, "k": ["requests", 0, "message", "text"], "v": "Ho"},), ["Ho", "one"]),
     (({"kind": 1, "k": ["requests", 0], "v": request(id="r9", text="New")},), ["New"]),
     (({"kind": 1, "k": ["requests", 1], "v": request(id="r2", text="Next")},), ["Hi", "one", "Next"]),
@@ -61,11 +60,9 @@ def read_answer(*response, **more):
     (({"kind": 2, "k": ["requests", 0, "response"], "i": 5, "v": [md("!")]},), ["Hi", "one!"]),
     (({"kind": 2, "k": ["requests"], "v": [request(id="r2", text="Next")]},), ["Hi", "one", "Next"]),
     (({"kind": 2, "k": ["more"], "v": [1]}, {"kind": 2, "k": ["more"], "v": [2]}), ["Hi", "one"]),
-    (({"kind": 3, "k": ["requests", 0, "response"]},), ["Hi"]),
-    (({"kind": 3, "k": ["nothing"]},), ["Hi", "one"]),
-    (({"kind": 1, "k": ["requests", 0, "response"]},), ["Hi"]),
-    ((snapshot(request(id="r7", text="Anew")),), ["Anew"]),
-)
+    (({"kind": 3, "k": ["requests", 0, "response"]},), ["Hi"]), (({"kind": 3, "k": ["nothing"]},), ["Hi", "one"]),
+    (({"kind": 1, "k": ["requests", 0, "response"]},), ["Hi"]), ((snapshot(request(id="r7", text="Anew")),), ["Anew"]),
+)  # fmt: skip
 def test_operations(operations, texts):
     parsed = log(snapshot(request(md("one"))), *operations)
     assert list_texts(parsed) == texts
@@ -113,10 +110,8 @@ def test_a_log_without_its_beginning_or_with_a_broken_line_gives_its_rest():
     assert [problem.line for problem in parsed.problems] == [2]
 
 
-@cases(
-    "parts, text",
-    ([md("a "), md("b")], "a b"),
-    (["a ", "b"], "a b"),
+@cases("parts, text",
+    ([md("a "), md("b")], "a b"), (["a ", "b"], "a b"),
     ([{"kind": "markdownContent", "content": md("a")}, {"kind": "markdownVuln", "content": md("b")}], "ab"),
     ([{"kind": "markdownContent", "content": "a"}, {"kind": "markdownContent", "value": md("b")}], "ab"),
     ([md("see "), {"kind": "inlineReference", "inlineReference": {"path": "/home/a/b.py"}}, md(".")], "see b.py."),
@@ -142,8 +137,7 @@ def test_a_log_without_its_beginning_or_with_a_broken_line_gives_its_rest():
     ([call(toolSpecificData={"kind": "subagent", "description": "Find uses"})], "[run] Find uses"),
     ([call(tool=None)], "[tool] Ran it"),
     ([{"kind": "treeData", "treeData": {}}, {"label": "src", "uri": {}}, md("a")], "a"),
-    ([md("a"), {"kind": "textEditGroup", "edits": [[{"text": "x = 1"}]]}, md(" b")], "a b"),
-)
+    ([md("a"), {"kind": "textEditGroup", "edits": [[{"text": "x = 1"}]]}, md(" b")], "a b"))  # fmt: skip
 def test_the_parts_of_an_answer(parts, text):
     parsed = parse(chat(request(*parts)))
     assert list_texts(parsed) == ["Hi", text]
@@ -200,26 +194,20 @@ def test_results_of_helix_are_no_turns():
     assert parsed.junk == {"memory": len("We took DuckDB")}
 
 
-@cases(
-    "more, texts",
-    ({"shouldBeRemovedOnSend": {"requestId": "r1"}}, []),
-    ({"isHidden": True}, []),
+@cases("more, texts",
+    ({"shouldBeRemovedOnSend": {"requestId": "r1"}}, []), ({"isHidden": True}, []),
     ({"shouldBeRemovedOnSend": {"requestId": "r1", "afterUndoStop": "s2"}}, ["Hi", "one two"]),
     ({"shouldBeRemovedOnSend": {"requestId": "r1", "afterUndoStop": "gone"}}, ["Hi", "one two three"]),
-    ({"shouldBeRemovedOnSend": None, "isHidden": False, "isCanceled": True}, ["Hi", "one two three"]),
-)
+    ({"shouldBeRemovedOnSend": None, "isHidden": False, "isCanceled": True}, ["Hi", "one two three"]))  # fmt: skip
 def test_undone_requests_are_left_out(more, texts):
     stops = [{"kind": "undoStop", "id": "s1"}, md(" two"), {"kind": "undoStop", "id": "s2"}, md(" three")]
     assert list_texts(parse(chat(request(md("one"), *stops, **more)))) == texts
 
 
-@cases(
-    "message, text",
-    ("as text", "as text"),
-    ({"text": "", "parts": [{"text": "in "}, {"text": "parts"}, 7]}, "in parts"),
+@cases("message, text",
+    ("as text", "as text"), ({"text": "", "parts": [{"text": "in "}, {"text": "parts"}, 7]}, "in parts"),
     ({"text": "both", "parts": [{"text": "both"}]}, "both"),
-    ({"text": "<system-reminder>\nx\n</system-reminder>\nmine"}, "mine"),
-)
+    ({"text": "<system-reminder>\nx\n</system-reminder>\nmine"}, "mine"))  # fmt: skip
 def test_the_prompt_of_a_request(message, text):
     assert list_texts(parse(chat(request(message=message)))) == [text]
 
@@ -235,30 +223,21 @@ def render_prompt(text):
     return request(result={"metadata": {"renderedUserMessage": [{"type": 1, "text": text}]}})
 
 
-@cases(
-    "value, project",
+@cases("value, project",
     (chat(request(), workingDirectory="file:///home/ines/a%20beacon"), "a beacon"),
     (chat(request(), workingDirectory={"path": "/home/ines/beacon"}), "beacon"),
     (chat(request(), repoData={"remoteUrl": "https://example.org/ines/beacon.git"}), "beacon"),
-    (
-        chat(render_prompt("I am working in a workspace with the following folders:\n- C:\\work\\beacon \n- /b")),
-        "beacon",
-    ),
-    (chat(render_prompt("workspace with the following folder:\n- /srv/beacon")), "beacon"),
+    (chat(render_prompt("I am working in a workspace with the following folders:\n- C:\\work\\beacon \n- /b")),
+     "beacon"), (chat(render_prompt("workspace with the following folder:\n- /srv/beacon")), "beacon"),
     (chat(render_prompt("a list with the following folders:\n- /srv/x")), None),
-    (chat(request(), workingDirectory=7, repoData=[]), None),
-)
+    (chat(request(), workingDirectory=7, repoData=[]), None))  # fmt: skip
 def test_the_folder_that_was_open(value, project):
     assert parse(value).sessions[0].project == project
 
 
-@cases(
-    "more, title",
-    ({"customTitle": "Mine", "computedTitle": "Theirs"}, "Mine"),
-    ({"computedTitle": "Theirs"}, "Theirs"),
-    ({"customTitle": ""}, "Hi"),
-    ({"customTitle": "x" * 99}, "x" * 79 + "…"),
-)
+@cases("more, title",
+    ({"customTitle": "Mine", "computedTitle": "Theirs"}, "Mine"), ({"computedTitle": "Theirs"}, "Theirs"),
+    ({"customTitle": ""}, "Hi"), ({"customTitle": "x" * 99}, "x" * 79 + "…"))  # fmt: skip
 def test_the_title(more, title):
     assert parse(chat(request(), **more)).sessions[0].title == title
 
@@ -266,13 +245,7 @@ def test_the_title(more, title):
 def test_ids_are_unique_and_stay_while_a_log_grows():
     parsed = parse(chat(request(md("a")), request(md("b")), request(md("c"), id=None)))
     assert [turn.id for turn in parsed.sessions[0].turns] == [
-        "r1",
-        "r1:response",
-        "r1-2",
-        "r1:response-2",
-        "2",
-        "2:response",
-    ]
+        "r1", "r1:response", "r1-2", "r1:response-2", "2", "2:response"]  # fmt: skip
     assert parse(chat()).sessions == ()
     lines = LOG.read_text().splitlines(keepends=True)
     whole = {turn.id for turn in parse("".join(lines)).sessions[0].turns}
@@ -288,22 +261,25 @@ def test_other_json_is_refused(given):
     assert refused.value.remedy
 
 
-@cases(
-    "odd",
-    None,
-    7,
-    {"requestId": 7, "timestamp": "x", "message": 7, "response": 7},
-    {"message": {"text": 7, "parts": 7}, "response": [None, 7, [], {"kind": 7}, {"kind": ["x"]}, {}, {"value": 7}]},
-    {"message": {}, "response": [{"kind": "inlineReference", "inlineReference": 7}, {"kind": "markdownContent"}]},
-    {"message": {}, "response": [{"kind": "thinking", "value": [7, None]}, {"kind": "warning", "content": 7}]},
-    {"message": {}, "response": [call(7, toolSpecificData=7, resultDetails={"output": 7}, toolCallId=7)]},
-    {"message": {}, "response": None, "result": 7, "shouldBeRemovedOnSend": 7},
-    {"message": {}, "result": {"metadata": {"toolCallRounds": 7, "toolCallResults": 7}, "errorDetails": 7}},
-    {"message": {}, "result": {"metadata": {"toolCallRounds": [{"toolCalls": [{"arguments": 7}]}]}}},
-)
-def test_values_of_wrong_types_cost_no_other_turn(odd):
-    assert list_texts(parse(chat(request(md("a")), odd, customTitle=7, sessionId=7)))[:2] == ["Hi", "a"]
-    assert list_texts(log(snapshot(request(md("a"))), {"kind": 2, "k": ["requests"], "v": [odd]}))[:2] == ["Hi", "a"]
+def test_values_of_wrong_types_cost_no_other_turn():
+    terminal = {"kind": "terminal", "commandLine": {"original": "ls"}, "terminalCommandOutput": {"text": "a"},
+                "terminalCommandState": {"exitCode": 2}}  # fmt: skip
+    details = {"input": "{}", "output": [{"value": "x"}], "isError": True}
+    calls = [{"toolCalls": [{"id": "t1", "name": "grep", "arguments": '{"pattern":"tide"}'}]}]
+    metadata = {"toolCallRounds": calls, "toolCallResults": {"t1": {"content": [{"value": "x"}]}}}
+    first, last = request(text="Hi"), request(id="r9", text="Bye")
+    values = (
+        request(md("a"), {"kind": "inlineReference", "name": "n", "inlineReference": {"uri": {"path": "/b"}}}, id="x"),
+        request({"kind": "markdownContent", "content": md("a")}, {"kind": "thinking", "value": ["hm"]}, isHidden=False),
+        request({"kind": "warning", "content": md("w")}, call(md("a"), toolCallId="t", resultDetails=details)),
+        request(call("a", toolSpecificData=terminal), result={"metadata": metadata, "errorDetails": {"message": "x"}}),
+        request(message={"text": "", "parts": [{"text": "x"}]}, shouldBeRemovedOnSend=None),
+    )
+    check_wrong_types(lambda odd: parse(chat(first, odd, last)), *values)
+    more = {"kind": 2, "k": ["requests"]}
+    check_wrong_types(lambda odd: log(snapshot(first), {**more, "v": [odd]}, {**more, "v": [last]}), *values)
+    for name, value in {"customTitle": "T", "sessionId": "s", "repoData": {"remoteUrl": "x"}}.items():
+        check_wrong_types(lambda odd, name=name: parse(chat(first, last, **{name: odd})), value)
 
 
 def test_results_are_read_once_from_trees_of_any_depth_and_cut():

@@ -2,7 +2,7 @@ import json
 
 from helix.sources import copilot_cli
 from helix.types import Document
-from tests.support.turns import CUT_AT, LONG, cases, check_cut, list_texts, load_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cut, check_wrong_types, list_texts, load_texts
 
 
 def event_id(number):
@@ -44,43 +44,31 @@ def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-@cases(
-    "record, texts",
+@cases("record, texts",
     (answers("a", "", None, call("c", command="ls")), ["[bash] ls"]),
     (answers("a", "", None, {"name": "view", "arguments": '{"path":"a.py"}'}), ["[view] a.py"]),
     (answers("a", "", None, {"name": "apply_patch", "arguments": "*** Begin"}), ["[apply_patch] *** Begin"]),
-    (result("r", "c", "done\n"), ["done"]),
-    (result("r", "c", "exit code: 1", success=False), ["error: exit code: 1"]),
-    (result("r", "c", "", success=False, error={"message": "denied"}), ["error: denied"]),
-    (result("r", "c", ""), []),
+    (result("r", "c", "done\n"), ["done"]), (result("r", "c", "exit code: 1", success=False), ["error: exit code: 1"]),
+    (result("r", "c", "", success=False, error={"message": "denied"}), ["error: denied"]), (result("r", "c", ""), []),
     (event("t", "tool.user_requested", toolName="bash", arguments={"command": "ls"}), ["$ ls"]),
     (event("t", "tool.user_requested", toolName="x", arguments="ls"), []),
-    (asks("u", "<memory>\nold\n</memory>\nmine"), ["mine"]),
-    (asks("u", "by the host", source="autopilot"), []),
-    (event("c", "session.compaction_complete", success=False), []),
-)
+    (asks("u", "<memory>\nold\n</memory>\nmine"), ["mine"]), (asks("u", "by the host", source="autopilot"), []),
+    (event("c", "session.compaction_complete", success=False), []))  # fmt: skip
 def test_events(record, texts):
     assert read_texts(asks("u0", "Hi"), record) == ["Hi", *texts]
 
 
-@cases(
-    "record",
-    answers("a", "found", None, parentToolCallId="c"),
-    asks("a", "find", parentAgentTaskId="t"),
-    {**answers("a", "found"), "agentId": "agent-1"},
-)
+@cases("record",
+    answers("a", "found", None, parentToolCallId="c"), asks("a", "find", parentAgentTaskId="t"),
+    {**answers("a", "found"), "agentId": "agent-1"})  # fmt: skip
 def test_turns_of_subagents_are_marked(record):
     assert [turn.origin for turn in turns(record)] == ["subagent"]
 
 
 def test_rewinds_parents_and_results():
     records = [
-        asks("u1", "one"),
-        answers("a1", "two", "u1"),
-        asks("u2", "three", "a1"),
-        event("w", "session.snapshot_rewind", "u2", upToEventId="u2"),
-        asks("u3", "four", "w"),
-    ]
+        asks("u1", "one"), answers("a1", "two", "u1"), asks("u2", "three", "a1"),
+        event("w", "session.snapshot_rewind", "u2", upToEventId="u2"), asks("u3", "four", "w")]  # fmt: skip
     assert [(turn.text, turn.parent) for turn in turns(*records)] == [("one", None), ("two", "u1"), ("four", "a1")]
     everything = event("w", "session.snapshot_rewind", "u2", upToEventId="u1")
     assert [(turn.text, turn.parent) for turn in turns(*records[:3], everything, records[4])] == [("four", None)]
@@ -119,13 +107,10 @@ def test_other_events_are_counted(kind):
     assert sum(parsed.unknown.values()) == 1
 
 
-@cases(
-    "records, id, project",
+@cases("records, id, project",
     ((event("s", "session.start", sessionId="s1", context={"cwd": "/srv/beacon"}),), "s1", "beacon"),
     ((event("s", "session.start", sessionId="s1"), event("r", "session.resume", context={"cwd": "/a/b"})), "s1", "b"),
-    ((event("s", "session.start", sessionId=7, context=7),), "events-", None),
-    ((), "events-", None),
-)
+    ((event("s", "session.start", sessionId=7, context=7),), "events-", None), ((), "events-", None))  # fmt: skip
 def test_session_and_project(records, id, project):
     (found,) = parse(*records, asks("u", "Hi")).sessions
     assert found.id.startswith(id)
@@ -140,24 +125,20 @@ def test_a_log_may_be_broken_or_empty_and_its_ids_repeat():
     assert parse("").sessions == ()
     parsed = parse(asks("u1", "a"), asks("u1", "b"), asks(None, "c"), asks(event_id(1), "d"))
     assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
-        ("u1", False),
-        ("u1-2", False),
-        ("3", False),
-        (event_id(1), True),
-    ]
+        ("u1", False), ("u1-2", False), ("3", False), (event_id(1), True)]  # fmt: skip
 
 
-@cases(
-    "odd",
-    {"type": "user.message", "data": 7, "id": 7, "parentId": 7, "timestamp": 7},
-    {"type": "user.message", "data": {"content": 7, "source": 7}},
-    {"type": "assistant.message", "data": {"content": [], "toolRequests": 7, "reasoningText": 7}},
-    {"type": "assistant.message", "data": {"toolRequests": [7, {"name": 7, "arguments": 7, "toolCallId": 7}]}},
-    {"type": "tool.execution_complete", "data": {"result": 7, "error": 7, "toolCallId": []}},
-    {"type": "tool.execution_complete", "data": {"success": False, "error": {"message": 7}}},
-    {"type": "session.snapshot_rewind", "data": {"upToEventId": 7}},
-    {"type": "session.title_changed", "data": {"title": 7}, "id": "t", "parentId": "t"},
-    {"type": "session.error", "data": {"message": 7}},
-)
-def test_values_of_wrong_types_cost_no_other_turn(odd):
-    assert read_texts(asks("u", "Hi"), odd)[0] == "Hi"
+def test_values_of_wrong_types_cost_no_other_turn():
+    check_wrong_types(
+        lambda odd: parse(asks("u", "Hi"), odd, asks("v", "Bye")),
+        asks("x", "x", "u", source="user", parentAgentTaskId="t"),
+        answers("x", "x", "u", call("c", command="ls"), reasoningText="hm", parentToolCallId="c"),
+        result("x", "c", "x", "u", error={"message": "denied"}),
+        result("x", "c", "", "u", success=False, error={"message": "denied"}),
+        event("x", "session.start", sessionId="s1", context={"cwd": "/srv"}),
+        event("x", "session.snapshot_rewind", upToEventId="gone"),
+        event("x", "session.title_changed", title="T"),
+        event("x", "session.compaction_complete", success=True, summaryContent="x"),
+        event("x", "session.error", message="x"),
+        event("x", "tool.user_requested", toolName="bash", arguments={"command": "ls"}),
+    )

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from helix.sources import cursor
 from helix.types import Document
-from tests.support.turns import CUT_AT, LONG, cases, check_cut, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cut, check_wrong_types, list_texts
 
 
 def bubble_id(number):
@@ -31,37 +31,25 @@ def list_turns(turns):
     return [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in turns]
 
 
-@cases(
-    "given, line",
+@cases("given, line",
     ({"rawArgs": '{"target_file":"src/a.ts","limit":3}'}, "[grep] src/a.ts"),
     ({"rawArgs": "", "params": '{"command":"npm test"}'}, "[grep] npm test"),
-    ({"rawArgs": "{}", "params": '{"query":"tide"}'}, "[grep] tide"),
-    ({"params": {"query": "tide"}}, "[grep] tide"),
-    ({"rawArgs": '{"query":"tid'}, '[grep] {"query":"tid'),
-    ({"rawArgs": 7, "params": [1]}, "[grep]"),
-)
+    ({"rawArgs": "{}", "params": '{"query":"tide"}'}, "[grep] tide"), ({"params": {"query": "tide"}}, "[grep] tide"),
+    ({"rawArgs": '{"query":"tid'}, '[grep] {"query":"tid'), ({"rawArgs": 7, "params": [1]}, "[grep]"))  # fmt: skip
 def test_arguments_of_a_tool(given, line):
     assert list_texts(session(tool("t1", **given))) == [line]
 
 
-@cases(
-    "given, result",
+@cases("given, result",
     ({"result": '{"output":"one\\n","exitCode":0}'}, "one"),
     ({"result": '{"files":[{"name":"a.ts","type":"file"},{"name":"b.ts"}]}'}, "a.ts\nb.ts"),
     ({"result": '{"content":[{"type":"text","text":"from afar"}],"requestId":"r1"}'}, "from afar"),
-    ({"result": {"contents": "as such"}}, "as such"),
-    ({"result": "plain words"}, "plain words"),
-    ({"result": '"a text"'}, "a text"),
-    ({"result": "null"}, ""),
-    ({"result": "{}"}, ""),
-    ({"result": "7"}, ""),
-    ({"result": 7}, ""),
-    ({"result": '{"afterContentId":"composer.content.1"}'}, ""),
+    ({"result": {"contents": "as such"}}, "as such"), ({"result": "plain words"}, "plain words"),
+    ({"result": '"a text"'}, "a text"), ({"result": "null"}, ""), ({"result": "{}"}, ""), ({"result": "7"}, ""),
+    ({"result": 7}, ""), ({"result": '{"afterContentId":"composer.content.1"}'}, ""),
     ({"status": "error", "error": '{"clientVisibleErrorMessage":"No such file"}'}, "error: No such file"),
     ({"status": "error", "error": "", "result": '{"output":"exit 1"}'}, "error: exit 1"),
-    ({"status": "error", "error": "", "result": ""}, ""),
-    ({"status": "cancelled"}, ""),
-)
+    ({"status": "error", "error": "", "result": ""}, ""), ({"status": "cancelled"}, ""))  # fmt: skip
 def test_the_result_of_a_tool(given, result):
     assert list_texts(session(tool("t1", **given))) == list(filter(None, ["[grep]", result]))
 
@@ -77,14 +65,10 @@ def test_calls_join_answers_and_results_are_cut():
         tool("t3", rawArgs='{"pattern":"d"}', result='"it"'),
     )
     assert list_turns(parsed.sessions[0].turns) == [
-        ("t0", "assistant", "assistant", "[grep] a\n[grep] b", None),
-        ("t0:tool", "tool", "tool", "first", "t0"),
-        ("t1", "tool", "tool", "found", "t0"),
-        ("a1", "assistant", "assistant", "So.\n[grep] c", None),
-        ("u1", "user", "human", "And?", None),
-        ("t3", "assistant", "assistant", "[grep] d", None),
-        ("t3:tool", "tool", "tool", "it", "t3"),
-    ]
+        ("t0", "assistant", "assistant", "[grep] a\n[grep] b", None), ("t0:tool", "tool", "tool", "first", "t0"),
+        ("t1", "tool", "tool", "found", "t0"), ("a1", "assistant", "assistant", "So.\n[grep] c", None),
+        ("u1", "user", "human", "And?", None), ("t3", "assistant", "assistant", "[grep] d", None),
+        ("t3:tool", "tool", "tool", "it", "t3")]  # fmt: skip
     asked = {**tool("u1", rawArgs='{"pattern":"a"}'), "type": 1, "text": "Hi"}
     assert list_texts(session(asked)) == ["Hi"]
     parsed = parse(
@@ -106,30 +90,25 @@ def test_thinking_is_counted_and_left_out(thinking):
     assert parsed.junk == {"reasoning": 2}
 
 
-@cases(
-    "odd",
-    None,
-    7,
-    {"type": [1]},
-    {"type": True, "text": ["x"]},
-    {"type": 2, "toolFormerData": {"name": 7, "result": [None, 3], "status": []}},
-    {"type": 2, "toolFormerData": []},
-    {"type": 1, "toolFormerData": {"name": "grep"}},
-    {"type": 2, "thinking": 7, "createdAt": {}},
-    {"type": 1, "text": 7, "bubbleId": ["x"], "createdAt": float(10**300)},
-)
-def test_bubbles_of_wrong_types_cost_no_other(odd):
-    assert list_texts(session(bubble("b1", 1, "Hi"), odd, createdAt=[], subagentInfo=7, folder=7, name=7))[0] == "Hi"
+def test_bubbles_of_wrong_types_cost_no_other():
+    check_wrong_types(
+        lambda odd: session(bubble("u1", 1, "Hi"), odd, bubble("u2", 1, "Bye")),
+        bubble("x", 1, "x", createdAt="2026-06-02T09:00:00Z"),
+        bubble("x", 2, "x", thinking={"text": "hm", "signature": "x"}, capabilityType=30),
+        tool("x", rawArgs='{"query":"x"}', params='{"query":"x"}', result='{"output":"x"}'),
+        {**tool("x", status="error", error='{"clientVisibleErrorMessage":"x"}'), "type": 1},
+        bubble("x", 1, "x", createdAt=1e300),
+    )
+    for name, value in {"createdAt": 5, "subagentInfo": {"parentComposerId": "c"}, "folder": "/w", "name": "N"}.items():
+        check_wrong_types(
+            lambda odd, name=name: session(bubble("u1", 1, "Hi"), bubble("u2", 1, "Bye"), **{name: odd}), value
+        )
 
 
 def test_ids_and_times_of_messages():
     parsed = session(bubble("b1", 1, "a"), bubble(bubble_id(1), 1, "b"), {"type": 1, "text": "c"}, bubble("b1", 1, "d"))
     assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
-        ("b1", False),
-        (bubble_id(1), True),
-        ("2", False),
-        ("b1-2", False),
-    ]
+        ("b1", False), (bubble_id(1), True), ("2", False), ("b1-2", False)]  # fmt: skip
     parsed = session(
         bubble("b1", 1, "a"), bubble("b2", 1, "b", createdAt="2026-06-02T09:00:00Z"), bubble("b3", 1, "c", createdAt=5)
     )

@@ -185,18 +185,14 @@ def cursor_store_key():
 WORKSPACE = {"workspaceIdentifier": {"id": "1f", "uri": {"fsPath": "C:\\work\\named"}}}
 
 
-@cases(
-    "session, head, project",
-    (WORKSPACE, {}, "named"),
-    ({}, WORKSPACE, "named"),
+@cases("session, head, project",
+    (WORKSPACE, {}, "named"), ({}, WORKSPACE, "named"),
     ({"workspaceIdentifier": {"id": "x", "uri": "file:///c%3A/work/by%20uri"}}, {}, "by uri"),
     ({"workspaceIdentifier": {"id": "1f"}}, {}, "of the workspace"),
     ({}, {"workspaceIdentifier": {"id": "1f"}}, "of the workspace"),
-    ({"trackedGitRepos": [{"repoPath": "/home/yusuf/repo"}]}, {}, "repo"),
-    ({}, {}, "listed"),
+    ({"trackedGitRepos": [{"repoPath": "/home/yusuf/repo"}]}, {}, "repo"), ({}, {}, "listed"),
     ({"workspaceIdentifier": {"id": "../../elsewhere"}}, {}, "listed"),
-    ({"workspaceIdentifier": {"id": 7, "uri": 7}, "trackedGitRepos": [7]}, {}, "listed"),
-)
+    ({"workspaceIdentifier": {"id": 7, "uri": 7}, "trackedGitRepos": [7]}, {}, "listed"))  # fmt: skip
 def test_the_folder_that_was_open(tmp_path, session, head, project):
     storage = tmp_path / "User" / "workspaceStorage"
     for name, folder in (("1f", "of%20the%20workspace"), ("2e", "listed"), ("../../elsewhere", "elsewhere")):

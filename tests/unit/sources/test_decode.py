@@ -9,17 +9,11 @@ from tests.support.turns import cases
 LIMIT = 1_000
 
 
-@cases(
-    "data, text",
-    ("grüße\n".encode(), "grüße\n"),
-    ("grüße\n".encode("utf-8-sig"), "grüße\n"),
-    ("grüße\n".encode("utf-16"), "grüße\n"),
-    (b"\xfe\xff" + "grüße\n".encode("utf-16-be"), "grüße\n"),
-    ("grüße\n".encode("utf-32"), "grüße\n"),
-    (b"\x00\x00\xfe\xff" + "grüße\n".encode("utf-32-be"), "grüße\n"),
-    (b"one\r\ntwo\r\n", "one\ntwo\n"),
-    (b"a lone \r stays", "a lone \r stays"),
-)
+@cases("data, text",
+    ("grüße\n".encode(), "grüße\n"), ("grüße\n".encode("utf-8-sig"), "grüße\n"),
+    ("grüße\n".encode("utf-16"), "grüße\n"), (b"\xfe\xff" + "grüße\n".encode("utf-16-be"), "grüße\n"),
+    ("grüße\n".encode("utf-32"), "grüße\n"), (b"\x00\x00\xfe\xff" + "grüße\n".encode("utf-32-be"), "grüße\n"),
+    (b"one\r\ntwo\r\n", "one\ntwo\n"), (b"a lone \r stays", "a lone \r stays"))  # fmt: skip
 def test_encodings_and_line_ends(data, text):
     assert decode(data, LIMIT) == (text, [])
 

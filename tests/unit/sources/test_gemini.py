@@ -1,11 +1,10 @@
 import json
 from datetime import UTC, datetime
 
-import pytest
-
 from helix.sources import gemini
 from helix.types import Document
-from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut, check_wrong_types, list_texts
+from tests.support.wrong_types import replace_values
 
 HEAD = {"sessionId": "s1", "projectHash": "3f1c", "startTime": "2026-06-17T08:00:00.000Z", "kind": "main"}
 AT = "2026-06-17T08:00:30.000Z"
@@ -52,8 +51,7 @@ def read_texts(*records, **options):
     return [turn.text for turn in turns(*records, **options)]
 
 
-@cases(
-    "given, text",
+@cases("given, text",
     ({"result": [response("fine")]}, "fine"),
     ({"result": [response({"error": "no such file"})]}, "error: no such file"),
     ({"result": [response("bad")], "status": "error"}, "error: bad"),
@@ -61,23 +59,16 @@ def read_texts(*records, **options):
     ({"result": [response({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})]}, "a\nb"),
     ({"result": [response({"isError": True, "content": [{"type": "text", "text": "a"}]})]}, "error: a"),
     ({"result": [response("one"), {"text": "two"}, {"inlineData": {"data": "AAAA"}}]}, "one\ntwo"),
-    ({"result": "plain"}, "plain"),
-    ({"result": [], "resultDisplay": "M README.md"}, "M README.md"),
+    ({"result": "plain"}, "plain"), ({"result": [], "resultDisplay": "M README.md"}, "M README.md"),
     ({"result": [response("shown")], "resultDisplay": "not shown"}, "shown"),
-    ({"result": [response("<system-reminder>\nx\n</system-reminder>\nfile")]}, "file"),
-)
+    ({"result": [response("<system-reminder>\nx\n</system-reminder>\nfile")]}, "file"))  # fmt: skip
 def test_results_of_tools(given, text):
     assert read_texts(answer("a1", "", call(**given))) == ["[read_file] /w/a.py", text]
 
 
-@cases(
-    "given",
-    {"result": None},
-    {"result": []},
-    {"result": [response("")]},
-    {"resultDisplay": {"fileDiff": "-a\n+b", "fileName": "a"}},
-    {"status": "executing"},
-)
+@cases("given",
+    {"result": None}, {"result": []}, {"result": [response("")]},
+    {"resultDisplay": {"fileDiff": "-a\n+b", "fileName": "a"}}, {"status": "executing"})  # fmt: skip
 def test_no_result_is_no_turn(given):
     assert read_texts(answer("a1", "", call(**given))) == ["[read_file] /w/a.py"]
 
@@ -114,16 +105,11 @@ def test_calls_and_results_of_a_message_are_read_once():
 CONTEXT = "<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories:**\n  - {}\n</session_context>"
 
 
-@cases(
-    "noise",
-    CONTEXT.format("/w/till"),
-    "This is the Gemini CLI. We are setting up the context for our chat.\nToday is Monday.",
-    "Here is the user's editor context as a JSON object.",
-    "Here is a summary of changes in the user's editor context",
-    "System: Please continue.",
-    "<hook_context>&lt;memory&gt;old&lt;/memory&gt;</hook_context>",
-    "<memory>\nold\n</memory>",
-)
+@cases("noise",
+    CONTEXT.format("/w/till"), "This is the Gemini CLI. We are setting up the context for our chat.\nToday is Monday.",
+    "Here is the user's editor context as a JSON object.", "Here is a summary of changes in the user's editor context",
+    "System: Please continue.", "<hook_context>&lt;memory&gt;old&lt;/memory&gt;</hook_context>",
+    "<memory>\nold\n</memory>")  # fmt: skip
 def test_client_texts_as_the_user_are_no_turns(noise):
     parsed = parse(HEAD, user("u1", noise), user("u2", "Hi"))
     assert list_texts(parsed) == ["Hi"]
@@ -140,22 +126,18 @@ def test_client_texts_as_the_model_are_no_turns(text):
 FILES = "--- Content from referenced files ---\nContent from @a.py:\n{}\n--- End of content ---"
 
 
-@cases(
-    "texts, typed",
+@cases("texts, typed",
     ([f"Read @a.py\n{FILES.format('x = 1')}"], "Read @a.py"),
     (["Read @a.py", "\n--- Content from referenced files ---", "x = 1", "\n--- End of content ---"], "Read @a.py"),
     ([f"Read @a.py\n{FILES.format('--- End of content ---')}"], "Read @a.py"),
     (["Read @a.py\n--- Content from referenced files ---\nx = 1"], "Read @a.py"),
     ([f"Read @a.py\n{FILES.format('x = 1')}\nthen stop"], "Read @a.py\nthen stop"),
-    (
-        ["The mark --- Content from referenced files --- is odd"],
-        "The mark --- Content from referenced files --- is odd",
-    ),
+    (["The mark --- Content from referenced files --- is odd"],
+     "The mark --- Content from referenced files --- is odd"),
     (["Hi", "<hook_context>a</hook_context>", "<hook_context>b</hook_context>"], "Hi"),
     (["Hi\n<hook_context> is unclosed"], "Hi\n<hook_context> is unclosed"),
     (["What is <hook_context>x</hook_context>?"], "What is <hook_context>x</hook_context>?"),
-    ([CONTEXT.format("/w/till") + "\nHi"], "Hi"),
-)
+    ([CONTEXT.format("/w/till") + "\nHi"], "Hi"))  # fmt: skip
 def test_typed_text_among_client_texts_stays(texts, typed):
     assert read_texts(user("u1", *texts)) == [typed]
 
@@ -195,29 +177,17 @@ def test_unknown_types_and_half_lines_are_reported_and_never_fatal():
     assert [problem.line for problem in parsed.problems] == [3, 4]
 
 
-@cases(
-    "head, first, path, project",
+@cases("head, first, path, project",
     ({}, CONTEXT.format("/w/till"), "x.jsonl", "till"),
     ({"directories": ["/w/other"]}, CONTEXT.format("C:\\w\\till"), "x.jsonl", "till"),
-    (
-        {},
-        "This is the Gemini CLI. We are setting up the context\nI'm currently working in the directory: /w/till",
-        "x",
-        "till",
-    ),
-    (
-        {},
-        "This is the Gemini CLI. We are setting up the context\nfollowing directories:\n  - /w/till\n  - /w/b",
-        "x.jsonl",
-        "till",
-    ),
-    ({"directories": ["/w/other"]}, "Hi", "x.jsonl", "other"),
-    ({"directories": [7]}, "Hi", "x.jsonl", None),
-    ({}, "I am working in the directory: /w/till", "x.jsonl", None),
+    ({}, "This is the Gemini CLI. We are setting up the context\nI'm currently working in the directory: /w/till", "x",
+     "till"),
+    ({}, "This is the Gemini CLI. We are setting up the context\nfollowing directories:\n  - /w/till\n  - /w/b",
+     "x.jsonl", "till"), ({"directories": ["/w/other"]}, "Hi", "x.jsonl", "other"),
+    ({"directories": [7]}, "Hi", "x.jsonl", None), ({}, "I am working in the directory: /w/till", "x.jsonl", None),
     ({}, "Hi", "/home/a/.gemini/tmp/till/chats/session-1.jsonl", "till"),
     ({}, "Hi", f"/home/a/.gemini/tmp/{'0af3' * 16}/chats/session-1.jsonl", None),
-    ({}, "Hi", "/home/a/chats/session-1.jsonl", None),
-)
+    ({}, "Hi", "/home/a/chats/session-1.jsonl", None))  # fmt: skip
 def test_the_project_is_the_working_folder(head, first, path, project):
     (session,) = parse({**HEAD, **head}, user("u1", first), user("u2", "Hi"), path=path).sessions
     assert session.project == project
@@ -244,10 +214,7 @@ def test_ids_of_sessions_turns_and_results():
     first, second = ({k: v for k, v in call(output=text).items() if k != "id"} for text in ("A", "B"))
     found = turns(answer("a1", "", first, first), answer("a2", "", second))
     assert [(turn.id, turn.text) for turn in found if turn.role == "tool"] == [
-        ("a1:#0", "A"),
-        ("a1:#1", "A"),
-        ("a2:#0", "B"),
-    ]
+        ("a1:#0", "A"), ("a1:#1", "A"), ("a2:#0", "B")]  # fmt: skip
     first = {k: v for k, v in call(output="A").items() if k != "id"}
     nameless = {"functionResponse": {"name": "glob", "response": {"output": "B"}}}
     assert read_texts(answer("a1", "", first), message("user", "u1", [nameless]))[1:] == ["A", "B"]
@@ -260,27 +227,21 @@ def test_nothing_gives_nothing(text):
     assert gemini.parse(Document("a.jsonl", text)).sessions == ()
 
 
-ODD = [None, 7, True, "", "x", [], [None, 4, ["a"]], {}, {"type": ["x"]}, [{"text": 5, "thought": {}}]]
-
-
-@pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_values_of_wrong_types_cost_no_other_turn(odd):
-    records = [{"$set": odd}, {"$set": {"summary": odd, "directories": odd, "sessionId": odd, "kind": odd}}]
-    records += [{**HEAD, "startTime": odd}, {"sessionId": odd, "projectHash": odd}, {"type": odd}, {"role": odd}]
-    for kind in ("user", "gemini", "info", odd):
-        records += [message(kind, "x", odd), message(kind, odd, "x", displayContent=odd, thoughts=odd, toolCalls=odd)]
-        records += [{"type": kind, "id": "x", "timestamp": odd, "parts": odd}]
-    records += [answer("x", "", {"id": odd, "name": odd, "args": odd, "status": odd, "timestamp": odd, "result": odd})]
-    records += [answer("x", "", call(result=[odd])), answer("x", "", call(result=[{"functionResponse": odd}]))]
-    records += [answer("x", "", call(result=[response({"output": odd, "error": odd, "content": odd})]))]
-    records += [message("gemini", "x", [{"functionCall": odd}]), message("user", "x", [{"functionResponse": odd}])]
-    records += [message("user", "x", [response({"output": odd}, name=odd, tool=odd)])]
-    for raw in records:
-        parsed = parse(HEAD, user("u1", "Hi"), raw, user("u2", "Bye"))
-        texts = list_texts(parsed)
-        assert (texts[0], texts[-1]) == ("Hi", "Bye")
-        assert all(isinstance(turn.text, str) and turn.text for turn in parsed.sessions[0].turns)
-    for messages in (odd, [odd]):
+def test_values_of_wrong_types_cost_no_other_turn():
+    part, thought = {"text": "x", "thought": True}, {"subject": "x", "description": "x"}
+    parts = [part, {"functionCall": {"id": "c", "name": "glob", "args": {"pattern": "x"}}}]
+    outputs = {"output": {"output": "x"}, "error": "x", "content": [{"type": "text", "text": "x"}], "isError": True}
+    check_wrong_types(
+        lambda odd: parse(HEAD, user("u1", "Hi"), odd, user("u2", "Bye")),
+        {"$set": {"summary": "x", "directories": ["/w"], "lastUpdated": AT, "sessionId": "s1", "kind": "main"}},
+        {**HEAD, "directories": ["/w"]},
+        message("user", "x", [part, response(outputs)], displayContent=[part]),
+        message("gemini", "x", parts, thoughts=[thought], toolCalls=[call("c2", output=outputs, timestamp=AT)]),
+        answer("x", "", call(result=[response("x"), part], resultDisplay={"fileDiff": "x"})),
+        message("info", "x", "x"),
+        {"role": "user", "parts": [part], "ts": 1_695_000_000},
+    )
+    for messages in replace_values([user("x", "x")]):
         parse({**HEAD, "messages": messages})
         parse(HEAD, {"$set": {"messages": messages}})
 

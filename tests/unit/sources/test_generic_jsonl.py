@@ -40,38 +40,25 @@ def test_every_field():
     assert (session.source, session.id, session.project, session.title) == ("jsonl", "s1", "p", "Storage")
     (turn,) = session.turns
     assert (turn.id, turn.text, turn.role, turn.origin, turn.speaker) == (
-        "D1:3",
-        "We take DuckDB",
-        "assistant",
-        "assistant",
-        "Priya",
-    )
+        "D1:3", "We take DuckDB", "assistant", "assistant", "Priya")  # fmt: skip
     assert (turn.time, turn.time_quality) == (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact")
     assert (turn.project, turn.title, turn.type, turn.acl) == ("p", "Storage", "decision", ("ana", "priya"))
     assert (turn.pinned, turn.priority, turn.confidence, turn.unique) == (True, 1.5, 0.9, False)
 
 
-@cases(
-    "content, text",
-    ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
-    (["a", {"text": "b"}], "a\nb"),
-    ([{"type": "image", "url": "x"}, {"type": "text", "text": "b"}], "b"),
-    ("  spaced  ", "spaced"),
-    ("mine\n<memory>\nold\n</memory>", "mine"),
-)
+@cases("content, text",
+    ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"), (["a", {"text": "b"}], "a\nb"),
+    ([{"type": "image", "url": "x"}, {"type": "text", "text": "b"}], "b"), ("  spaced  ", "spaced"),
+    ("mine\n<memory>\nold\n</memory>", "mine"))  # fmt: skip
 def test_content_as_text_or_blocks(content, text):
     assert one(content=content).text == text
 
 
-@cases(
-    "who, role, origin, speaker",
-    ({"role": "assistant"}, "assistant", "assistant", None),
-    ({"role": "Tool"}, "tool", "tool", None),
-    ({"role": "system"}, "system", "runtime_context", None),
-    ({"speaker": "Priya"}, "user", "human", "Priya"),
+@cases("who, role, origin, speaker",
+    ({"role": "assistant"}, "assistant", "assistant", None), ({"role": "Tool"}, "tool", "tool", None),
+    ({"role": "system"}, "system", "runtime_context", None), ({"speaker": "Priya"}, "user", "human", "Priya"),
     ({"role": "moderator"}, "user", "human", "moderator"),
-    ({"role": "moderator", "speaker": "Priya"}, "user", "human", "Priya"),
-)
+    ({"role": "moderator", "speaker": "Priya"}, "user", "human", "Priya"))  # fmt: skip
 def test_roles_and_speakers(who, role, origin, speaker):
     turn = one(text="hi", **who)
     assert (turn.role, turn.origin, turn.speaker) == (role, origin, speaker)
@@ -92,33 +79,22 @@ def test_times(ts, time, quality):
     assert turn.time.tzinfo is UTC
 
 
-@cases(
-    "line, reason",
-    ({"text": "x", "ts": "tomorrow"}, "ts 'tomorrow'"),
-    ({"text": "x", "ts": True}, "ts True"),
-    ({"text": "x", "ts": 1e300}, "ts 1e+300"),
-    ({"text": "x", "ts": "2026-W01-1"}, "ts "),
+@cases("line, reason",
+    ({"text": "x", "ts": "tomorrow"}, "ts 'tomorrow'"), ({"text": "x", "ts": True}, "ts True"),
+    ({"text": "x", "ts": 1e300}, "ts 1e+300"), ({"text": "x", "ts": "2026-W01-1"}, "ts "),
     ({"text": "x", "ts": "0001-01-01T00:00:00+10:00"}, "ts "),
     ({"text": "x", "type": "poem"}, "type 'poem' is none of episodic"),
     ({"text": "x", "confidence": 1.01}, "confidence 1.01 is not a number from 0 to 1"),
     ({"text": "x", "confidence": "high"}, "confidence 'high'"),
     ({"text": "x", "priority": 0.9}, "priority 0.9 is not a number from 1 to 2"),
-    ({"text": "x", "priority": True}, "priority True"),
-    ({"text": "x", "acl": "ana"}, "acl 'ana' is not a list"),
-    ({"text": "x", "acl": ["ana", 3]}, "acl "),
-    ({"text": "x", "acl": [""]}, "acl "),
-    ({"text": "x", "pinned": "yes"}, "pinned 'yes'"),
-    ({"text": "x", "project": ["p"]}, "project "),
-    ({"text": "x", "session": {}}, "session "),
-    ({"text": 7}, "text is not text"),
-    ({"text": ""}, "the text is empty"),
-    ({"content": [{"type": "image"}]}, "the text is empty"),
-    ({"content": [3]}, "a block of content holds no text"),
+    ({"text": "x", "priority": True}, "priority True"), ({"text": "x", "acl": "ana"}, "acl 'ana' is not a list"),
+    ({"text": "x", "acl": ["ana", 3]}, "acl "), ({"text": "x", "acl": [""]}, "acl "),
+    ({"text": "x", "pinned": "yes"}, "pinned 'yes'"), ({"text": "x", "project": ["p"]}, "project "),
+    ({"text": "x", "session": {}}, "session "), ({"text": 7}, "text is not text"), ({"text": ""}, "the text is empty"),
+    ({"content": [{"type": "image"}]}, "the text is empty"), ({"content": [3]}, "a block of content holds no text"),
     ({"content": [{"type": "text", "text": 3}]}, "a block of content holds no text"),
-    ({"role": "user"}, "neither text nor content"),
-    ('{"text": "half', "not valid JSON"),
-    ('"just a string"', "not a JSON object"),
-)
+    ({"role": "user"}, "neither text nor content"), ('{"text": "half', "not valid JSON"),
+    ('"just a string"', "not a JSON object"))  # fmt: skip
 def test_a_bad_line_is_reported_left_out_and_alone(line, reason):
     parsed = parse({"text": "before"}, line, {"text": "after"})
     assert list_texts(parsed) == ["before", "after"]

@@ -20,14 +20,10 @@ def sections(text):
     return [(turn.id, turn.title, turn.text) for turn in turns(text)]
 
 
-@cases(
-    "text, left",
-    ("a<!-- x -->b", "ab"),
-    ("a\n<!-- x\n# y\n-->\nb", "a\n\n\n\nb"),
-    ("a <!-- x --> b <!-- y --> c", "a  b  c"),
-    ("a\n<!-- never closed\nb", "a\n<!-- never closed\nb"),
-    ("```\n<!-- code -->\n```", "```\n<!-- code -->\n```"),
-)
+@cases("text, left",
+    ("a<!-- x -->b", "ab"), ("a\n<!-- x\n# y\n-->\nb", "a\n\n\n\nb"), ("a <!-- x --> b <!-- y --> c", "a  b  c"),
+    ("a\n<!-- never closed\nb", "a\n<!-- never closed\nb"), ("```\n<!-- code -->\n```", "```\n<!-- code -->\n```"),
+)  # fmt: skip
 def test_comments_are_dropped_outside_code(text, left):
     found = sections("# A\n" + text)
     assert [title for _, title, _ in found] == ["A"]
@@ -37,12 +33,9 @@ def test_comments_are_dropped_outside_code(text, left):
 def test_sections_have_paths_and_only_headings_open_them():
     text = "# Top\nintro\n\n## Sub *one* `x`\na\n\n### Deep ###\nb\n\n## Sub two\nc\n# Next\nd"
     assert sections(text) == [
-        ("top", "Top", "intro"),
-        ("top/sub-one-x", "Top > Sub one x", "a"),
-        ("top/sub-one-x/deep", "Top > Sub one x > Deep", "b"),
-        ("top/sub-two", "Top > Sub two", "c"),
-        ("next", "Next", "d"),
-    ]
+        ("top", "Top", "intro"), ("top/sub-one-x", "Top > Sub one x", "a"),
+        ("top/sub-one-x/deep", "Top > Sub one x > Deep", "b"), ("top/sub-two", "Top > Sub two", "c"),
+        ("next", "Next", "d")]  # fmt: skip
     (turn,) = turns("# A\ntext")
     assert (turn.role, turn.origin, turn.speaker, turn.unique) == ("document", "document", None, False)
     assert sections("Top\n===\nintro\n\nSub\n---\nbody") == [("top", "Top", "intro"), ("top/sub", "Top > Sub", "body")]
@@ -60,46 +53,30 @@ def test_sections_have_paths_and_only_headings_open_them():
 def test_empty_sections_vanish_and_plain_text_is_grouped():
     text = "# Log\n## Fix\na\n## Fix\nb\n## Empty\n## Fix\nc\n## Fix 2\nd\n## !!\ne"
     assert [name for name, _, _ in sections(text)] == [
-        "log/fix",
-        "log/fix-2",
-        "log/fix-3",
-        "log/fix-2-2",
-        "log/section",
-    ]
+        "log/fix", "log/fix-2", "log/fix-3", "log/fix-2-2", "log/section"]  # fmt: skip
     paragraphs = ["a " * 80, "b " * 70, "c " * 10, "d " * 200, "e"]
     found = turns("\n\n".join(paragraphs), path="notes.txt")
     assert [(turn.id, len(turn.text.split()), turn.title) for turn in found] == [
-        ("p1", 150, None),
-        ("p3", 10, None),
-        ("p4", 200, None),
-        ("p5", 1, None),
-    ]
+        ("p1", 150, None), ("p3", 10, None), ("p4", 200, None), ("p5", 1, None)]  # fmt: skip
 
 
 FRONT = '---\ntitle: "My notes"\ndate: 2026-05-13\nproject: ledgerline\ntags:\n  - a\n---\n# Top\ntext\n'
 
 
-@cases(
-    "text",
-    "---\nnot a pair of words\n---\nx",
-    "---\nkey: never closed\nx",
-    "---\n\n---\nx",
-    "a\n---\ntitle: no\n---\nx",
-)
+@cases("text",
+    "---\nnot a pair of words\n---\nx", "---\nkey: never closed\nx", "---\n\n---\nx", "a\n---\ntitle: no\n---\nx",
+)  # fmt: skip
 def test_a_rule_is_no_front_matter(text):
     (session,) = parse(text).sessions
     assert "x" in session.turns[-1].text
     assert session.title != "no"
 
 
-@cases(
-    "path, mtime, time, quality",
+@cases("path, mtime, time, quality",
     ("x/2026-02-03-standup.md", MTIME, datetime(2026, 2, 3, tzinfo=UTC), "derived"),
     ("2026-02-03_14-15-16Z-x.md", MTIME, datetime(2026, 2, 3, 14, 15, 16, tzinfo=UTC), "derived"),
-    ("2026-02-30.md", MTIME, MTIME, "file"),
-    ("12026-02-033.md", MTIME, MTIME, "file"),
-    ("x.md", None, None, "none"),
-)
+    ("2026-02-30.md", MTIME, MTIME, "file"), ("12026-02-033.md", MTIME, MTIME, "file"), ("x.md", None, None, "none"),
+)  # fmt: skip
 def test_dates_from_the_name_then_the_file(path, mtime, time, quality):
     (turn,) = turns("text", path=path, mtime=mtime)
     assert (turn.time, turn.time_quality) == (time, quality)

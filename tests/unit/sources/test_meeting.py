@@ -103,20 +103,14 @@ def test_only_names_at_the_start_of_a_block_speak():
     assert list_turns("Moderator: Welcome to all of you.\n" + talk)[0] == ("1", "Moderator", "Welcome to all of you.")
     assert list_turns("Room: Pier 4\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
     assert list_turns("Attendees: Ana, Ben and some more people\n" + talk)[0] == (
-        "2",
-        "Ana",
-        "We need to decide today.",
-    )
+        "2", "Ana", "We need to decide today.")  # fmt: skip
 
 
 def test_turns_have_stamps_sixty_words_and_no_footer():
     lines = [f"[00:{n:02d}] Ana: " + f"w{n} " * 20 for n in range(4)] + ["[00:09] Ben: So be it, all of it."]
     found = list_turns("\n".join(lines))
     assert [(name, speaker, len(text.split())) for name, speaker, text in found] == [
-        ("00:00", "Ana", 60),
-        ("00:03", "Ana", 20),
-        ("00:09", "Ben", 6),
-    ]
+        ("00:00", "Ana", 60), ("00:03", "Ana", 20), ("00:09", "Ben", 6)]  # fmt: skip
     text = "[00:01] Ana: one two three four\n[00:01] Ben: one two three four\n[00:01] Ana: one two three four"
     assert [name for name, _, _ in list_turns(text)] == ["00:01", "00:01-2", "00:01-3"]
     text = (
@@ -136,8 +130,7 @@ OFFSETS = (
 TWO = "[00:05] Ana: We go home now, all of us.\n[00:09] Ben: Yes, that is it.\n[01:00:00] Ana: Good bye to you.\n"
 
 
-@cases(
-    "header, path, start, quality",
+@cases("header, path, start, quality",
     ("Meeting date: 2026-03-04", "a.txt", make_time(2026, 3, 4), "derived"),
     ("Date: 2026-03-04T09:30:00Z", "a.txt", make_time(2026, 3, 4, 9, 30), "derived"),
     ("Date: 2026-03-04 09:30 +02:00", "a.txt", make_time(2026, 3, 4, 7, 30), "derived"),
@@ -150,22 +143,16 @@ TWO = "[00:05] Ana: We go home now, all of us.\n[00:09] Ben: Yes, that is it.\n[
     ("Weekly", "x/2026-03-04 weekly.txt", make_time(2026, 3, 4), "derived"),
     ("Weekly", "2026-03-04_09-30-00-weekly.txt", make_time(2026, 3, 4, 9, 30), "derived"),
     ("Ticket 2026-31-04, of 2026-03-04", "a.txt", make_time(2026, 3, 4), "derived"),
-    ("Ticket 2026-31-04", "a.txt", MTIME, "file"),
-    ("Meeting of May", "a.txt", MTIME, "file"),
-)
+    ("Ticket 2026-31-04", "a.txt", MTIME, "file"), ("Meeting of May", "a.txt", MTIME, "file"))  # fmt: skip
 def test_the_date_of_the_meeting(header, path, start, quality):
     (session,) = parse(f"{header}\n\n{TWO}", path=path).sessions
     assert [(turn.time - start).total_seconds() for turn in session.turns] == [5, 9, 3600]
     assert {turn.time_quality for turn in session.turns} == {quality}
 
 
-@cases(
-    "stamps, clock",
-    (("10:02:11", "10:02:19"), (10, 2, 11)),
-    (("9:05 AM", "9:06 AM"), (9, 5, 0)),
-    (("1:05:09 p.m.", "1:05:10 p.m."), (13, 5, 9)),
-    (("12:00 am", "12:01 am"), (0, 0, 0)),
-)
+@cases("stamps, clock",
+    (("10:02:11", "10:02:19"), (10, 2, 11)), (("9:05 AM", "9:06 AM"), (9, 5, 0)),
+    (("1:05:09 p.m.", "1:05:10 p.m."), (13, 5, 9)), (("12:00 am", "12:01 am"), (0, 0, 0)))  # fmt: skip
 def test_a_time_of_day_replaces_that_of_the_meeting(stamps, clock):
     found = times(OFFSETS.format(*stamps), path="2026-03-04_08-00-00.txt")
     assert found[0] == make_time(2026, 3, 4, *clock)
@@ -186,16 +173,11 @@ def test_times_are_offsets_marks_or_missing():
     assert (session.turns[-1].time, session.turns[-1].time_quality) == (None, "none")
 
 
-@cases(
-    "header, title",
-    ("", "review"),
-    ("Weekly sync", "Weekly sync"),
-    ("May 4, 2026 9:30 AM\nWeekly sync", "Weekly sync"),
-    ("Mon, 4 May 2026 9:30 CEST\n", "review"),
-    ("Attendees\nAna, Ben\n", "Ana, Ben"),
+@cases("header, title",
+    ("", "review"), ("Weekly sync", "Weekly sync"), ("May 4, 2026 9:30 AM\nWeekly sync", "Weekly sync"),
+    ("Mon, 4 May 2026 9:30 CEST\n", "review"), ("Attendees\nAna, Ben\n", "Ana, Ben"),
     ("Topic: Weekly sync\nDate: 2026-05-04", "Weekly sync"),
-    ("Weekly sync [2026-05-04 09:30] - Transcript", "Weekly sync"),
-)
+    ("Weekly sync [2026-05-04 09:30] - Transcript", "Weekly sync"))  # fmt: skip
 def test_titles(header, title):
     (session,) = parse(f"{header}\n\n{TWO}").sessions
     assert session.title == title

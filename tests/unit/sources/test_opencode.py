@@ -6,7 +6,7 @@ from helix.errors import InputRefused
 from helix.sources import opencode
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import CUT_AT, LONG, cases, check_cut, list_texts
+from tests.support.turns import CUT_AT, LONG, cases, check_cut, check_wrong_types, list_texts
 
 LOGS = DATA / "logs"
 EXPORT = LOGS / "opencode_export.json"
@@ -83,10 +83,7 @@ def test_a_session_with_a_parent_is_of_a_subagent():
         parentID="ses_0",
     )
     assert [(turn.role, turn.origin) for turn in found] == [
-        ("user", "subagent"),
-        ("assistant", "subagent"),
-        ("tool", "subagent"),
-    ]
+        ("user", "subagent"), ("assistant", "subagent"), ("tool", "subagent")]  # fmt: skip
 
 
 @cases(
@@ -165,19 +162,14 @@ def test_parts_of_a_session_are_refused(given):
     assert refused.value.remedy
 
 
-@cases(
-    "odd",
-    None,
-    7,
-    {"info": 7, "parts": 7},
-    {"info": {"role": ["user"], "id": 5}, "parts": {}},
-    {"info": {"role": "user", "time": 4}, "parts": [None, 3, "x", {"type": 4}, {"type": "text", "text": 5}]},
-    {"info": {"role": "user", "time": {"created": "soon"}}, "parts": [{"type": ["text"]}]},
-    {"info": {"role": "assistant", "parentID": {}, "path": "/x", "summary": {"title": None}}, "parts": []},
-    {"info": {"role": "assistant"}, "parts": [{"type": "tool", "tool": 7, "state": "done"}]},
-    {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"input": [1], "output": {}, "time": []}}]},
-    {"info": {"role": "assistant"}, "parts": [{"type": "tool", "state": {"status": "error", "error": [1]}}]},
-)
-def test_values_of_wrong_types_cost_no_other_turn(odd):
-    value = session(message("m1", "user", text("Hi")), odd, time=7, revert=[1])
-    assert parse(value).sessions[0].turns[0].text == "Hi"
+def test_values_of_wrong_types_cost_no_other_turn():
+    used = tool("p", status="error", input={"command": "ls"}, output="x", error="denied", title="x", time={"start": 1})
+    about = {"parentID": "m1", "path": {"cwd": "/srv"}, "summary": {"title": "x"}, "mode": "build", "agent": "build"}
+    first, last = message("m1", "user", text("Hi")), message("m9", "user", text("Bye"))
+    check_wrong_types(
+        lambda odd: parse(session(first, odd, last)),
+        message("x", "user", text("x", synthetic=False, time={"start": 1}), {"type": "file", "filename": "x"}),
+        message("x", "assistant", used, {"type": "reasoning", "text": "hm"}, **about),
+    )
+    for name, value in {"time": {"created": 1}, "title": "T", "directory": "/w", "parentID": "ses_0"}.items():
+        check_wrong_types(lambda odd, name=name: parse(session(first, last, **{name: odd})), value)

@@ -122,10 +122,7 @@ def test_each_session_is_one_text_in_order(tmp_path):
         {"info": {"id": "ses_3"}, "messages": []},
     )
     assert [(one.name, [s.turns[0].text for s in parse(one.text).sessions]) for one in collect(path)] == [
-        ("ses_1", ["one"]),
-        ("ses_2", ["two"]),
-        ("ses_3", []),
-    ]
+        ("ses_1", ["one"]), ("ses_2", ["two"]), ("ses_3", [])]  # fmt: skip
     path = database(tmp_path / "o.db", session())
     with closing(sqlite3.connect(path)) as made:
         for id, created in (("m1", 30), ("m3", 10), ("m2", 10)):
@@ -233,11 +230,8 @@ def test_large_or_unreadable_values_are_left_out_and_counted(tmp_path):
     path = database(tmp_path / "o.db", session(message("m1", "user", text("one", "p1"))))
     with closing(sqlite3.connect(path)) as made:
         for id, data in (
-            ("p2", "{half"),
-            ("p3", "7"),
-            ("p4", deep),
-            ("p5", b'{"type":"text","text":"caf\xc3\xa9 \xff"}'),
-        ):
+            ("p2", "{half"), ("p3", "7"), ("p4", deep), ("p5", b'{"type":"text","text":"caf\xc3\xa9 \xff"}'),
+        ):  # fmt: skip
             made.execute("INSERT INTO part VALUES (?, 'm1', 'ses_1', 99, 99, ?)", (id, data))
         made.execute(
             "INSERT INTO part SELECT 'p6', message_id, session_id, 100, 100, CAST(data AS TEXT) FROM part"
@@ -264,12 +258,9 @@ def test_reading_writes_nothing_and_may_be_in_another_thread(tmp_path):
     assert names == ["ses_1"]
 
 
-@cases(
-    "schema",
-    "CREATE TABLE notes (id, text)",
-    "CREATE TABLE session (id); CREATE TABLE message (id, session_id, body)",
-    "CREATE TABLE ItemTable (key, value)",
-)
+@cases("schema",
+    "CREATE TABLE notes (id, text)", "CREATE TABLE session (id); CREATE TABLE message (id, session_id, body)",
+    "CREATE TABLE ItemTable (key, value)")  # fmt: skip
 def test_other_databases_are_not_collected(tmp_path, schema):
     with closing(sqlite3.connect(tmp_path / "x.db")) as made:
         made.executescript(schema)
@@ -320,14 +311,11 @@ def test_an_id_is_never_a_way_to_another_folder(tmp_path, id):
     assert json.loads(one.text)["messages"] == []
 
 
-@cases(
-    "name, value",
-    ("session/p/ses_1.json", {"id": "ses_1"}),
-    ("session/p/ses_1.json", ["id"]),
+@cases("name, value",
+    ("session/p/ses_1.json", {"id": "ses_1"}), ("session/p/ses_1.json", ["id"]),
     ("session/p/ses_1.txt", {"id": "ses_1", "projectID": "p", "time": {}}),
-    ("notes/p/ses_1.json", {"id": "ses_1", "projectID": "p", "time": {}}),
-    ("x.json", {"info": {}, "messages": []}),
-)
+    ("notes/p/ses_1.json", {"id": "ses_1", "projectID": "p", "time": {}}), ("x.json", {"info": {}, "messages": []}),
+)  # fmt: skip
 def test_files_that_only_resemble_a_session_are_not_collected(tmp_path, name, value):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,18 +16,13 @@ def detect(text, path="x"):
     return sources.detect(Document(path, text)).NAME
 
 
-@cases(
-    "text",
+@cases("text",
     json.dumps({"messages": [{"role": "user", "content": "Hi"}]}),
-    json.dumps({"messages": [{"role": "user", "content": "Hi"}]}, indent=2),
-    json.dumps([{"text": "Hi"}]),
-    json.dumps([{"text": "Hi"}], indent=1),
-    "{}",
-    "[1, 2]",
+    json.dumps({"messages": [{"role": "user", "content": "Hi"}]}, indent=2), json.dumps([{"text": "Hi"}]),
+    json.dumps([{"text": "Hi"}], indent=1), "{}", "[1, 2]",
     '{"timestamp":"2026","payload":{}}\n{"timestamp":"2026","payload":{}}\n',
-    '{"role":"user","message":{"content":"Hi"}}\n',
-    '{"messages": [\n{"role": "user", "content": "Hi"}\n]}',
-)
+    '{"role":"user","message":{"content":"Hi"}}\n', '{"messages": [\n{"role": "user", "content": "Hi"}\n]}',
+)  # fmt: skip
 def test_json_of_no_known_layout_is_refused_with_a_remedy(text):
     with pytest.raises(InputRefused, match=r"^unknown format.*one turn a line.*--format"):
         sources.parse(Document("x.json", text))

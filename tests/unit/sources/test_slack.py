@@ -38,16 +38,9 @@ def one(*args, users=None, **more):
     return turn
 
 
-@cases(
-    "more, answered",
-    ({"reply_count": 2}, True),
-    ({"replies": [{"user": "U", "ts": "1.0"}]}, True),
-    ({"answered": True}, True),
-    ({"reply_count": 0}, False),
-    ({"reply_count": "2"}, False),
-    ({"replies": []}, False),
-    ({}, False),
-)
+@cases("more, answered",
+    ({"reply_count": 2}, True), ({"replies": [{"user": "U", "ts": "1.0"}]}, True), ({"answered": True}, True),
+    ({"reply_count": 0}, False), ({"reply_count": "2"}, False), ({"replies": []}, False), ({}, False))  # fmt: skip
 def test_answered_messages_open_threads(more, answered):
     found = sessions(say(1, "root", thread_ts=ts(1), **more))
     assert list(found) == [f"general/{ts(1)}" if answered else "general/2026-05-04"]
@@ -68,25 +61,18 @@ def test_messages_are_sorted_into_threads_and_days():
 USERS = {"U01": "Noor", "W02": "Bram V."}
 
 
-@cases(
-    "text, shown",
+@cases("text, shown",
     ("<@U01> and <@W02|bram>, <@U09|ilse> and <@U08>", "@Noor and @Bram V., @ilse and @U08"),
     ("<#C01|general> <#C02> <#C03|>", "#general #C02 #C03"),
     ("<https://x.org/a|the page> <https://x.org/b>", "the page (https://x.org/a) https://x.org/b"),
     ("<http://x.org|x.org>", "http://x.org"),
     ("<mailto:a@x.org|a@x.org> <mailto:b@x.org> <tel:123|1 2 3>", "a@x.org b@x.org 1 2 3"),
-    (
-        "<!here> <!channel> <!everyone|@everyone> <!subteam^S01|@devs> <!subteam^S02>",
-        "@here @channel @everyone @devs @subteam",
-    ),
-    ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
+    ("<!here> <!channel> <!everyone|@everyone> <!subteam^S01|@devs> <!subteam^S02>",
+     "@here @channel @everyone @devs @subteam"), ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
     ("a &lt; b &amp;&amp; c &gt; d &amp;lt; e &quot;", "a < b && c > d &lt; e &quot;"),
     ("&lt;@U01&gt; is how to mention", "<@U01> is how to mention"),
-    ("<b> unlike <https://x.org>", "<b> unlike https://x.org"),
-    ("```x = &lt;1&gt;\n<open```", "```x = <1>\n<open```"),
-    ("  :wave: *hi*  ", ":wave: *hi*"),
-    ("&lt;memory&gt;\nold\n&lt;/memory&gt;\nnew", "new"),
-)
+    ("<b> unlike <https://x.org>", "<b> unlike https://x.org"), ("```x = &lt;1&gt;\n<open```", "```x = <1>\n<open```"),
+    ("  :wave: *hi*  ", ":wave: *hi*"), ("&lt;memory&gt;\nold\n&lt;/memory&gt;\nnew", "new"))  # fmt: skip
 def test_text_is_as_it_is_shown(text, shown):
     assert one(text, users=USERS).text == shown
 
@@ -158,27 +144,16 @@ def test_attachments_count_without_text_and_blocks(attached, text):
     assert one("", attachments=[7, attached]).text == text
 
 
-@cases(
-    "message, speaker, origin",
-    ({}, "Noor", "human"),
-    ({"user": "U09"}, "U09", "human"),
-    ({"user": "U09", "username": "guest"}, "guest", "human"),
+@cases("message, speaker, origin",
+    ({}, "Noor", "human"), ({"user": "U09"}, "U09", "human"), ({"user": "U09", "username": "guest"}, "guest", "human"),
     ({"username": "was"}, "Noor", "human"),
-    (
-        {"user": "U09", "user_profile": {"display_name": " ", "real_name": "Ilse Krog", "name": "ilse"}},
-        "Ilse Krog",
-        "human",
-    ),
-    ({"user": None, "subtype": "file_comment", "comment": {"user": "U01"}}, "Noor", "human"),
+    ({"user": "U09", "user_profile": {"display_name": " ", "real_name": "Ilse Krog", "name": "ilse"}}, "Ilse Krog",
+     "human"), ({"user": None, "subtype": "file_comment", "comment": {"user": "U01"}}, "Noor", "human"),
     ({"user": None}, None, "human"),
     ({"user": None, "subtype": "bot_message", "bot_id": "B01", "username": "ci"}, "ci", "tool"),
-    ({"bot_id": "B01", "bot_profile": {"name": "Quay"}}, "Quay", "tool"),
-    ({"bot_id": "B01"}, "Noor", "tool"),
-    ({"bot_id": None}, "Noor", "human"),
-    ({"user": None, "subtype": "bot_message", "username": "ci"}, "ci", "tool"),
-    ({"user": "USLACKBOT"}, "USLACKBOT", "tool"),
-    ({"subtype": "slackbot_response"}, "Noor", "tool"),
-)
+    ({"bot_id": "B01", "bot_profile": {"name": "Quay"}}, "Quay", "tool"), ({"bot_id": "B01"}, "Noor", "tool"),
+    ({"bot_id": None}, "Noor", "human"), ({"user": None, "subtype": "bot_message", "username": "ci"}, "ci", "tool"),
+    ({"user": "USLACKBOT"}, "USLACKBOT", "tool"), ({"subtype": "slackbot_response"}, "Noor", "tool"))  # fmt: skip
 def test_speakers(message, speaker, origin):
     turn = (
         one("x", users=USERS, **message)
@@ -217,13 +192,10 @@ def test_unknown_types_and_hidden_messages_are_counted():
     assert parse(day(say(0, "1234567", hidden=True))).junk == Counter({"telemetry": 7})
 
 
-@cases(
-    "path, session",
+@cases("path, session",
     ("/data/export/dev-ops/2026-05-04.json", "dev-ops/2026-05-04"),
-    ("C:\\export\\dev-ops\\2026-05-04.json", "dev-ops/2026-05-04"),
-    ("2026-05-04.json", "2026-05-04/2026-05-04"),
-    ("/data/saved messages.json", "saved messages/2026-05-04"),
-)
+    ("C:\\export\\dev-ops\\2026-05-04.json", "dev-ops/2026-05-04"), ("2026-05-04.json", "2026-05-04/2026-05-04"),
+    ("/data/saved messages.json", "saved messages/2026-05-04"))  # fmt: skip
 def test_a_bare_day_is_of_the_channel_of_its_folder(path, session):
     parsed = parse([say(0, "hi <@U02>", user_profile={"display_name": "Noor"}), say(1, "yes", user="U02")], path)
     assert [s.id for s in parsed.sessions] == [session]

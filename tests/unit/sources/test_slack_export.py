@@ -101,13 +101,10 @@ def test_without_names_ids_stay(export, users):
     assert len(value["messages"]) == 2
 
 
-@cases(
-    "user, name",
+@cases("user, name",
     ({"profile": {"display_name": "d", "real_name": "r"}, "real_name": "rr", "name": "n"}, "d"),
     ({"profile": {"display_name": "", "real_name": "r"}, "real_name": "rr", "name": "n"}, "r"),
-    ({"profile": {}, "real_name": "rr", "name": "n"}, "rr"),
-    ({"name": "n"}, "n"),
-)
+    ({"profile": {}, "real_name": "rr", "name": "n"}, "rr"), ({"name": "n"}, "n"))  # fmt: skip
 def test_which_name_is_shown(tmp_path, user, name):
     write(tmp_path / "users.json", [{"id": "U0ABC", **user}])
     path = write(tmp_path / "general" / "2026-05-04.json", [say(0, "x", user="U0ABC")])
@@ -127,18 +124,10 @@ def test_names_come_from_messages_or_the_organisation(tmp_path):
 DEEP = "[" * 300 + "]" * 300
 
 
-@cases(
-    "text",
-    "",
-    "[]",
-    "# notes",
-    '{"ts": "1.0", "type": "message"}',
-    '[{"ts": "1.0", "type": "message"',
-    '[{"ts": 1.0, "type": "message"}]',
-    '[{"ts": "1.0"}]',
-    f'[{{"ts": "1.0", "type": "message", "blocks": {DEEP}}}]',
-    json.dumps([{"id": "x", "mapping": {}}]),
-)
+@cases("text",
+    "", "[]", "# notes", '{"ts": "1.0", "type": "message"}', '[{"ts": "1.0", "type": "message"',
+    '[{"ts": 1.0, "type": "message"}]', '[{"ts": "1.0"}]', f'[{{"ts": "1.0", "type": "message", "blocks": {DEEP}}}]',
+    json.dumps([{"id": "x", "mapping": {}}]))  # fmt: skip
 def test_other_files_are_not_collected(tmp_path, text):
     path = tmp_path / "general" / "2026-05-04.json"
     path.parent.mkdir()

@@ -62,49 +62,38 @@ def test_a_heading_without_a_time_has_the_last_one_before_it(heading):
     assert second.text == "two"
 
 
-@cases(
-    "top, path, mtime, at, quality",
+@cases("top, path, mtime, at, quality",
     ("<!-- cursor Session abc (2026-04-14 08:30Z) -->\n\n", "2020-01-01.md", MTIME, AT, "derived"),
     ("# Bells (2026-04-14 08:30:00)\n\n", "2020-01-01.md", MTIME, AT, "derived"),
     ("# 2026-04-14 08:30:00Z\n\n", "2020-01-01.md", MTIME, AT, "derived"),
-    ("", "history/2026-04-14_08-30-00Z-bells.md", MTIME, AT, "derived"),
-    ("", "bells.md", MTIME, MTIME, "file"),
-    ("", "bells.md", None, None, "none"),
-)
+    ("", "history/2026-04-14_08-30-00Z-bells.md", MTIME, AT, "derived"), ("", "bells.md", MTIME, MTIME, "file"),
+    ("", "bells.md", None, None, "none"))  # fmt: skip
 def test_early_turns_have_the_time_of_the_top_the_name_or_the_file(top, path, mtime, at, quality):
     (turn,) = parse(f"{TOP}{top}_**User**_\n\nhello\n", path=path, mtime=mtime).sessions[0].turns
     assert (turn.time, turn.time_quality) == (at, quality)
 
 
-@cases(
-    "line",
-    "_**User (2026-04-14 08:30:00Z)**_ said",
-    "  _**User (2026-04-14 08:30:00Z)**_",
-    "+_**User (2026-04-14 08:30:00Z)**_",
-    "_**Users**_",
-    "_**Reader (2026-04-14 08:30:00Z)**_",
-)
+@cases("line",
+    "_**User (2026-04-14 08:30:00Z)**_ said", "  _**User (2026-04-14 08:30:00Z)**_",
+    "+_**User (2026-04-14 08:30:00Z)**_", "_**Users**_", "_**Reader (2026-04-14 08:30:00Z)**_")  # fmt: skip
 def test_lines_that_resemble_a_heading_are_text(line):
     assert list_turns(user(f"see\n\n{line}\n\nthere")) == [("user", f"see\n\n{line}\n\nthere")]
 
 
-@cases("block, line, result", (tool("List\n\n`ls -la`\n\n```text\na.py\n```"), "[Bash] ls -la", "a.py"),
-        (tool("List\n\n```bash\n\nls -la\npwd\n```\n\n```text\na.py\n```"), "[Bash] ls -la", "a.py"),
-        (tool(" `./a.py`\n\n```text\n1→import x\n```", "Read", "read"), "[Read] ./a.py", "1→import x"),
-        (tool("```\nls\n```", "exec_command", summary=" `ls docs`"), "[exec_command] ls docs", "ls"),
-        (
-            tool("\n```go\npackage a\n```\n```\nFile created successfully at: /p/a.go\n```", "Write", "write"),
-            "[Write] /p/a.go",
-            "File created successfully at: /p/a.go",
-        ),
-        (tool("**Update: `a.md`**\n\n```diff\n+new\n```", "apply_patch", "write"), "[apply_patch] Update: a.md", None),
-        (tool("Look into it\n\n```text\nFound.\n```", "Task", "generic"), "[Task] Look into it", "Found."),
-        (tool("", "EnterPlanMode", "generic"), "[EnterPlanMode]", None),
-        (tool("\n**Input:**\n\n- n: `2`\n- q: `x`\n\n**Result:**\n\n```\n\n```", "Find"), "[Find] n: 2 q: x", None),
-        (tool("`cat a`\n\n```text\nA\n\n```sh\nls\n```\n\nend\n```"), "[Bash] cat a", "A\n\n```sh\nls\n```\n\nend"),
-        (tool("`cat a`\n\n```text\nno end"), "[Bash] cat a", "no end"),
-        ("<tool-use data-tool-name='odd'>\nplain\n</tool-use>", "[tool] plain", None),
-)  # fmt: skip
+@cases("block, line, result",
+    (tool("List\n\n`ls -la`\n\n```text\na.py\n```"), "[Bash] ls -la", "a.py"),
+    (tool("List\n\n```bash\n\nls -la\npwd\n```\n\n```text\na.py\n```"), "[Bash] ls -la", "a.py"),
+    (tool(" `./a.py`\n\n```text\n1→import x\n```", "Read", "read"), "[Read] ./a.py", "1→import x"),
+    (tool("```\nls\n```", "exec_command", summary=" `ls docs`"), "[exec_command] ls docs", "ls"),
+    (tool("\n```go\npackage a\n```\n```\nFile created successfully at: /p/a.go\n```", "Write", "write"),
+     "[Write] /p/a.go", "File created successfully at: /p/a.go"),
+    (tool("**Update: `a.md`**\n\n```diff\n+new\n```", "apply_patch", "write"), "[apply_patch] Update: a.md", None),
+    (tool("Look into it\n\n```text\nFound.\n```", "Task", "generic"), "[Task] Look into it", "Found."),
+    (tool("", "EnterPlanMode", "generic"), "[EnterPlanMode]", None),
+    (tool("\n**Input:**\n\n- n: `2`\n- q: `x`\n\n**Result:**\n\n```\n\n```", "Find"), "[Find] n: 2 q: x", None),
+    (tool("`cat a`\n\n```text\nA\n\n```sh\nls\n```\n\nend\n```"), "[Bash] cat a", "A\n\n```sh\nls\n```\n\nend"),
+    (tool("`cat a`\n\n```text\nno end"), "[Bash] cat a", "no end"),
+    ("<tool-use data-tool-name='odd'>\nplain\n</tool-use>", "[tool] plain", None))  # fmt: skip
 def test_a_tool_is_a_line_and_a_turn(block, line, result):
     expected = [("assistant", line), *([("tool", result)] if result else [])]
     assert list_turns(agent(block)) == expected
@@ -123,12 +112,8 @@ def test_blocks_keep_their_place_and_may_lack_an_end():
     check_cut(parsed)
     open_block = tool("`one`\n\n```text\nhalf").removesuffix("\n</details></tool-use>")
     assert list_turns(agent(open_block), user("next"), agent(open_block + "\n" + tool("`two`"))) == [
-        ("assistant", "[Bash] one"),
-        ("tool", "half"),
-        ("user", "next"),
-        ("assistant", "[Bash] one\n[Bash] two"),
-        ("tool", "half"),
-    ]
+        ("assistant", "[Bash] one"), ("tool", "half"), ("user", "next"), ("assistant", "[Bash] one\n[Bash] two"),
+        ("tool", "half")]  # fmt: skip
 
 
 @cases("text", *load_texts("specstory", "host_texts_are_no_prompts_and_are_counted"))
@@ -152,27 +137,19 @@ def test_texts_of_commands_and_skills_are_no_prompts():
     assert list_turns(agent(failed), user("# Review"))[1:] == [("tool", "error: Unknown skill"), ("user", "# Review")]
 
 
-@cases(
-    "top, title",
+@cases("top, title",
     ("# Bells ring twice (2026-04-14 08:30:00)\n\n", "Bells ring twice"),
-    ("# Bells ring twice\n\n", "Bells ring twice"),
-    ("# 2026-04-14 08:30:00Z\n\n", "hi there"),
-    ("", "hi there"),
-)
+    ("# Bells ring twice\n\n", "Bells ring twice"), ("# 2026-04-14 08:30:00Z\n\n", "hi there"), ("", "hi there"),
+)  # fmt: skip
 def test_titles(top, title):
     (session,) = parse(TOP + top + user("hi\nthere")).sessions
     assert session.title == title
 
 
-@cases(
-    "path, project",
-    ("/home/oda/buoys/.specstory/history/a.md", "buoys"),
-    ("C:\\work\\buoys\\.specstory\\history\\a.md", "buoys"),
-    (".specstory/history/a.md", None),
-    ("./.specstory/history/a.md", None),
-    ("/.specstory/history/a.md", None),
-    ("/home/oda/history/a.md", None),
-)
+@cases("path, project",
+    ("/home/oda/buoys/.specstory/history/a.md", "buoys"), ("C:\\work\\buoys\\.specstory\\history\\a.md", "buoys"),
+    (".specstory/history/a.md", None), ("./.specstory/history/a.md", None), ("/.specstory/history/a.md", None),
+    ("/home/oda/history/a.md", None))  # fmt: skip
 def test_the_project_is_the_folder_that_holds_the_histories(path, project):
     assert parse(TOP + user("hi"), path=path).sessions[0].project == project
 

@@ -54,15 +54,9 @@ def values(text: str, longest: int = 1 << 20) -> list[Any]:
 
 
 @cases("block", 1, 7, 1 << 20)
-@cases(
-    "text",
-    "[]",
-    " [ ] \n",
-    "[1]",
-    "[12, 345 ,-6.5e3]",
-    '[{"a": [1, {"b": "]}"}]}, "x\\"]", null,true]',
-    '\ufeff[\n {"é": "\\ud83d\\ude00 ü 😀"},\r\n\t[[]] ]',
-)
+@cases("text",
+    "[]", " [ ] \n", "[1]", "[12, 345 ,-6.5e3]", '[{"a": [1, {"b": "]}"}]}, "x\\"]", null,true]',
+    '\ufeff[\n {"é": "\\ud83d\\ude00 ü 😀"},\r\n\t[[]] ]')  # fmt: skip
 def test_the_values_of_a_list(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_list, "_BLOCK", block)
     assert values(text) == json.loads(text.lstrip("\ufeff"))

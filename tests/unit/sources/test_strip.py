@@ -19,13 +19,9 @@ def test_our_own_memory_is_cut(text, left):
     assert strip_memory(text) == left
 
 
-@cases(
-    "text",
-    "we wrap it in <memory> and close with </memory>, always",
-    "<memory>\nnever closed",
-    "</memory>\nnever opened",
-    "<domain>\n  <memory unit='KiB'>1048576</memory>\n</domain>",
-)
+@cases("text",
+    "we wrap it in <memory> and close with </memory>, always", "<memory>\nnever closed", "</memory>\nnever opened",
+    "<domain>\n  <memory unit='KiB'>1048576</memory>\n</domain>")  # fmt: skip
 def test_text_about_memory_stays(text):
     assert strip_memory(text) == text
 
@@ -41,12 +37,9 @@ def test_host_tags_go_with_their_content(tag):
     assert strip_host(f"before\n<{tag}>\nsecret <b>x</b>\n</{tag}>\nafter") == "before\n\nafter"
 
 
-@cases(
-    "text",
-    "the <system-reminder> tag closes with </system-reminder>",
-    "<system-reminder>\nnot closed",
-    "<div>\nx\n</div>",
-)
+@cases("text",
+    "the <system-reminder> tag closes with </system-reminder>", "<system-reminder>\nnot closed", "<div>\nx\n</div>",
+)  # fmt: skip
 def test_tags_in_a_sentence_unclosed_or_foreign_stay(text):
     assert strip_host(text) == text
 

@@ -8,7 +8,7 @@ from helix.sources import swe_agent
 from helix.sources.common.sample import take_sample
 from helix.types import Document
 from tests.support.paths import DATA
-from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut
+from tests.support.turns import CUT_AT, LONG, cases, check_cpu_time, check_cut, check_wrong_types
 
 LOGS = DATA / "logs"
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -78,16 +78,13 @@ def test_a_demonstration_is_no_part_of_the_run(mark):
     assert parsed.junk["host"] == len("Another task")
 
 
-@cases(
-    "step, text",
+@cases("step, text",
     (step("pytest -q\n", thought="Now the test.\n"), "Now the test.\n[bash] pytest -q"),
-    (step("ls", thought=""), "[bash] ls"),
-    (step("", thought="Hm."), "Hm."),
+    (step("ls", thought=""), "[bash] ls"), (step("", thought="Hm."), "Hm."),
     (step("", thought="", response="I cannot do that."), "I cannot do that."),
     (step("ls", thought=None, response="not read twice\nls"), "[bash] ls"),
     (step("x" * 900, thought=""), "[bash] " + "x" * 192 + "…"),
-    (step("ls", thought="mine\n<memory>\nold\n</memory>"), "mine\n[bash] ls"),
-)
+    (step("ls", thought="mine\n<memory>\nold\n</memory>"), "mine\n[bash] ls"))  # fmt: skip
 def test_a_step_is_its_thought_and_a_line_for_its_action(step, text):
     step["observation"] = ""
     assert list_turns(run(step)) == [("0", "assistant", text)]
@@ -101,10 +98,7 @@ def test_the_first_message_is_the_task_and_calls_replace_actions():
         ("0:tool", "tool", "a.py"),
     ]
     assert list_turns({"history": history}) == [
-        ("history:0", "user", "Task"),
-        ("history:1", "assistant", "x"),
-        ("history:2", "tool", "a.py"),
-    ]
+        ("history:0", "user", "Task"), ("history:1", "assistant", "x"), ("history:2", "tool", "a.py")]  # fmt: skip
     call = {"function": {"name": "open", "arguments": '{"path": "a.py"}'}, "id": "c", "type": "function"}
     odd = {"function": {"name": "run", "arguments": "{broken"}}
     history = [message("user", "Task"), message("assistant", "", tool_calls=[call, odd, None, {"function": 3}])]
@@ -120,26 +114,17 @@ def test_observations_are_cut_and_lose_the_shells_prompt():
     assert set(parsed.junk) == {"memory", "host"}
 
 
-@cases(
-    "state, project",
+@cases("state, project",
     ('{"open_file": "n/a", "working_dir": "/keeper"}\n', "keeper"),
-    ({"open_file": "n/a", "working_dir": "/home/ana/keeper"}, "keeper"),
-    ({"working_dir": "/testbed"}, None),
-    ({"working_dir": 3}, None),
-    ("{broken", None),
-    (None, None),
-    ([1], None),
-)
+    ({"open_file": "n/a", "working_dir": "/home/ana/keeper"}, "keeper"), ({"working_dir": "/testbed"}, None),
+    ({"working_dir": 3}, None), ("{broken", None), (None, None), ([1], None))  # fmt: skip
 def test_the_project_is_the_working_folder(state, project):
     assert parse(run(step(state=state))).sessions[0].project == project
 
 
-@cases(
-    "path, mtime, at, quality",
-    ("2026-04-14 run.traj", MTIME, datetime(2026, 4, 14, tzinfo=UTC), "derived"),
-    ("run.traj", MTIME, MTIME, "file"),
-    ("run.traj", None, None, "none"),
-)
+@cases("path, mtime, at, quality",
+    ("2026-04-14 run.traj", MTIME, datetime(2026, 4, 14, tzinfo=UTC), "derived"), ("run.traj", MTIME, MTIME, "file"),
+    ("run.traj", None, None, "none"))  # fmt: skip
 def test_times(path, mtime, at, quality):
     turn = parse(run(step()), path=path, mtime=mtime).sessions[0].turns[0]
     assert (turn.time, turn.time_quality) == (at, quality)
@@ -167,26 +152,19 @@ def test_unknown_roles_are_counted_and_never_fatal():
     assert len(parsed.sessions[0].turns) == 3
 
 
-@cases(
-    "odd",
-    {"action": 3, "observation": {}, "thought": [None, 4, {"text": 5}], "response": 1},
-    {"action": ["ls"], "observation": [[]], "thought": {}, "state": 4, "thinking_blocks": {}},
-    {"action": None, "observation": [{"type": "text"}], "thinking_blocks": [3, {"thinking": 3}], "tool_calls": 3},
-)
-def test_values_of_wrong_types_cost_no_other_turn(odd):
-    assert list_turns(run(odd, step()))[-2:] == [("1", "assistant", "I look.\n[bash] ls"), ("1:tool", "tool", "a.py")]
-    history = [message("user", "Task"), {**odd, "role": "assistant", "content": 3, "agent": 1}]
-    assert list_turns({"history": history})[0] == ("history:0", "user", "Task")
+def test_values_of_wrong_types_cost_no_other_turn():
+    calls = [{"function": {"name": "open", "arguments": '{"path": "a.py"}'}, "id": "c", "type": "function"}]
+    task, last = message("user", "Hi"), step("", "", "Bye")
+    used = step("ls", "x", [{"text": "x"}], state={"working_dir": "/w"}, thinking_blocks=[{"thinking": "x"}])
+    check_wrong_types(lambda odd: parse(run(odd, last, history=[task])), used, step([{"text": "x"}], [{"text": "x"}]))
+    answer = message("assistant", [{"type": "text", "text": "x"}], tool_calls=calls, is_demo=False, message_type="x")
+    check_wrong_types(lambda odd: parse({"history": [task, odd, message("assistant", "Bye")]}), {**used, **answer})
 
 
-@cases(
-    "text, why",
-    ('{"trajectory": [{"action": "ls", "obser', "not valid JSON"),
-    ("", "not valid JSON"),
-    ("[]", "neither trajectory nor history"),
-    ('{"trajectory": {}, "history": 3}', "neither trajectory nor history"),
-    ('{"messages": []}', "neither trajectory nor history"),
-)
+@cases("text, why",
+    ('{"trajectory": [{"action": "ls", "obser', "not valid JSON"), ("", "not valid JSON"),
+    ("[]", "neither trajectory nor history"), ('{"trajectory": {}, "history": 3}', "neither trajectory nor history"),
+    ('{"messages": []}', "neither trajectory nor history"))  # fmt: skip
 def test_other_json_is_refused_with_a_remedy(text, why):
     with pytest.raises(InputRefused, match=rf"^{why}.*;"):
         parse(text)

@@ -97,10 +97,9 @@ def test_a_listing_is_capped() -> None:
 
 
 UNITS = (
-    "a", "A", "a/", "aB", "a.", "a_", ".", "/", "a@", "x::", "`", "Foo. ", "Foo Bar. ", "-", "aBBBBBBBB_",
-    "src/aa", "Ana's ", "my ", "`git ", "pip install a ", "a.b.c.", "0a", "on Monday ", "2024-", "in 3 ",
-    "**A** ", "# A\n", "import a\n", "add a, ", "A & ", "x==1", "== "
-)  # fmt: skip
+    "a", "A", "a/", "aB", "a.", "a_", ".", "/", "a@", "x::", "`", "Foo. ", "Foo Bar. ", "-", "aBBBBBBBB_", "src/aa",
+    "Ana's ", "my ", "`git ", "pip install a ", "a.b.c.", "0a", "on Monday ", "2024-", "in 3 ", "**A** ", "# A\n",
+    "import a\n", "add a, ", "A & ", "x==1", "== ")  # fmt: skip
 
 
 def test_a_megabyte_does_not_stall() -> None:
