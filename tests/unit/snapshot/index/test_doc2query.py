@@ -13,9 +13,7 @@ from helix.ranking.bm25 import compute_idf, saturate_tf
 from helix.recipes import load_profile as profiles
 from helix.recipes.default import recall
 from helix.settings import Settings
-from helix.snapshot import writer
 from helix.snapshot.index.doc2query import KIND, open_queries, write_queries
-from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Index, describe_tree, make_id
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.sql import run_statement
@@ -25,25 +23,21 @@ from helix.stages.route import route
 from helix.stages.trace import Trace
 from helix.text.tokenize import hash_terms, tokenise
 from pipelines.maintain.compact import compact
+from tests.compat.history import current, publish
 from tests.support.queries import make_query
 from tests.support.tiny import make_store
 
 TEXTS = ["alpha beta", "gamma delta", "epsilon zeta", "eta theta"]
 
 
-def publish(root: Path, segment: int, rows: list[int], asked: list[list[str]]) -> Snapshot:
-    """Publish a generation with some fields changed. Return its name."""
-    with writer.acquire_lock(root, 1.0) as held:
-        name, manifest = inbox.load_current(root)
-        assert manifest is not None
-        target = root / "indexes" / make_id()
-        snapshot = Snapshot.open(root)
-        start = sum(each.rows for each in manifest.segments[:segment])
-        ids = [f"{int(snapshot.lexical.key[start + row]):016x}" for row in rows]
-        write_queries(target / KIND, np.array(rows, np.uint32), ids, asked)
-        covers = (manifest.segments[segment].id,)
-        index = Index(target.name, KIND, covers, describe_tree(root, target), {"model": "m"})
-        writer.publish_generation(held, writer.build_next(held, name, manifest, indexes=(*manifest.indexes, index)))
+def write_index(root: Path, segment: int, rows: list[int], asked: list[list[str]]) -> Snapshot:
+    """Publish an index of the questions of some rows of a segment. Return its generation."""
+    manifest, target = current(root), root / "indexes" / make_id()
+    start = sum(each.rows for each in manifest.segments[:segment])
+    ids = [f"{int(key):016x}" for key in Snapshot.open(root).lexical.key[start + np.array(rows)]]
+    write_queries(target / KIND, np.array(rows, np.uint32), ids, asked)
+    index = Index(target.name, KIND, (manifest.segments[segment].id,), describe_tree(root, target), {"model": "m"})
+    publish(root, indexes=(*manifest.indexes, index))
     return Snapshot.open(root)
 
 
@@ -53,25 +47,17 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "s"
 
 
-def test_nothing_was_asked_yet(root: Path) -> None:
-    assert Snapshot.open(root).lexical.expansion is None
-
-
 def test_the_field_is_that_of_the_rows_that_were_asked_about(root: Path) -> None:
-    publish(root, 0, [1], [["who sings", "who sings loudly"]])
-    publish(root, 1, [0, 1], [[], ["who is gone"]])
-    snapshot = publish(root, 0, [0], [["sings nobody"]])
+    assert Snapshot.open(root).lexical.expansion is None
+    write_index(root, 0, [1], [["who sings", "who sings loudly"]])
+    write_index(root, 1, [0, 1], [[], ["who is gone"]])
+    snapshot = write_index(root, 0, [0], [["sings nobody"]])
     field = snapshot.lexical.expansion
     assert field is not None
     # Row 3 is deleted; row 2 was asked about, in vain.
     assert (field.live, field.rows) == (3, 4)
     assert field.looked.tolist() == [True, True, True, False]
-    lengths = [
-        len(tokenise("sings nobody")),
-        len(tokenise("who sings\nwho sings loudly")),
-        0,
-        len(tokenise("who is gone")),
-    ]
+    lengths = [len(tokenise(t)) for t in ("sings nobody", "who sings\nwho sings loudly", "", "who is gone")]
     assert field.length.tolist() == lengths
     assert field.mean_length == pytest.approx(sum(lengths[:3]) / 3)
     (sings,) = hash_terms(tokenise("sings")).tolist()
@@ -80,21 +66,16 @@ def test_the_field_is_that_of_the_rows_that_were_asked_about(root: Path) -> None
     assert field.df(np.uint64(sings)) == 2
     (gone,) = hash_terms(tokenise("gone")).tolist()
     assert field.term(np.uint64(gone)) == []
-    assert field.questions_of(np.array([1, 2, 0, 3])) == [
-        ["who sings", "who sings loudly"],
-        [],
-        ["sings nobody"],
-        ["who is gone"],
-    ]
+    expected = [["who sings", "who sings loudly"], [], ["sings nobody"], ["who is gone"]]
+    assert field.questions_of(np.array([1, 2, 0, 3])) == expected
 
 
 def test_its_bm25_is_that_of_the_questions_alone(root: Path) -> None:
-    snapshot = publish(root, 0, [0, 1], [["sings nobody"], ["who sings", "who sings loudly"]])
+    snapshot = write_index(root, 0, [0, 1], [["sings nobody"], ["who sings", "who sings loudly"]])
     field = snapshot.lexical.expansion
     assert field is not None
-    profile = profiles.load("helix")
     query = make_query("sings", snapshot, Settings())
-    score = score_expansion(np.arange(4), query, field, profile)
+    score = score_expansion(np.arange(4), query, field, profiles.load("helix"))
     length = field.length[:2]
     by_hand = compute_idf(2, 2) * saturate_tf(np.array([1, 2], np.float32), length, float(length.mean()), 0.9, 0.6)
     assert score[:2] == pytest.approx(by_hand)
@@ -106,7 +87,7 @@ def test_its_bm25_is_that_of_the_questions_alone(root: Path) -> None:
 
 
 def test_an_item_is_found_by_a_question_it_shares_no_word_with(root: Path) -> None:
-    snapshot = publish(root, 0, [1], [["who repairs violins"]])
+    snapshot = write_index(root, 0, [1], [["who repairs violins"]])
     query = make_query("violins", snapshot, Settings())
     found = recall(query, snapshot, profiles.load("helix"), Trace(), Rerankers(Settings()))
     assert found.items[0].text == "gamma delta"
@@ -117,10 +98,17 @@ def test_an_item_is_found_by_a_question_it_shares_no_word_with(root: Path) -> No
     assert not recall(query, snapshot, off, Trace(), Rerankers(Settings())).items
 
 
+def read_queries(root: Path) -> list[tuple[str, list[str]]]:
+    with run_statement(root, "SELECT text, queries FROM items ORDER BY text") as found:
+        return list(found.rows)
+
+
 def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:
-    publish(root, 0, [1], [["who repairs violins"]])
-    before = publish(root, 1, [0, 1], [["what is zeta"], ["who is gone"]])
+    write_index(root, 0, [1], [["who repairs violins"]])
+    before = write_index(root, 1, [0, 1], [["what is zeta"], ["who is gone"]])
     assert before.lexical.expansion is not None
+    expected = [("alpha beta", []), ("epsilon zeta", ["what is zeta"]), ("gamma delta", ["who repairs violins"])]
+    assert read_queries(root) == expected
     compact(root, Settings(), full=True)
     after = Snapshot.open(root)
     assert after.lexical.expansion is not None
@@ -131,18 +119,17 @@ def test_a_merge_carries_the_questions_of_the_living_over(root: Path) -> None:
     assert after.lexical.expansion.looked.tolist() == [False, True, True]
     assert after.lexical.expansion.questions_of(np.arange(3)) == [[], ["who repairs violins"], ["what is zeta"]]
     assert open_queries(root, mine[0]).rows.tolist() == [1, 2]
-    with run_statement(root, "SELECT text, queries FROM items WHERE len(queries) > 0 ORDER BY text") as found:
-        assert list(found.rows) == [("epsilon zeta", ["what is zeta"]), ("gamma delta", ["who repairs violins"])]
+    assert read_queries(root) == expected
 
 
 def test_questions_written_during_a_merge_are_copied(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish(root, 0, [1], [["who repairs violins"]])
+    write_index(root, 0, [1], [["who repairs violins"]])
     at = []
 
     def interfere(name: str) -> None:
         if name == "compact.merged" and not at:
             at.append(name)
-            publish(root, 0, [0], [["what is alpha"]])
+            write_index(root, 0, [0], [["what is alpha"]])
 
     monkeypatch.setattr("pipelines.maintain.compact.failpoint", interfere)
     compact(root, Settings(), full=True)
@@ -150,9 +137,3 @@ def test_questions_written_during_a_merge_are_copied(root: Path, monkeypatch: py
     after = Snapshot.open(root)
     assert after.lexical.expansion is not None
     assert after.lexical.expansion.questions_of(np.arange(3)) == [["what is alpha"], ["who repairs violins"], []]
-
-
-def test_sql_shows_the_questions_of_the_row_that_lives(root: Path) -> None:
-    publish(root, 0, [0], [["what is alpha"]])
-    with run_statement(root, "SELECT text, queries FROM items ORDER BY text") as found:
-        assert list(found.rows) == [("alpha beta", ["what is alpha"]), ("epsilon zeta", []), ("gamma delta", [])]

@@ -43,28 +43,16 @@ def test_links_from_either_end_over_segments(tmp_path: Path) -> None:
     assert list_links(snapshot) == [[(1, 0)], [(0, 0), (3, 1)], [], [(1, 1)]]
     compact(tmp_path / "s", Settings(), full=True)
     assert list_links(Snapshot.open(tmp_path / "s")) == list_links(snapshot)
-    with run_statement(
-        tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same') ORDER BY kind"
-    ) as found:
-        names = [f"{key:016x}" for key in KEYS]
-        # An edge to a missing item stays: the item may still arrive.
-        assert sorted(found.rows) == sorted(
-            [(names[1], "reply", names[0]), (names[3], "same", names[1]), (names[3], "same", f"{12345:016x}")]
-        )
-
-
-FACTS = [
-    [("ana", "lives_in", "berlin")],
-    [("ana", "spouse", "ben")],
-    [("ana", "lives_in", "paris")],
-    [("ana", "lives_in", "rome")],
-    [],
-]
+    names = [f"{key:016x}" for key in (*KEYS, 12345)]  # an edge to a missing item stays: the item may still arrive
+    with run_statement(tmp_path / "s", "SELECT src, kind, dst FROM edges WHERE kind IN ('reply', 'same')") as found:
+        expected = [(names[1], "reply", names[0]), (names[3], "same", names[1]), (names[3], "same", names[5])]
+        assert sorted(found.rows) == sorted(expected)
 
 
 def make_stated(root: Path, **more: object) -> Snapshot:
-    facts = [[dict(zip(("subject", "relation", "object_"), one, strict=True)) for one in each] for each in FACTS]
-    return make_store(root, TEXTS, facts=facts, cuts=(2,), **more)
+    said = (("lives_in", "berlin"), ("spouse", "ben"), ("lives_in", "paris"), ("lives_in", "rome"))
+    facts = [[{"subject": "ana", "relation": relation, "object_": object_}] for relation, object_ in said]
+    return make_store(root, TEXTS, facts=[*facts, []], cuts=(2,), **more)
 
 
 def ends(snapshot: Snapshot) -> list[int | None]:
@@ -80,6 +68,11 @@ def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
     named = sorted((people[a], people[b]) for a, b in zip(subjects.tolist(), objects.tolist(), strict=True))
     assert named == [("ana", "ben"), ("ana", "rome")]
     assert confidence.tolist() == [0.5, 0.5]
+    statement = "SELECT object, epoch(t_invalid) - epoch(t_valid) AS held FROM facts ORDER BY t_valid"
+    with run_statement(tmp_path / "s", statement) as found:
+        assert list(found.rows) == [("berlin", 120.0), ("ben", None), ("paris", 60.0), ("rome", None)]
+    with run_statement(tmp_path / "s", "SELECT kind, count(*) FROM edges WHERE kind = 'fact' GROUP BY kind") as found:
+        assert list(found.rows) == [("fact", 2)]
 
 
 def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None:
@@ -90,16 +83,6 @@ def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None
     assert ends(Snapshot.open(root)) == [None, None]
     with run_statement(root, "SELECT subject, relation, object, t_invalid FROM facts ORDER BY relation") as found:
         assert list(found.rows) == [("ana", "lives_in", "berlin", None), ("ana", "spouse", "ben", None)]
-
-
-def test_sql_says_since_when_a_fact_no_longer_holds(tmp_path: Path) -> None:
-    make_stated(tmp_path / "s")
-    with run_statement(
-        tmp_path / "s", "SELECT object, epoch(t_invalid) - epoch(t_valid) AS held FROM facts ORDER BY t_valid"
-    ) as found:
-        assert list(found.rows) == [("berlin", 120.0), ("ben", None), ("paris", 60.0), ("rome", None)]
-    with run_statement(tmp_path / "s", "SELECT kind, count(*) FROM edges WHERE kind = 'fact' GROUP BY kind") as found:
-        assert list(found.rows) == [("fact", 2)]
 
 
 def test_a_hidden_fact_is_no_edge(tmp_path: Path) -> None:
@@ -162,17 +145,13 @@ def test_a_deleted_item_has_no_edges(tmp_path: Path) -> None:
     assert led == {"with": [True] * 3, "without": [False] * 3}
 
 
-def test_there_are_no_nodes_but_those_of_the_graph(tmp_path: Path) -> None:
+def test_unknown_nodes_and_lists_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     snapshot = make_linked(tmp_path / "s")
-    for node in (-1, snapshot.rows + len(snapshot.sessions)):  # no such node
+    for node in (-1, snapshot.rows + len(snapshot.sessions)):
         with pytest.raises(StoreError):
             _view_graph(snapshot).degree(np.array([node]))
         with pytest.raises(StoreError):
             _view_graph(snapshot).edges(np.array([node]))
-
-
-def test_lists_that_do_not_fit_together_are_no_graph(tmp_path: Path) -> None:
-    snapshot = make_linked(tmp_path / "s")
     segment = snapshot.row_map.segments[0]
     short = replace(segment, arrays={**segment.arrays, "links.kind": segment["links.kind"][:-1]})
     snapshot.row_map.segments = [short, *snapshot.row_map.segments[1:]]

@@ -78,7 +78,7 @@ def test_the_best_of_some_lists(registers: int, data: st.DataObject) -> None:
     assert sorted(found.tolist()) == sorted(expected.tolist())
 
 
-def test_lists_reject_rows_and_centres_out_of_range() -> None:
+def test_lists_reject_rows_centres_and_codes_out_of_range() -> None:
     codes, rows = pack_codes(np.zeros((3, 2), np.uint8)).ravel(), np.array([0, 5, 1])
     lists, first, near, table = build_lists([codes], [rows], 2), np.zeros(1, np.int64), np.zeros(1, np.int32), TABLE
     assert sorted(search_lists(lists, first, near, table, None, 6, 9).tolist()) == [0, 1, 5]
@@ -100,9 +100,6 @@ def test_lists_reject_rows_and_centres_out_of_range() -> None:
             search_lists(lists, first, *given_, 9)
     with pytest.raises(ValueError, match="registers of 7"):
         search_lists(lists, first, near, table, None, 6, 9, 7)
-
-
-def test_lists_have_codes_for_all_their_rows() -> None:
     codes, rows = pack_codes(np.zeros((33, 2), np.uint8)).ravel(), np.arange(33)
     assert build_lists([codes], [rows], 2).size.tolist() == [33]
     for short in (codes[:-1], codes[:32]):
@@ -146,12 +143,8 @@ def world(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, Co
     path = tmp_path_factory.mktemp("coded") / "ivf.faiss"
     found = open_dense(path, build_dense(codes, scale, path))
     assert found.coded is not None
-    return (
-        found.index,
-        found.coded,
-        dequantise(codes, scale, slice(None)),
-        rng.normal(size=(20, dim)).astype(np.float32),
-    )
+    questions = rng.normal(size=(20, dim)).astype(np.float32)
+    return found.index, found.coded, dequantise(codes, scale, slice(None)), questions
 
 
 def test_the_lists_are_those_of_the_file(world) -> None:
@@ -159,6 +152,10 @@ def test_the_lists_are_those_of_the_file(world) -> None:
     assert coded.rows == N == coded.lists.size.sum()
     _, assigned = index.quantizer.search(points, 1)
     assert coded.lists.size.tolist() == np.bincount(assigned[:, 0], minlength=index.nlist).tolist()
+    longer = faiss.clone_index(index)
+    longer.ntotal = N + 1
+    with pytest.raises(ValueError, match="do not fit"):
+        open_coded(longer, faiss)
 
 
 @pytest.mark.parametrize("lists", [1, 7, None])
@@ -206,16 +203,7 @@ def test_sums_in_steps_are_inner_products(world) -> None:
 
 def test_equal_vectors_can_be_searched(tmp_path: Path) -> None:
     codes, scale = quantise_vectors(np.ones((5_000, 8), np.float32))
-    path = tmp_path / "ivf.faiss"
-    found = open_dense(path, build_dense(codes, scale, path))
+    found = open_dense(tmp_path / "i", build_dense(codes, scale, tmp_path / "i"))
     assert found.coded is not None
     assert len(found.search(np.ones(8, np.float32), 10, None)) >= 10
     assert len(found.search(np.zeros(8, np.float32), 10, None)) >= 10
-
-
-def test_a_file_with_inconsistent_lists_is_refused(world) -> None:
-    index, _, _, _ = world
-    held = faiss.clone_index(index)
-    held.ntotal = N + 1
-    with pytest.raises(ValueError, match="do not fit"):
-        open_coded(held, faiss)

@@ -17,10 +17,10 @@ from helix.encoders.sparse import DocumentEncoder
 from helix.encoders.sparse_export import export_sparse_encoder
 from helix.settings import Settings, load
 from helix.snapshot.index.sparse import ENCODER, KIND, SparseField, open_sparse
-from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.status import read_status
 from helix.snapshot.verify import verify_store
+from helix.stages.sparse import search_sparse
 from helix.types import Plan, Sparse
 from pipelines.embedded.ingest import ingest
 from pipelines.maintain.compact import compact
@@ -30,7 +30,9 @@ from pipelines.maintain.reindex import reindex
 from pipelines.passes import run as passes
 from pipelines.passes import sparse as module
 from pipelines.passes.sparse import count_waiting, encode, open_document_encoder
-from tests.compat.history import current
+from tests.compat.history import current, publish
+from tests.conftest import copy_store
+from tests.oracle.test_sparse_naive import index_of
 from tests.support.tiny_sparse import term
 
 TURNS = [
@@ -51,49 +53,75 @@ def export(folder: Path, source: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory, known_splade: Path) -> Path:
-    return export(tmp_path_factory.mktemp("ready") / "splade", known_splade)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what the tests of this module share."""
+    return tmp_path_factory.mktemp("sparse")
 
 
 @pytest.fixture(scope="module")
-def ready_free(tmp_path_factory: pytest.TempPathFactory, known_inference_free: Path) -> Path:
-    return export(tmp_path_factory.mktemp("ready") / "free", known_inference_free)
+def ready(folder: Path, known_splade: Path) -> Path:
+    return export(folder / "splade", known_splade)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def settings(ready: Path, cache: Path) -> Settings:
     return replace(load(), sparse_encoder=str(ready), doc2query="off")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def settings_free(folder: Path, known_inference_free: Path, settings: Settings) -> Settings:
+    return replace(settings, sparse_encoder=str(export(folder / "free", known_inference_free)))
+
+
+@pytest.fixture(scope="module")
 def model(settings: Settings) -> DocumentEncoder:
+    return open_model(settings)
+
+
+@pytest.fixture(scope="module")
+def other(settings_free: Settings) -> DocumentEncoder:
+    return open_model(settings_free)
+
+
+@pytest.fixture(scope="module")
+def waiting(folder: Path, settings: Settings) -> Path:
+    """A store whose items have no weights. Read it only: `root` is a copy."""
+    add_log(folder / "store", folder / "log.jsonl", TURNS, settings)
+    return folder / "store"
+
+
+@pytest.fixture
+def root(waiting: Path, tmp_path: Path) -> Path:
+    return copy_store(waiting, tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def weighed_store(waiting: Path, settings: Settings, model: DocumentEncoder) -> Path:
+    root = copy_store(waiting, waiting.with_name("weighed"))
+    encode(root, model, settings)
+    return root
+
+
+@pytest.fixture
+def weighed_root(weighed_store: Path, tmp_path: Path) -> Path:
+    """A store whose items have weights of the model."""
+    return copy_store(weighed_store, tmp_path / "store")
+
+
+def open_model(settings: Settings) -> DocumentEncoder:
     found = open_document_encoder(settings)
     assert not isinstance(found, str)
     return found
 
 
-@pytest.fixture
-def other(ready_free: Path, settings: Settings) -> DocumentEncoder:
-    found = open_document_encoder(replace(settings, sparse_encoder=str(ready_free)))
-    assert not isinstance(found, str)
-    return found
-
-
-@pytest.fixture
-def root(tmp_path: Path, settings: Settings) -> Path:
-    take_in(tmp_path / "store", tmp_path / "log.jsonl", TURNS, settings)
-    return tmp_path / "store"
-
-
-def take_in(root: Path, log: Path, texts: list[str], settings: Settings, **given: Any) -> None:
+def add_log(root: Path, log: Path, texts: list[str], settings: Settings, **given: Any) -> None:
     lines = [{"session": "s", "id": f"t{i}", "role": "document", "text": text, **given} for i, text in enumerate(texts)]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert not ingest(root, [log], settings).refused
 
 
 def coverage(root: Path) -> dict[str, object]:
-    manifest = current(root)
-    return dict(manifest.coverage[KIND])
+    return dict(current(root).coverage[KIND])
 
 
 def weights(root: Path) -> dict[str, dict[int, int]]:
@@ -113,8 +141,12 @@ def weights(root: Path) -> dict[str, dict[int, int]]:
 
 
 def kinds(root: Path) -> list[str]:
-    manifest = current(root)
-    return sorted(index.kind for index in manifest.indexes if index.kind in (KIND, ENCODER))
+    return sorted(index.kind for index in current(root).indexes if index.kind in (KIND, ENCODER))
+
+
+def indexed_rows(root: Path) -> list[int]:
+    indexes = [index for index in current(root).indexes if index.kind == KIND]
+    return sorted(np.concatenate([open_sparse(root, index).rows for index in indexes]).tolist())
 
 
 def find_sparse(root: Path, question: str, **given: Any) -> dict[str, Any]:
@@ -125,7 +157,7 @@ def find_sparse(root: Path, question: str, **given: Any) -> dict[str, Any]:
 
 def test_without_a_model_the_pass_is_off_with_a_reason(tmp_path: Path, cache: Path, capsys: Any) -> None:
     root = tmp_path / "s"
-    take_in(root, tmp_path / "log.jsonl", TURNS[:2], load())
+    add_log(root, tmp_path / "log.jsonl", TURNS[:2], load())
     assert coverage(root) == {"off": "no sparse encoder is set"}
     assert KIND not in read_status(root)["backlog"]
     assert Snapshot.open(root).lexical.impacts is None
@@ -134,7 +166,7 @@ def test_without_a_model_the_pass_is_off_with_a_reason(tmp_path: Path, cache: Pa
     assert "nothing to expand with: no weights found" in capsys.readouterr().err
     for item in helix.open(root).recall("Priya").items:
         assert "sparse" not in item.why
-    take_in(root, tmp_path / "log.jsonl", TURNS[:3], replace(load(), sparse_encoder="nothing-like-it"))
+    add_log(root, tmp_path / "log.jsonl", TURNS[:3], replace(load(), sparse_encoder="nothing-like-it"))
     assert str(coverage(root)["off"]).startswith("no sparse encoder 'nothing-like-it'")
 
 
@@ -187,7 +219,7 @@ def test_an_item_is_found_by_a_word_it_lacks(
 def test_filters_and_acls_hold(tmp_path: Path, settings: Settings, model: DocumentEncoder) -> None:
     root = tmp_path / "s"
     for name, acl in (("a", []), ("b", ["ana"])):
-        take_in(root, tmp_path / f"{name}.jsonl", [f"The car {name}."], settings, session=name, project=name, acl=acl)
+        add_log(root, tmp_path / f"{name}.jsonl", [f"The car {name}."], settings, session=name, project=name, acl=acl)
     encode(root, model, settings)
     assert find_sparse(root, "automobile") == {"The car a.": 1}
     assert find_sparse(root, "automobile", principal="ana").keys() == {"The car a.", "The car b."}
@@ -197,54 +229,48 @@ def test_filters_and_acls_hold(tmp_path: Path, settings: Settings, model: Docume
     assert hidden.lexical.impacts is None  # nothing of it is shown
 
 
-def test_a_damaged_query_encoder_degrades_the_answer(root: Path, settings: Settings, model: DocumentEncoder) -> None:
-    encode(root, model, settings)
-    (network,) = root.glob(f"indexes/*/{ENCODER}/model.onnx")
+def test_a_damaged_query_encoder_degrades_the_answer(weighed_root: Path) -> None:
+    (network,) = weighed_root.glob(f"indexes/*/{ENCODER}/model.onnx")
     data = bytearray(network.read_bytes())
     data[-9] ^= 1
     network.write_bytes(data)
-    bundle = helix.open(root).recall("flight automobile")
-    assert [told.partition(":")[0] for told in bundle.degraded] == ["sparse"]
+    bundle = helix.open(weighed_root).recall("flight automobile")
+    assert [text.partition(":")[0] for text in bundle.degraded] == ["sparse"]
     assert "sparse encoder changed" in bundle.degraded[0]
     assert TURNS[0] in [item.text for item in bundle.items]
-    assert any(str(network.relative_to(root)) in problem for problem in verify_store(root).problems)
+    assert any(str(network.relative_to(weighed_root)) in problem for problem in verify_store(weighed_root).problems)
     network.unlink()
-    bundle = helix.open(root).recall("flight automobile")
+    bundle = helix.open(weighed_root).recall("flight automobile")
     assert "sparse encoder missing" in bundle.degraded[0]
 
 
-@pytest.mark.parametrize("point", ["expand.asked", "expand.published"])
-def test_a_killed_pass_resumes(root: Path, ready: Path, settings: Settings, point: str, run_helix: Any) -> None:
+def test_a_killed_pass_resumes(root: Path, ready: Path, settings: Settings, run_helix: Any) -> None:
+    """A kill before the weights are published, and one after."""
     named = {"HELIX_SPARSE_ENCODER": str(ready), "HELIX_DOC2QUERY": "off"}
-    died = run_helix("expand", "--store", root, **named, HELIX_FAILPOINT=point)
-    assert died.returncode < 0
-    assert count_waiting(root, settings) == (6 if point == "expand.asked" else 0)
+    for point, waiting in (("expand.asked", 6), ("expand.published", 0)):
+        assert run_helix("expand", "--store", root, **named, HELIX_FAILPOINT=point).returncode < 0
+        assert count_waiting(root, settings) == waiting
     done = run_helix("expand", "--store", root, "--json", **named)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["sparse"] == {"items": 6 if point == "expand.asked" else 0, "waiting": 0}
-    assert (told["items"], told["queries"], told["off"]) == (0, 0, "doc2query is off by its setting")
+    fields = json.loads(done.stdout)
+    assert fields["sparse"] == {"items": 0, "waiting": 0}
+    assert (fields["items"], fields["queries"], fields["off"]) == (0, 0, "doc2query is off by its setting")
     assert coverage(root)["items"] == 6
     assert verify_store(root).problems == ()
 
 
-@pytest.fixture
-def in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_indexes_become_one(
+    root: Path, settings: Settings, model: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "BATCH", 1)
     monkeypatch.setattr(passes, "PUBLISH", 0.0)
     monkeypatch.setattr(passes, "MERGED", 4)
-
-
-@pytest.mark.usefixtures("in_small_steps")
-def test_many_small_indexes_become_one(root: Path, settings: Settings, model: DocumentEncoder) -> None:
     assert encode(root, model, settings).items == 6
     assert kinds(root) == [KIND] * 3 + [ENCODER]  # four became one; two came after
-    manifest = current(root)
-    rows = np.concatenate([open_sparse(root, index).rows for index in manifest.indexes if index.kind == KIND])
-    assert sorted(rows.tolist()) == [0, 1, 2, 3, 4, 5]
+    assert indexed_rows(root) == [0, 1, 2, 3, 4, 5]
     before = weights(root)
     assert len(before) == 6
-    take_in(root, root.with_name("more.jsonl"), ["The car again."], settings, session="more")
+    add_log(root, root.with_name("more.jsonl"), ["The car again."], settings, session="more")
     encode(root, model, settings)
     before["The car again."] = weights(root)["The car again."]
     compact(root, settings, full=True)
@@ -258,7 +284,7 @@ def test_an_index_folded_during_a_merge_occurs_once(
     root: Path, settings: Settings, model: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two indexes that the merge has read become one before it is published."""
-    take_in(root, root.with_name("more.jsonl"), ["The car again."], settings, session="more")
+    add_log(root, root.with_name("more.jsonl"), ["The car again."], settings, session="more")
     encode(root, model, settings, limit=3)
     encode(root, model, settings, limit=2)
     from pipelines.maintain import compact as merging
@@ -276,92 +302,69 @@ def test_an_index_folded_during_a_merge_occurs_once(
 
     monkeypatch.setattr(merging, "_merge_passes", interfere)
     compact(root, settings, full=True)
-    manifest = current(root)
-    rows = np.concatenate([open_sparse(root, index).rows for index in manifest.indexes if index.kind == KIND])
-    assert sorted(rows.tolist()) == list(range(7))
+    assert indexed_rows(root) == list(range(7))
     assert len(weights(root)) == 7
 
 
-def test_a_changed_item_is_weighed_again(root: Path, settings: Settings, model: DocumentEncoder) -> None:
-    encode(root, model, settings)
-    before = weights(root)
-    take_in(root, root.with_name("log.jsonl"), ["Marco lost the manifest.", *TURNS[1:]], settings)
-    waits = count_waiting(root, settings)
+def test_a_changed_item_is_weighed_again(weighed_root: Path, settings: Settings, model: DocumentEncoder) -> None:
+    before = weights(weighed_root)
+    add_log(weighed_root, weighed_root.with_name("log.jsonl"), ["Marco lost the manifest.", *TURNS[1:]], settings)
+    waits = count_waiting(weighed_root, settings)
     assert 1 <= waits <= 2  # a neighbour's salience may change, so that it is published again
-    assert encode(root, model, settings).items == waits
-    after = weights(root)
+    assert encode(weighed_root, model, settings).items == waits
+    after = weights(weighed_root)
     assert set(after["Marco lost the manifest."]) == {term(word) for word in ("marco", "lost", "manifest")}
     assert {text: after[text] for text in TURNS[1:]} == {text: before[text] for text in TURNS[1:]}
 
 
 def test_another_model_replaces_the_first(
-    root: Path, settings: Settings, model: DocumentEncoder, other: DocumentEncoder, ready_free: Path
+    weighed_root: Path, settings: Settings, settings_free: Settings, other: DocumentEncoder, known_splade: Path
 ) -> None:
-    encode(root, model, settings)
-    before = weights(root)
-    elsewhere = replace(settings, sparse_encoder=str(ready_free))
-    assert (count_waiting(root, settings), count_waiting(root, elsewhere)) == (0, 6)
-    assert encode(root, other, elsewhere, limit=2).waiting == 4
-    assert kinds(root) == [KIND, ENCODER]  # never two models at once
-    assert coverage(root) == {"items": 2, "model": other.spec.name}
-    assert len(weights(root)) == 2
-    encode(root, other, elsewhere)
-    assert len(weights(root)) == 6
-    assert weights(root) != before
+    before = weights(weighed_root)
+    source = replace(settings, sparse_encoder=str(known_splade))  # a source and its export are one model
+    assert [count_waiting(weighed_root, each) for each in (settings, source, settings_free)] == [0, 0, 6]
+    assert encode(weighed_root, other, settings_free, limit=2).waiting == 4
+    assert kinds(weighed_root) == [KIND, ENCODER]  # never two models at once
+    assert coverage(weighed_root) == {"items": 2, "model": other.spec.name}
+    assert len(weights(weighed_root)) == 2
+    encode(weighed_root, other, settings_free)
+    assert len(weights(weighed_root)) == 6
+    assert weights(weighed_root) != before
 
 
-def test_a_reindex_copies_the_weights(root: Path, settings: Settings, model: DocumentEncoder) -> None:
-    encode(root, model, settings)
-    before = weights(root)
-    assert reindex(root, replace(settings, item_words=120)).swapped
-    assert weights(root) == before
-    assert kinds(root) == [KIND, ENCODER]
-    assert coverage(root) == {"items": 6, "model": model.spec.name}
-    assert count_waiting(root, settings) == 0
-    assert find_sparse(root, "automobile") == {TURNS[2]: 1}
+def test_a_reindex_copies_the_weights_and_a_forgotten_item_leaves_none(
+    weighed_root: Path, settings: Settings, model: DocumentEncoder
+) -> None:
+    before = weights(weighed_root)
+    assert reindex(weighed_root, replace(settings, item_words=120)).swapped
+    assert weights(weighed_root) == before
+    assert kinds(weighed_root) == [KIND, ENCODER]
+    assert coverage(weighed_root) == {"items": 6, "model": model.spec.name}
+    assert count_waiting(weighed_root, settings) == 0
+    assert find_sparse(weighed_root, "automobile") == {TURNS[2]: 1}
 
-
-def test_a_forgotten_item_leaves_no_weight(root: Path, settings: Settings, model: DocumentEncoder) -> None:
-    encode(root, model, settings)
-    held = list(root.glob(f"indexes/*/{KIND}/terms.key.npy"))
+    held = list(weighed_root.glob(f"indexes/*/{KIND}/terms.key.npy"))
     assert any(term("garage") in np.load(path) for path in held)
-    entry = next(entry for entry in Snapshot.open(root).text(np.arange(6)) if entry["text"] == TURNS[2])
-    receipt = forget(root, Selection(items=(entry["id"],)), settings)
-    assert TURNS[2] not in weights(root)
-    assert len(weights(root)) == 5
-    for path in root.glob(f"indexes/*/{KIND}/terms.key.npy"):
+    entry = next(entry for entry in Snapshot.open(weighed_root).text(np.arange(6)) if entry["text"] == TURNS[2])
+    assert forget(weighed_root, Selection(items=(entry["id"],)), settings) is not None
+    assert TURNS[2] not in weights(weighed_root)
+    assert len(weights(weighed_root)) == 5
+    for path in weighed_root.glob(f"indexes/*/{KIND}/terms.key.npy"):
         left = np.load(path)
         assert not {term(word) for word in ("car", "automobile", "engine", "garage")} & set(left.tolist())
-    assert all(path not in root.glob("indexes/**/*") for path in held)
-    assert receipt is not None
-    assert verify_store(root).problems == ()
-    assert coverage(root)["items"] == 5
+    assert all(path not in weighed_root.glob("indexes/**/*") for path in held)
+    assert verify_store(weighed_root).problems == ()
+    assert coverage(weighed_root)["items"] == 5
 
 
-def test_indexes_of_a_model_that_is_not_there_are_not_searched(
-    root: Path, settings: Settings, model: DocumentEncoder
-) -> None:
-    from helix.snapshot import writer
-
-    encode(root, model, settings)
-    with writer.acquire_lock(root, 1.0) as held:
-        name, manifest = inbox.load_current(root)
-        assert manifest is not None
-        changed = tuple(
-            replace(index, params={**index.params, "fingerprint": "0" * 16}) if index.kind == ENCODER else index
-            for index in manifest.indexes
-        )
-        writer.publish_generation(held, writer.build_next(held, name, manifest, indexes=changed))
-    assert Snapshot.open(root).lexical.impacts is None
-    assert find_sparse(root, "automobile") == {}
-
-
-def test_a_source_and_its_export_are_one_model(
-    settings: Settings, root: Path, model: DocumentEncoder, known_splade: Path, known_inference_free: Path
-) -> None:
-    encode(root, model, settings)
-    assert count_waiting(root, replace(settings, sparse_encoder=str(known_splade))) == 0
-    assert count_waiting(root, replace(settings, sparse_encoder=str(known_inference_free))) == 6
+def test_indexes_of_a_model_that_is_not_there_are_not_searched(weighed_root: Path) -> None:
+    changed = [
+        replace(index, params={**index.params, "fingerprint": "0" * 16}) if index.kind == ENCODER else index
+        for index in current(weighed_root).indexes
+    ]
+    publish(weighed_root, indexes=tuple(changed))
+    assert Snapshot.open(weighed_root).lexical.impacts is None
+    assert find_sparse(weighed_root, "automobile") == {}
 
 
 def test_the_models_are_listed_and_exported(
@@ -371,28 +374,25 @@ def test_the_models_are_listed_and_exported(
     shutil.copytree(known_splade, models / "Splade_PP_en_v1")
     monkeypatch.setenv("HELIX_MODELS", str(models))
     monkeypatch.setenv("HELIX_SPARSE_ENCODER", "Splade_PP_en_v1")
-    assert main(["models", "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    row = rows["Splade_PP_en_v1"]
+
+    def read_output(*command: str) -> Any:
+        assert main(["models", *command, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    row = next(row for row in read_output() if row["name"] == "Splade_PP_en_v1")
     assert (row["use"], row["kind"], row["licence"], row["default"]) == ("sparse", "splade", "Apache-2.0", True)
-    assert main(["models", "export", "Splade_PP_en_v1", "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
+    made = read_output("export", "Splade_PP_en_v1")
     assert (made["kind"], made["setting"]) == ("splade", "HELIX_SPARSE_ENCODER=Splade_PP_en_v1")
-    assert main(["models", "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    rows = {row["name"]: row for row in read_output()}
     assert rows["Splade_PP_en_v1"]["exported"] == made["folder"]
     assert rows["opensearch-neural-sparse-encoding-doc-v3-distill"]["folder"] is None
 
 
 def test_a_hidden_row_changes_no_score(tmp_path: Path) -> None:
     """A hidden row's largest weight changes bounds, never sums."""
-    from tests.oracle.test_sparse_naive import index_of
-
     shown = np.array([[0.3, 0.7, 0], [0.1, 0, 0.9]], np.float32)
     hidden = np.array([[0.3, 0.7, 0], [0.1, 0, 0.9], [9, 0, 0]], np.float32)
     asked = Sparse(np.arange(3, dtype=np.uint32), np.array([0.7, 0.3, 0.31], np.float32))
-    from helix.stages.sparse import search_sparse
-
     legs = []
     for name, given in (("one", shown), ("two", hidden)):
         held = index_of(tmp_path / name, given, np.arange(len(given)))
@@ -403,11 +403,8 @@ def test_a_hidden_row_changes_no_score(tmp_path: Path) -> None:
     assert legs[0].scores.tolist() == legs[1].scores.tolist()
 
 
-def test_a_pulled_copy_needs_only_the_store(
-    root: Path, settings: Settings, model: DocumentEncoder, tmp_path: Path, run_helix: Any
-) -> None:
-    encode(root, model, settings)
-    for command, store in (("push", root), ("pull", tmp_path / "copy")):
+def test_a_pulled_copy_needs_only_the_store(weighed_root: Path, tmp_path: Path, run_helix: Any) -> None:
+    for command, store in (("push", weighed_root), ("pull", tmp_path / "copy")):
         done = run_helix(command, tmp_path / "shared", "--store", store)
         assert done.returncode == 0, done.stderr
     nothing = tmp_path / "nothing"

@@ -23,7 +23,6 @@ from helix.snapshot.segment.batch import RowBatch
 from helix.snapshot.verify import verify_store
 from helix.stages.dense import search_dense
 from helix.stages.route import route
-from helix.types import Leg
 from pipelines.bench.language import DIM
 from pipelines.bench.synthetic import make_batch
 from pipelines.embedded.ingest import ingest
@@ -34,7 +33,8 @@ from tests.compat.history import current
 from tests.support.queries import make_query
 from tests.unit.snapshot.index.test_dense import draw_clusters
 
-LEVELS = ("int8", "binary", "prefix:64", "binary+float", "int8+float")
+SOAKED = [pytest.param(level, marks=pytest.mark.soak) for level in ("binary", "int8+float")]
+LEVELS = ("int8", "prefix:64", "binary+float", *SOAKED)
 ROWS = 700  # a batch
 FLOATS = "vectors.f16.npy"
 
@@ -57,27 +57,13 @@ def no_router(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.ingest.commit.load_router", lambda *_: "not here")
 
 
-def tiers(root: Path) -> list[str]:
-    return [index.params["tier"] for index in current(root).indexes if index.kind == "dense"]
-
-
-def floats(root: Path) -> list[bool]:
-    """Return for each segment whether its vectors are stored in half precision too."""
-    found = [(root / "segments" / segment.id / FLOATS).exists() for segment in current(root).segments]
-    named = [any(file.path.endswith(FLOATS) for file in segment.files) for segment in current(root).segments]
-    assert found == named  # what is there is checked, pushed and collected like the rest
-    return found
-
-
 def describe_levels(root: Path) -> tuple[str, list[str], list[bool]]:
-    return current(root).lineage.vectors, tiers(root), floats(root)
-
-
-def find_nearest(root: Path, questions: np.ndarray) -> list[Leg]:
-    """Return the ten nearest rows of each question by the dense leg."""
-    snap = Snapshot.open(root)
-    plan = route(make_query("anything", snap, Settings()), None, snap)
-    return [search_dense(question, snap, plan, 10) for question in questions]
+    """Return the lineage's level, that of each index, and for each segment whether it has half-precision vectors."""
+    manifest = current(root)
+    floats = [(root / "segments" / segment.id / FLOATS).exists() for segment in manifest.segments]
+    named = [any(file.path.endswith(FLOATS) for file in segment.files) for segment in manifest.segments]
+    assert floats == named  # what is there is checked, pushed and collected like the rest
+    return manifest.lineage.vectors, [i.params["tier"] for i in manifest.indexes if i.kind == "dense"], floats
 
 
 @pytest.mark.parametrize("tier", LEVELS)
@@ -101,7 +87,9 @@ def test_a_store_stays_at_its_first_storage_level(
         compact(root, load(), full=full)  # the setting of that moment says nothing
         assert describe_levels(root) == (tier, [name] * count, [exact] * count)
         searched.clear()
-        found = find_nearest(root, questions)
+        snap = Snapshot.open(root)
+        plan = route(make_query("anything", snap, Settings()), None, snap)
+        found = [search_dense(question, snap, plan, 10) for question in questions]
         assert searched == [name] * count * len(questions)
         overlap = [len(np.intersect1d(leg.rows, rows)) / 10 for leg, rows in zip(found, wanted, strict=True)]
         assert np.mean(overlap) >= (0.99 if exact else 0.95)
@@ -152,8 +140,8 @@ def test_a_reindex_changes_the_storage_level(
     assert memory.recall(question).items[0].text == question
 
     run(then, "reindex")
-    name, exact = then.removesuffix("+float"), then.endswith("+float")
-    assert (current(root).lineage.vectors, set(tiers(root)), set(floats(root))) == (then, {name}, {exact})
+    level, names, floats = describe_levels(root)
+    assert (level, set(names), set(floats)) == (then, {then.removesuffix("+float")}, {then.endswith("+float")})
     assert current(root).counts["items"] == 100
     memory.refresh()
     assert memory.recall(question).items[0].text == question
@@ -167,36 +155,28 @@ def test_half_precision_matches_the_encoder(tmp_path: Path, cache: Path) -> None
     ingest(root, [log(tmp_path / "a.jsonl", 0, 20)], settings)
     snap = Snapshot.open(root)
     (block,) = snap.vectors.blocks
-    said = open_encoder(root, settings).passages([f"Ana: {entry['text']}" for entry in snap.text(np.arange(20))], 32)
+    exact = open_encoder(root, settings).passages([f"Ana: {entry['text']}" for entry in snap.text(np.arange(20))], 32)
     assert block.exact is not None
-    np.testing.assert_allclose(block.exact, said, atol=2e-3)
+    np.testing.assert_allclose(block.exact, exact, atol=2e-3)
     rounded = block.codes * block.scale[:, None]
-    assert np.abs(block.exact - said).mean() < np.abs(rounded - said).mean()
+    assert np.abs(block.exact - exact).mean() < np.abs(rounded - exact).mean()
 
 
-@pytest.mark.parametrize("vectors", ["int4", "", "+float", "int8+double", "prefix", "prefix:0", "float+int8"])
-def test_an_unknown_level_is_refused_before_any_write(
-    vectors: str, tmp_path: Path, cache: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = log(tmp_path / "a.jsonl", 0, 3)
-    monkeypatch.setenv("HELIX_VECTORS", vectors)
-    for command in ("ingest", "enqueue"):
-        assert main([command, str(path), "--store", str(tmp_path / "s")]) == 2
-        assert "int8, binary and prefix:DIMS" in capsys.readouterr().err
-    assert not (tmp_path / "s").exists()
-
-
-def test_a_reindex_to_an_unknown_level_changes_nothing(own_store: Path, monkeypatch, capsys) -> None:
+def test_an_unknown_level_is_refused_before_any_write(tmp_path: Path, own_store: Path, monkeypatch, capsys) -> None:
+    root, path = tmp_path / "s", log(tmp_path / "a.jsonl", 0, 3)
+    for vectors in ("int4", "", "+float", "int8+double", "prefix", "prefix:0", "float+int8"):
+        monkeypatch.setenv("HELIX_VECTORS", vectors)
+        for command in ("ingest", "enqueue"):
+            assert main([command, str(path), "--store", str(root)]) == 2, vectors
+            assert "int8, binary and prefix:DIMS" in capsys.readouterr().err
+    assert not root.exists()
     before = {path: path.read_bytes() for path in own_store.rglob("*") if path.is_file()}
-    for vectors, said in (("int4", "int8, binary and prefix:DIMS"), ("prefix:384", "does not fit vectors of 384")):
+    for vectors, error in (("int4", "int8, binary and prefix:DIMS"), ("prefix:384", "does not fit vectors of 384")):
         monkeypatch.setenv("HELIX_VECTORS", vectors)
         assert main(["reindex", "--store", str(own_store)]) == 2
-        assert said in capsys.readouterr().err
+        assert error in capsys.readouterr().err
     assert {path: path.read_bytes() for path in own_store.rglob("*") if path.is_file()} == before
-
-
-def test_a_prefix_longer_than_the_vectors_is_refused(tmp_path: Path, cache: Path) -> None:
-    root, path = tmp_path / "s", log(tmp_path / "a.jsonl", 0, 3)
+    monkeypatch.delenv("HELIX_VECTORS")
     with pytest.raises(UsageError, match="prefix:384 does not fit vectors of 384 dimensions"):
         ingest(root, [path], replace(load(), vectors="prefix:384"))
     assert inbox.load_current(root)[1] is None
