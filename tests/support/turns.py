@@ -19,8 +19,8 @@ LONG: Final = "A" * 500 + "B" * 500
 """A result of a tool that is cut at `CUT_AT` characters."""
 CUT: Final = "A" * 50 + " … " + "B" * 50
 CUT_AT: Final = len(CUT)
-MAX_CPU_S: Final = 5
-"""Seconds of this process's own computation; hostile texts take 0.1, and hours where the time is quadratic."""
+MAX_CPU_S: Final = 2
+"""Seconds of this process's own computation; hostile texts take up to 0.3, and minutes where time is quadratic."""
 
 
 def cases(names: str, *rows: Any, ids: Any = None, **named: Any) -> pytest.MarkDecorator:
@@ -55,6 +55,11 @@ def check_cpu_time(read: Callable[[str], Any], *texts: str) -> None:
         if time.process_time() - begun >= MAX_CPU_S:
             slow.append(text[:60])
     assert slow == []
+
+
+def check_units(read: Callable[[str], Any], *units: str, size: int = 400_000) -> None:
+    """Check the computation for long texts, each of one unit again and again."""
+    check_cpu_time(read, *(unit * (size // len(unit)) for unit in units))
 
 
 def check_any_types(adapter: Any, value: Any, *, has_times: bool = False) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import random
 import string
+import tomllib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
+import helix.redact.kinds
 from helix.redact.kinds import (
     SecretKind,
     ShapePart,
@@ -71,6 +74,16 @@ def test_the_table_is_whole() -> None:
     for kind in kinds:
         assert all(part.literals or 0 < part.least <= part.most for part in kind.shape), kind.id
         assert kind.leading < len(kind.shape), kind.id
+
+
+def test_the_table_names_its_licence() -> None:
+    folder = Path(helix.redact.kinds.__file__).parent
+    table = (folder / "data" / "secrets.toml").read_text("utf-8")
+    assert tomllib.loads(table).keys() == {"alphabet", "token", "assigned", "own"}
+    notice = (folder / "SECRETS-NOTICE.md").read_text("utf-8")
+    assert all("Copyright (c) 2019 Zachary Rice" in text for text in (table, notice))
+    assert "Permission is hereby granted, free of charge" in notice
+    assert "THE SOFTWARE IS PROVIDED" in notice
 
 
 def test_a_token_is_found_anywhere_and_named() -> None:

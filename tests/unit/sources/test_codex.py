@@ -304,7 +304,7 @@ def test_values_of_wrong_types_cost_no_other_turn():
 
 def test_time_is_linear_in_the_text():
     def read(unit):
-        text = unit * 100_000
+        text = unit * 50_000
         parse(meta(), user(text), answer(text), result(text), call(arguments=text))
 
     check_cpu_time(read, "<skill>", "<skill></skill>", "<oai-mem-citation>", "Exit code: 1\n", "<image ", "[")

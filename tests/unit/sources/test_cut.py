@@ -19,6 +19,7 @@ from helix.types import Document
 from pipelines.ingest import accept as accepting
 from pipelines.ingest.accept import accept, accept_source
 from pipelines.ingest.source import AcceptOptions, Inbox
+from tests.support.draws import draw_share
 from tests.support.exports import whole
 from tests.support.replay import Replay
 
@@ -169,6 +170,7 @@ WORDS = st.sampled_from(
 )
 
 
+@draw_share(0.4)
 @given(st.lists(HEADINGS | WORDS, min_size=8, max_size=60))
 @example(["# A", "é 😀", "# A", "é 😀", "# A", "Oil " * 200])  # items of few characters before the cut
 def test_any_note(parts: list[str]) -> None:

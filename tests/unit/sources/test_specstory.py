@@ -171,17 +171,17 @@ def test_hostile_text_needs_linear_time():
 
     check_cpu_time(
         read,
-        TOP + user("x") * 20_000,
-        TOP + agent("x") + '<tool-use data-tool-name="a">\n' * 50_000,
-        TOP + agent("x") + "<tool-use" * 100_000,
-        TOP + agent("x") + "<think>\n\n" * 50_000,
-        TOP + agent("x") + "Tool use: **a**\n" * 50_000,
-        TOP + agent(tool("```\n" * 100_000)),
-        TOP + agent(tool("```sh\n" * 100_000)),
-        TOP + agent(tool("`a` " * 100_000)),
-        TOP + "# " + "a (" * 100_000,
-        TOP + "_**User (" + "2026-04-14 08:30" * 50_000 + ")**_\n",
-        TOP + "</tool-use>\n" * 100_000,
+        TOP + user("x") * 5_000,
+        TOP + agent("x") + '<tool-use data-tool-name="a">\n' * 12_500,
+        TOP + agent("x") + "<tool-use" * 25_000,
+        TOP + agent("x") + "<think>\n\n" * 12_500,
+        TOP + agent("x") + "Tool use: **a**\n" * 12_500,
+        TOP + agent(tool("```\n" * 25_000)),
+        TOP + agent(tool("```sh\n" * 25_000)),
+        TOP + agent(tool("`a` " * 25_000)),
+        TOP + "# " + "a (" * 25_000,
+        TOP + "_**User (" + "2026-04-14 08:30" * 12_500 + ")**_\n",
+        TOP + "</tool-use>\n" * 25_000,
     )
 
 

@@ -298,7 +298,7 @@ def test_memory_is_bounded_by_one_conversation(replay: Replay, export: Path, mon
         return high
 
     peak(5)
-    assert peak(400) < 2 * peak(20)
+    assert peak(200) < 2 * peak(20)
 
 
 CLOCK_SET_BACK = SimpleNamespace(

@@ -87,8 +87,8 @@ def test_the_order_of_items_does_not_matter_and_entities_are_distinct() -> None:
 
 
 def test_many_names_in_linear_time() -> None:
-    items = [[entity("person", f"anna x{i}"), entity("person", f"x{i}"), entity("name", "anna")] for i in range(20_000)]
-    start = time.perf_counter()
-    found = join(items, *(f"Speaker{i}" for i in range(20_000)))
-    assert time.perf_counter() - start < 5
+    items = [[entity("person", f"anna x{i}"), entity("person", f"x{i}"), entity("name", "anna")] for i in range(8_000)]
+    start = time.process_time()
+    found = join(items, *(f"Speaker{i}" for i in range(8_000)))
+    assert time.process_time() - start < 2
     assert found[7] == [("person", "anna x7"), ("person", "x7"), ("name", "anna")]

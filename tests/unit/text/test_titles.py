@@ -110,11 +110,11 @@ def documents(folder: Path, titles: list[str | None], texts: list[str], **more: 
 TITLES = ["Alien (film)", "Red Hen", "Red Hen", "Walnut", "Oslo Opera House", "Red Hen Farm"]
 
 
-@pytest.fixture
-def snap(tmp_path: Path) -> Snapshot:
+@pytest.fixture(scope="module")
+def snap(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     """Six documents in three segments, the second "Red Hen" deleted."""
     texts = ["a monster in space", "it lays red eggs", "it is gone", "walnut a", "arias walnut", "hay walnut"]
-    return documents(tmp_path, [*TITLES], texts, cuts=(2, 4), deleted={1: [0]})
+    return documents(tmp_path_factory.mktemp("titles"), [*TITLES], texts, cuts=(2, 4), deleted={1: [0]})
 
 
 def find_documents(text: str, snap: Snapshot, df: int = 50) -> list[int]:
