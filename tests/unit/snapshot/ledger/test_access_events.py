@@ -7,8 +7,9 @@ import json
 import os
 import resource
 import stat
-import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +17,8 @@ import numpy as np
 import pytest
 
 from helix.errors import StoreError, UsageError
-from helix.snapshot import writer
-from helix.snapshot.ledger import access_events, inbox
+from helix.snapshot import paths
+from helix.snapshot.ledger import access_events
 from helix.snapshot.ledger.access_events import (
     AccessEvent,
     AccessTimes,
@@ -28,10 +29,13 @@ from helix.snapshot.ledger.access_events import (
     read_events,
     remove_read_files,
 )
+from helix.snapshot.manifest import read_current
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.verify import verify_store
 from pipelines.maintain.touch import touch
-from tests.support.tiny import SETTINGS, make_store
+from tests.compat.history import current, delete
+from tests.support.processes import wait_until
+from tests.support.tiny import SETTINGS, list_ids, make_store
 
 AT = 1_700_000_000.5
 
@@ -42,15 +46,9 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "s"
 
 
-def ids(root: Path) -> list[str]:
-    return [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
-
-
 def counts(root: Path) -> dict[str, tuple[int, int]]:
     """Read the published accesses: id → (last, count)."""
-    _, manifest = inbox.load_current(root)
-    assert manifest is not None
-    found = access_events.load_access(root, manifest.access)
+    found = access_events.load_access(root, current(root).access)
     assert np.array_equal(found.key, np.unique(found.key))
     assert (found.key.dtype, found.last.dtype, found.count.dtype) == (np.uint64, np.int64, np.uint32)
     entries = zip(found.key.tolist(), found.last.tolist(), found.count.tolist(), strict=True)
@@ -70,17 +68,25 @@ def is_locked(path: Path) -> bool:
         return False
 
 
-def test_a_line_holds_item_kind_and_time_only(tmp_path: Path) -> None:
+AB, CD, EF = ("0" * 14 + name for name in ("ab", "cd", "ef"))
+USED = AccessEvent("0" * 16, "used", AT)
+
+
+@pytest.fixture
+def appender(tmp_path: Path) -> Iterator[EventAppender]:
     appender = EventAppender(tmp_path)
+    yield appender
+    appender.close()
+
+
+def test_a_line_holds_item_kind_and_time_only(tmp_path: Path, appender: EventAppender) -> None:
     assert not (tmp_path / "events").exists()  # a process that has nothing to say leaves nothing
-    appender.append([make_event("00000000000000ab", "used", AT), make_event("00000000000000cd", "wrong", AT)])
-    appender.append([make_event("00000000000000ab", "fetched", AT)])
+    events = [make_event(item, kind, AT) for item, kind in ((AB, "used"), (CD, "wrong"), (AB, "fetched"))]
+    appender.append(events[:2])
+    appender.append(events[2:])
     [path] = files(tmp_path)
-    assert [json.loads(line) for line in path.read_text().splitlines()] == [
-        {"item": "00000000000000ab", "kind": "used", "at": AT},
-        {"item": "00000000000000cd", "kind": "wrong", "at": AT},
-        {"item": "00000000000000ab", "kind": "fetched", "at": AT},
-    ]
+    expected = [{"item": event.item, "kind": event.kind, "at": AT} for event in events]
+    assert [json.loads(line) for line in path.read_text().splitlines()] == expected
     assert path.name.startswith(time.strftime("%Y-%m-%d", time.gmtime()) + f"-{os.getpid()}-")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -89,19 +95,16 @@ def test_a_line_holds_item_kind_and_time_only(tmp_path: Path) -> None:
     assert not is_locked(path)
 
 
-@pytest.mark.parametrize(("item", "kind"), [("", "used"), ("AB" * 8, "used"), ("0" * 17, "used"), ("0" * 16, "liked")])
-def test_a_malformed_event_is_refused(item: str, kind: str) -> None:
-    with pytest.raises(UsageError):
-        make_event(item, kind)
-
-
-def test_the_time_defaults_to_now() -> None:
+def test_a_malformed_event_is_refused_and_the_time_defaults_to_now() -> None:
+    for item, kind in (("", "used"), ("AB" * 8, "used"), ("0" * 17, "used"), ("0" * 16, "liked")):
+        with pytest.raises(UsageError):
+            make_event(item, kind)
     assert abs(make_event("0" * 16, "used").at - time.time()) < 5
 
 
-def test_a_batch_is_one_write(tmp_path: Path, monkeypatch) -> None:
-    appender, written = EventAppender(tmp_path), []
-    appender.append([AccessEvent("0" * 16, "used", AT)])
+def test_a_batch_is_one_write(appender: EventAppender, monkeypatch) -> None:
+    written = []
+    appender.append([USED])
     file = appender._file
     assert file is not None
 
@@ -114,24 +117,18 @@ def test_a_batch_is_one_write(tmp_path: Path, monkeypatch) -> None:
             return file.write(data)
 
     monkeypatch.setattr(appender, "_file", Spy())
-    appender.append([AccessEvent("0" * 16, "used", AT)] * 7)
+    appender.append([USED] * 7)
     assert written == [7]
     monkeypatch.undo()
-    appender.close()
 
 
-def test_threads_share_an_appender(tmp_path: Path) -> None:
-    appender = EventAppender(tmp_path)
-
+def test_threads_share_an_appender(tmp_path: Path, appender: EventAppender) -> None:
     def work(i: int) -> None:
         for _ in range(50):
             appender.append([AccessEvent(f"{i:016x}", "used", AT)])
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     appender.close()
     assert len(files(tmp_path)) == 1
     assert read_events(tmp_path, {}).access.count.tolist() == [50] * 4
@@ -144,101 +141,88 @@ def test_events_are_synced_soon_and_at_close(tmp_path: Path, monkeypatch) -> Non
     monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), fsync(handle)))
     appender = EventAppender(tmp_path)
     for _ in range(3):
-        appender.append([AccessEvent("0" * 16, "used", AT)])
+        appender.append([USED])
     [path] = files(tmp_path)
-    deadline = time.monotonic() + 10
-    while path.stat().st_size not in synced:  # it is synced without another append
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    appender.append([AccessEvent("0" * 16, "used", AT)])
+    wait_until(10, lambda: path.stat().st_size in synced)  # it is synced without another append
+    appender.append([USED])
     appender.close()
     assert path.stat().st_size in synced
 
 
 def test_a_single_append_uses_its_own_file(tmp_path: Path) -> None:
-    append_events(tmp_path, [AccessEvent("0" * 16, "used", AT)])
+    append_events(tmp_path, [USED])
     [path] = files(tmp_path)
     assert not is_locked(path)
     append_events(tmp_path, [])
     assert files(tmp_path) == [path]
 
 
-def test_an_unwritable_store_is_reported(tmp_path: Path) -> None:
+def test_an_unwritable_store_is_reported(tmp_path: Path, appender: EventAppender) -> None:
     (tmp_path / "events").write_text("a file where the folder should be")
-    appender = EventAppender(tmp_path)
     with pytest.raises(StoreError, match=r"cannot append access events to .*events.*write access"):
-        appender.append([AccessEvent("0" * 16, "used", AT)])
+        appender.append([USED])
     (tmp_path / "events").unlink()
-    appender.append([AccessEvent("0" * 16, "used", AT)])  # works after the repair
+    appender.append([USED])  # works after the repair
     assert read_events(tmp_path, {}).lines == 1
-    appender.close()
 
 
-def test_a_short_write_is_refused_and_harms_no_other_event(tmp_path: Path) -> None:
-    appender = EventAppender(tmp_path)
-    appender.append([AccessEvent("00000000000000ab", "used", AT)])
+def refuse_append(appender: EventAppender, size: int, item: str) -> None:
+    """Fail to append while a file may hold `size` bytes only."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (files(tmp_path)[0].stat().st_size + 20, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         with pytest.raises(StoreError):
-            appender.append([AccessEvent("00000000000000cd", "used", AT)])
+            appender.append([AccessEvent(item, "used", AT)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_short_write_is_refused_and_harms_no_other_event(tmp_path: Path, appender: EventAppender) -> None:
+    for _ in range(5):
+        refuse_append(appender, 0, CD)
+    assert files(tmp_path) == []  # not even an empty one
+    appender.append([AccessEvent(AB, "used", AT)])
+    refuse_append(appender, files(tmp_path)[0].stat().st_size + 20, CD)
     assert [path.read_bytes()[-1:] for path in files(tmp_path)] != [b"\n"]  # it was cut in the middle
-    appender.append([AccessEvent("00000000000000ef", "used", AT)])
+    appender.append([AccessEvent(EF, "used", AT)])
     appender.close()
     news = read_events(tmp_path, {})
-    assert [f"{key:016x}" for key in news.access.key.tolist()] == ["00000000000000ab", "00000000000000ef"]
+    assert [f"{key:016x}" for key in news.access.key.tolist()] == [AB, EF]
     assert (news.lines, news.access.count.tolist()) == (2, [1, 1])
     assert remove_read_files(tmp_path, news.marks) == 2  # a torn line does not retain its file
 
 
-def test_a_failed_write_leaves_no_empty_file(tmp_path: Path) -> None:
-    appender = EventAppender(tmp_path)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        for _ in range(5):
-            with pytest.raises(StoreError):
-                appender.append([AccessEvent("0" * 16, "used", AT)])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert files(tmp_path) == []
-
-
-def test_a_new_day_a_full_file_and_a_removed_one_each_begin_another(tmp_path: Path, monkeypatch) -> None:
-    appender = EventAppender(tmp_path)
-    event = [AccessEvent("0" * 16, "used", AT)]
-    appender.append(event)
+def test_a_new_day_a_full_file_and_a_removed_one_each_begin_another(
+    tmp_path: Path, appender: EventAppender, monkeypatch
+) -> None:
+    appender.append([USED])
     monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2031, 5, 6, 0, 0, 0, 1, 126, 0)))
-    appender.append(event)
+    appender.append([USED])
     old, new = files(tmp_path)
     assert new.name.startswith("2031-05-06-")
     assert (is_locked(old), is_locked(new)) == (False, True)
     monkeypatch.setattr(access_events, "ROTATE", 1)
-    appender.append(event)
+    appender.append([USED])
     monkeypatch.undo()
     assert len(files(tmp_path)) == 3
-    appender.append(event)  # back to today: a fourth
+    appender.append([USED])  # back to today: a fourth
     for path in files(tmp_path):
         path.unlink()
-    appender.append(event)
+    appender.append([USED])
     assert read_events(tmp_path, {}).lines == 1
-    appender.close()
 
 
-def test_a_forked_child_uses_its_own_file(tmp_path: Path) -> None:
-    appender = EventAppender(tmp_path)
-    appender.append([AccessEvent("00000000000000ab", "used", AT)])
+def test_a_forked_child_uses_its_own_file(tmp_path: Path, appender: EventAppender) -> None:
+    appender.append([AccessEvent(AB, "used", AT)])
     [path] = files(tmp_path)
     child = os.fork()
     if not child:
-        appender.append([AccessEvent("00000000000000cd", "used", AT)])
+        appender.append([AccessEvent(CD, "used", AT)])
         os._exit(0 if appender._timer and appender._timer.is_alive() else 1)  # a fork copies no threads
     assert os.waitpid(child, 0)[1] == 0
     assert is_locked(path)  # the child let go of its copy, not of the lock
     assert len(files(tmp_path)) == 2
-    appender.append([AccessEvent("00000000000000ab", "used", AT)])
+    appender.append([AccessEvent(AB, "used", AT)])
     appender.close()
     assert read_events(tmp_path, {}).access.count.tolist() == [2, 1]
 
@@ -260,31 +244,20 @@ def test_a_torn_last_line_waits_until_it_is_whole(tmp_path: Path) -> None:
     assert read_events(tmp_path, rest.marks).lines == 0
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"\0" * 60,
-        b"{",
-        b"[]",
-        b"5",
-        b'"used"',
-        b'{"item":"00000000000000ab","kind":"used"}',
-        b'{"item":"00000000000000AB","kind":"used","at":5}',
-        b'{"item":5,"kind":"used","at":5}',
-        b'{"item":"00000000000000ab","kind":["used"],"at":5}',
-        b'{"item":"00000000000000ab","kind":"used","at":"5"}',
-        b'{"item":"00000000000000ab","kind":"used","at":-1}',
-        b'{"item":"00000000000000ab","kind":"used","at":1e300}',
-        b'{"item":"00000000000000ab","kind":"of tomorrow","at":5}',
-        b'{"item":"00000000000000ab","kind":"wrong","at":5}',
-    ],
-)
-def test_a_malformed_line_harms_no_other(tmp_path: Path, line: bytes) -> None:
+def test_a_malformed_line_harms_no_other(tmp_path: Path) -> None:
     (tmp_path / "events").mkdir()
-    good = b'{"item":"00000000000000cd","kind":"helpful","at":7}\n'
-    (tmp_path / "events" / "x.jsonl").write_bytes(good + line + b"\n" + good)
-    news = read_events(tmp_path, {})
-    assert (news.lines, news.access.key.tolist(), news.access.count.tolist()) == (3, [0xCD], [2])
+    good, whole = b'{"item":"00000000000000cd","kind":"helpful","at":7}\n', {"item": AB, "kind": "used", "at": 5}
+    changes = (
+        *({"item": AB.upper()}, {"item": 5}, {"kind": ["used"]}, {"kind": "of tomorrow"}, {"kind": "wrong"}),
+        *({"at": "5"}, {"at": -1}, {"at": 1e300}),
+    )
+    lines = [
+        json.dumps(fields).encode() for fields in ({"item": AB, "kind": "used"}, *(whole | one for one in changes))
+    ]
+    for line in (b"\0" * 60, b"{", b"[]", b"5", b'"used"', *lines):
+        (tmp_path / "events" / "x.jsonl").write_bytes(good + line + b"\n" + good)
+        news = read_events(tmp_path, {})
+        assert (news.lines, news.access.key.tolist(), news.access.count.tolist()) == (3, [0xCD], [2]), line
 
 
 def test_combine_by_hand() -> None:
@@ -301,7 +274,7 @@ def test_combine_by_hand() -> None:
     assert combine_access([access_events.NO_ACCESS]) is access_events.NO_ACCESS
 
 
-def test_a_file_removed_before_its_lock_loses_no_event(tmp_path: Path, monkeypatch) -> None:
+def test_a_file_removed_before_its_lock_loses_no_event(tmp_path: Path, appender: EventAppender, monkeypatch) -> None:
     """`touch` locks the new, empty file first and removes it."""
     flock, removed = fcntl.flock, []
 
@@ -312,19 +285,17 @@ def test_a_file_removed_before_its_lock_loses_no_event(tmp_path: Path, monkeypat
         flock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    appender = EventAppender(tmp_path)
-    appender.append([AccessEvent("00000000000000ab", "used", AT)])
+    appender.append([USED])
     assert removed == [1]
     assert read_events(tmp_path, {}).lines == 1
-    appender.close()
 
 
 def test_only_files_read_and_released_are_removed(tmp_path: Path) -> None:
     living, gone = EventAppender(tmp_path), EventAppender(tmp_path)
     for appender in (living, gone):
-        appender.append([AccessEvent("0" * 16, "used", AT)])
+        appender.append([USED])
     news = read_events(tmp_path, {})
-    gone.append([AccessEvent("0" * 16, "used", AT)])
+    gone.append([USED])
     gone.close()
     assert remove_read_files(tmp_path, news.marks) == 0  # one is locked, the other has an unread line
     news = read_events(tmp_path, news.marks)
@@ -336,8 +307,8 @@ def test_only_files_read_and_released_are_removed(tmp_path: Path) -> None:
 
 
 def test_folding(store: Path) -> None:
-    first, second, third = ids(store)
-    _, before = inbox.load_current(store)
+    first, second, third = list_ids(store)
+    before = current(store)
     appender = EventAppender(store)
     appender.append(
         [AccessEvent(first, "used", AT), AccessEvent(first, "fetched", AT - 9), AccessEvent(second, "helpful", AT + 1)]
@@ -346,26 +317,17 @@ def test_folding(store: Path) -> None:
     done = touch(store, SETTINGS)
     assert (done.generation, done.events, done.items, done.ignored) == (2, 3, 2, 2)
     assert counts(store) == {first: (int(AT), 2), second: (int(AT) + 1, 1)}
-    name, after = inbox.load_current(store)
+    name, after = read_current(store), current(store)
     [path] = files(store)  # still held
-    assert after is not None
-    assert before is not None
     assert after.watermarks == {"events": {path.name: path.stat().st_size}}
-    assert after == replace(
-        before,
-        generation=2,
-        parent=after.parent,
-        created=after.created,
-        access=after.access,
-        watermarks=after.watermarks,
-        token=after.token,
-    )  # no segment, nor anything else
+    new = {field: getattr(after, field) for field in ("parent", "created", "access", "watermarks", "token")}
+    assert after == replace(before, generation=2, **new)  # no segment, nor anything else
     assert after.access is not None
     assert (after.access.rows, stat.S_IMODE((store / after.access.path).stat().st_mode)) == (2, 0o600)
     assert verify_store(store).problems == ()
 
     assert touch(store, SETTINGS).generation == 2  # nothing to fold: no generation
-    assert inbox.load_current(store)[0] == name
+    assert read_current(store) == name
 
     appender.append([AccessEvent(second, "used", AT - 50)])
     done = touch(store, SETTINGS)
@@ -377,29 +339,22 @@ def test_folding(store: Path) -> None:
     append_events(store, [AccessEvent(third, "wrong", AT)])
     assert touch(store, SETTINGS).generation == 4
     assert counts(store) == {first: (int(AT), 2), second: (int(AT) + 1, 2)}
-    _, last = inbox.load_current(store)
-    assert last is not None
-    assert path.name not in last.watermarks["events"]  # the mark goes with the file
+    assert path.name not in current(store).watermarks["events"]  # the mark goes with the file
     assert files(store) == []
 
 
 def test_a_clock_that_runs_ahead(store: Path) -> None:
-    first = ids(store)[0]
+    first = list_ids(store)[0]
     append_events(store, [AccessEvent(first, "used", time.time() + 1e6)])
     touch(store, SETTINGS)
     assert abs(counts(store)[first][0] - time.time()) < 60
 
 
 def test_items_that_are_gone_leave_the_sidecar(store: Path) -> None:
-    first, second, third = ids(store)
+    first, second, third = list_ids(store)
     append_events(store, [AccessEvent(item, "used", AT) for item in (first, second, third)])
     touch(store, SETTINGS)
-    with writer.acquire_lock(store, 1.0) as lock:
-        name, manifest = inbox.load_current(store)
-        assert manifest is not None
-        gone = writer.write_deletes(store, manifest.segments[0].id, np.array([1], np.uint32))
-        new = replace(manifest, generation=manifest.generation + 1, parent=name, deletes=(gone,), token=lock.token)
-        writer.publish_generation(lock, new)
+    delete(store, 0, [1])
     append_events(store, [AccessEvent(second, "used", AT), AccessEvent(third, "used", AT)])
     done = touch(store, SETTINGS)
     assert (done.events, done.ignored) == (1, 1)
@@ -415,10 +370,8 @@ def test_an_item_that_was_replaced_keeps_its_accesses(tmp_path: Path) -> None:
 
 
 def test_a_store_nothing_was_published_to(tmp_path: Path) -> None:
-    from helix.snapshot import paths
-
     paths.create_folders(tmp_path / "s")
-    append_events(tmp_path / "s", [AccessEvent("0" * 16, "used", AT)])
+    append_events(tmp_path / "s", [USED])
     assert touch(tmp_path / "s", SETTINGS).generation == 0
     assert len(files(tmp_path / "s")) == 1
     with pytest.raises(StoreError, match="no Helix store"):
@@ -426,13 +379,12 @@ def test_a_store_nothing_was_published_to(tmp_path: Path) -> None:
 
 
 def test_a_damaged_sidecar_is_named(store: Path) -> None:
-    first = ids(store)[0]
+    first = list_ids(store)[0]
     append_events(store, [AccessEvent(first, "used", AT)])
     touch(store, SETTINGS)
-    _, manifest = inbox.load_current(store)
-    assert manifest is not None
-    assert manifest.access is not None
-    path = store / manifest.access.path
+    access = current(store).access
+    assert access is not None
+    path = store / access.path
     append_events(store, [AccessEvent(first, "used", AT)])
     whole = path.read_bytes()
     for damage in (whole[:-40], b"", b"\0" * len(whole)):
@@ -448,11 +400,10 @@ def test_a_damaged_sidecar_is_named(store: Path) -> None:
 
 
 def test_the_reader_sees_folded_accesses(store: Path) -> None:
-    first, _, third = ids(store)
+    first, _, third = list_ids(store)
     now = int(time.time()) - 1000
-    append_events(
-        store, [AccessEvent(third, "used", now), AccessEvent(third, "used", now - 5), AccessEvent(first, "used", 5)]
-    )
+    events = ((third, now), (third, now - 5), (first, 5))
+    append_events(store, [AccessEvent(item, "used", at) for item, at in events])
     before = Snapshot.open(store)
     touch(store, SETTINGS)
     after = Snapshot.open(store)

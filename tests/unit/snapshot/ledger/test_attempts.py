@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -48,16 +50,13 @@ def holder(root: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_a_finished_document_leaves_no_record(root: Path) -> None:
+def test_a_finished_document_leaves_no_record_nor_does_an_unrelated_exception(root: Path) -> None:
     with attempts.claim_document(root, DOCUMENT) as claimed:
         assert claimed is not None
         assert record(root) == AttemptRecord(running=claimed.record.running)
         assert claimed.record.running.startswith(f"{os.getpid()} on ")
         claimed.clear()
     assert record(root) is None
-
-
-def test_an_unrelated_exception_does_not_count(root: Path) -> None:
     with pytest.raises(OSError, match="full"), attempts.claim_document(root, DOCUMENT):
         raise OSError("full")
     assert record(root) is None
@@ -91,20 +90,13 @@ def test_three_failed_attempts_make_a_document_dead(root: Path) -> None:
     assert not attempts.record_failure(root, DOCUMENT, "first", 10.0)
     assert record(root).failed == 1
     assert record(root).is_waiting()
+    assert [AttemptRecord(failed=1, after=time.time() + wait).is_waiting() for wait in (3_600, -1)] == [False, False]
     assert 9 < record(root).after - time.time() <= 10
     assert not attempts.record_failure(root, DOCUMENT, "second", 10.0)
     assert 39 < record(root).after - time.time() <= 40  # four times as long
     assert attempts.record_failure(root, DOCUMENT, "third", 10.0)
     assert inbox.list_dead(root)[DOCUMENT]["error"] == "third (tried 3 times)"
     assert record(root) is None
-
-
-def test_a_wait_beyond_the_longest_is_over(root: Path) -> None:
-    attempts.record_failure(root, DOCUMENT, "first", 10.0)
-    assert record(root).is_waiting()
-    early = AttemptRecord(failed=1, after=time.time() + 3_600)
-    assert not early.is_waiting()
-    assert not AttemptRecord(failed=1, after=time.time() - 1).is_waiting()
 
 
 def test_a_revived_document_has_no_failed_attempts(root: Path) -> None:
@@ -148,22 +140,15 @@ def test_a_malformed_name_becomes_no_path(tmp_path: Path) -> None:
     }
     names = [str(victim), f"../../{victim.name}", "", ".", DOCUMENT.upper(), f"{DOCUMENT}\n", DOCUMENT[:-1], "١" * 64]
     passed = []
-    for use, call in uses.items():
-        for name in names:
-            try:
-                call(name)
-                passed.append((use, name))
-            except UsageError:
-                pass
+    for (use, call), name in product(uses.items(), names):
+        with suppress(UsageError):
+            call(name)
+            passed.append((use, name))
     assert not passed
     assert victim.read_text() == "precious"
     assert {path.name for path in tmp_path.iterdir()} == {"store", victim.name, f"{victim.name}.json"}
     assert not [path for path in root.rglob("*") if path.is_file()]
-
-
-def test_a_stray_file_is_not_a_document(root: Path) -> None:
-    paths.create_folders(root)
-    (root / "inbox" / ".DS_Store").write_text("")
+    (root / "inbox" / ".DS_Store").write_text("")  # a stray file is no document
     (root / "tries" / "abc").write_text("{}")
     assert inbox.list_accepted(root) == inbox.list_pending(root) == []
     assert attempts.list_records(root) == {}

@@ -1,8 +1,9 @@
-"""Reading a segment: values as Arrow returns them; arrays as saved, or refused."""
+"""Reading a segment: values as Arrow returns them; arrays as saved, or refused; zones of columns follow sessions."""
 
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 from helix.errors import StoreError
+from helix.native.zones import ZONE
 from helix.snapshot.checked_arrays import ArrayKind, map_arrays, map_ipc, map_npy
+from helix.snapshot.segment.columns import SnapshotColumns
 from helix.snapshot.segment.open import _make_reader
 
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -27,26 +30,29 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
+def write(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
 @pytest.mark.parametrize("name", COLUMNS)
 def test_readers_return_the_values_of_arrow(name: str, tmp_path: Path) -> None:
-    kind, values = COLUMNS[name]
-    made = pa.array(values, kind)
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, pa.schema([("a", kind)])) as writer:
-        writer.write_batch(pa.record_batch([made], ["a"]))
-    for column in (made, made[1:], made[3:9], map_ipc(tmp_path / "a.arrow", pa.schema([("a", kind)]))[0].column(0)):
+    made = pa.array(COLUMNS[name][1], COLUMNS[name][0])
+    write(tmp_path / "a.arrow", table := pa.table({"a": made}))
+    for column in (made, made[1:], made[3:9], map_ipc(tmp_path / "a.arrow", table.schema)[0].column(0)):
         read = _make_reader(column)
         assert [read(row) for row in range(len(column))] == column.to_pylist()
 
 
-@pytest.mark.parametrize("shape", [(0,), (3,), (0, 4), (2, 3)], ids=str)
-@pytest.mark.parametrize("kind", [np.int8, np.uint64, np.float32])
-def test_an_array_is_mapped_as_it_was_saved(shape: tuple[int, ...], kind: type, tmp_path: Path) -> None:
-    first = np.arange(np.prod(shape), dtype=kind).reshape(shape)
-    for i, array in enumerate((first, first + kind(1))):  # of one header
-        np.save(tmp_path / f"{i}.npy", array)
-        found = map_npy(tmp_path / f"{i}.npy", ArrayKind(kind, ("n", "d")[: len(shape)]))
-        assert (found.dtype, found.shape) == (array.dtype, array.shape)
-        assert np.array_equal(found, array)
+def test_an_array_is_mapped_as_it_was_saved(tmp_path: Path) -> None:
+    for kind, shape in product((np.int8, np.uint64, np.float32), ((0,), (3,), (0, 4), (2, 3))):
+        first = np.arange(np.prod(shape), dtype=kind).reshape(shape)
+        for i, array in enumerate((first, first + kind(1))):  # of one header
+            path = tmp_path / f"{kind.__name__}-{shape}-{i}.npy"
+            np.save(path, array)
+            found = map_npy(path, ArrayKind(kind, ("n", "d")[: len(shape)]))
+            assert (found.dtype, found.shape) == (array.dtype, array.shape)
+            assert np.array_equal(found, array)
 
 
 EXPECTED = ArrayKind(np.int32, ("n", 3))
@@ -95,11 +101,8 @@ def test_a_malformed_array_is_refused_every_time(tmp_path: Path) -> None:
 
 
 def test_arrays_that_belong_together_are_of_one_length(tmp_path: Path) -> None:
-    kinds = {
-        "ends": ArrayKind(np.int64, ("t + 1",)),
-        "key": ArrayKind(np.int64, ("t",)),
-        "rows": ArrayKind(np.int64, ("p",)),
-    }
+    sizes = {"ends": "t + 1", "key": "t", "rows": "p"}
+    kinds = {name: ArrayKind(np.int64, (size,)) for name, size in sizes.items()}
 
     def map_rows(ends: list[int], key: int, rows: int) -> dict[str, Any]:
         for name, array in {"ends": np.array(ends), "key": np.arange(key), "rows": np.arange(rows)}.items():
@@ -116,21 +119,14 @@ def test_arrays_that_belong_together_are_of_one_length(tmp_path: Path) -> None:
 def test_columns_of_another_type_and_offsets_that_lead_outside_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     names = pa.schema([("name", pa.string()), ("acl", pa.list_(pa.string()))])
-
-    def write(table: pa.Table) -> None:
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-
-    write(pa.table({"acl": [["ana"], []], "name": ["x", "y"], "later": [1, 2]}))
+    write(path, pa.table({"acl": [["ana"], []], "name": ["x", "y"], "later": [1, 2]}))
     assert map_ipc(path, names)[0].schema.names == ["acl", "name"]  # what a newer Helix added is left alone
-    for wrong, said in (
-        ({"name": ["x"]}, "no column 'acl'"),
-        ({"name": [1], "acl": [["a"]]}, "holds int64, not string"),
-    ):
-        write(pa.table(wrong))
-        with pytest.raises(StoreError, match=said):
+    kinds = ({"name": ["x"]}, "no column 'acl'"), ({"name": [1], "acl": [["a"]]}, "holds int64, not string")
+    for wrong, message in kinds:
+        write(path, pa.table(wrong))
+        with pytest.raises(StoreError, match=message):
             map_ipc(path, names)
-    write(pa.table({"name": ["seven77", "x"], "acl": [["ana", "bo"], ["cy"]]}))
+    write(path, pa.table({"name": ["seven77", "x"], "acl": [["ana", "bo"], ["cy"]]}))
     data, found = path.read_bytes(), 0
     for offsets in (np.array([0, 7, 8], np.int32), np.array([0, 2, 3], np.int32)):
         at = data.index(offsets.tobytes())
@@ -142,3 +138,28 @@ def test_columns_of_another_type_and_offsets_that_lead_outside_are_refused(tmp_p
                 map_ipc(path, names, full=True)
             found += 1
     assert found == 4
+
+
+def columns(sessions: list[int]) -> SnapshotColumns:
+    """Return rows of sessions with the given numbers of rows; a row's time is its session's day."""
+    session = np.repeat(np.arange(len(sessions), dtype=np.int32), sessions)
+    nothing = np.full(len(session), -1, np.int32)
+    found = SnapshotColumns([], session, nothing, nothing)
+    found.__dict__["time"] = session.astype(np.int64) * 86_400
+    found.__dict__["type"] = np.zeros(len(session), np.uint8)
+    return found
+
+
+def test_a_zone_is_of_one_session() -> None:
+    long = ZONE + 8
+    told = columns([long, 20, 40]).zones("time")
+    assert told.begin.tolist() == [0, ZONE, long, long + 20, long + 60]
+    assert told.least.tolist() == told.most.tolist() == [0, 0, 86_400, 2 * 86_400]
+    assert columns([20, 40]).zones("type").begin.tolist() == [0, 60]  # types go by no session
+    assert columns([]).zones("time").begin.tolist() == [0]
+
+
+def test_short_sessions_share_a_zone() -> None:
+    told = columns([1] * 100).zones("time")
+    assert told.begin.tolist() == [*range(0, 100, 4), 100]
+    assert (told.most - told.least).tolist() == [3 * 86_400] * 25
