@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import sharing
-from tests.support.caching import EXPORTING, INDEXING, cache_folder, exclusive, rejuvenate
+from tests.support.caching import EXPORTING, INDEXING, TRAINING, cache_folder, exclusive, rejuvenate
 from tests.support.draws import register_profiles
 from tests.support.forks import forking
 from tests.support.labelled import REPORT
@@ -32,7 +32,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the processes use every core already
 SAMPLE = Path(str(files("helix") / "sample"))
 
 SPARSE_SOURCES = ("tests/support/tiny_sparse.py", "tests/support/tiny_encoder.py")
-ENCODER_SOURCES = ("helix/encoders/*.py",)
+ENCODER_SOURCES = ("helix/encoders/*.py", "helix/enrich/*.py", "pipelines/training/*.py", "pipelines/training/data/*/*")
 STORE_SOURCES = ("helix/**/*.[cht]*", "helix/**/*.py", "helix/sample/**/*", "pipelines/**/*.py")
 
 register_profiles()
@@ -79,16 +79,21 @@ def normal_priority() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """HELIX_CACHE of the session, with the default encoder exported in it."""
+    """HELIX_CACHE of the session, with the default encoder exported in it and its classifiers trained."""
 
     def make(folder: Path) -> None:
         from helix.encoders import registry
+        from helix.encoders.dense import Encoder
         from helix.encoders.dense_export import cache_encoder
         from helix.settings import Settings
+        from pipelines.training.router import load_router, load_type_model
 
-        cache_encoder(registry.choose_encoder(Settings()), folder)
+        settings = Settings(cache=str(folder))
+        encoder = Encoder(cache_encoder(registry.choose_encoder(settings), folder))
+        assert isinstance(load_router(encoder, settings), bytes)
+        assert not isinstance(load_type_model(encoder, settings), str)
 
-    folder = _copy_once(tmp_path_factory, "cache", lambda: cache_folder("encoders", make, EXPORTING, ENCODER_SOURCES))
+    folder = _copy_once(tmp_path_factory, "cache", lambda: cache_folder("encoders", make, TRAINING, ENCODER_SOURCES))
     os.environ["HELIX_CACHE"] = str(folder)
     return folder
 

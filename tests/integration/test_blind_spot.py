@@ -58,19 +58,8 @@ NEEDLES = {
     ),
 }
 COMMON = (
-    "cache",
-    "worker",
-    "page",
-    "invoice",
-    "garden",
-    "train",
-    "kettle",
-    "parser",
-    "window",
-    "letter",
-    "report",
-    "song",
-)
+    "cache", "worker", "page", "invoice", "garden", "train", "kettle", "parser", "window", "letter", "report", "song",
+)  # fmt: skip
 
 
 def lures(n: int, rng: np.random.Generator) -> list[str]:

@@ -18,19 +18,13 @@ SPAM = (
     "connections before that, log out of the console and do not start any long migration after midnight"
 )
 OTHERS = (
-    "the backup of the ledger goes to the vault in Oslo",
-    "a backup takes eleven minutes when nobody writes",
-    "restoring the ledger was tried in March and worked",
-    "Tomasz has the key that opens the backup",
-    "old copies of the ledger are deleted after ninety days",
-    "we compress the backup with zstd at level nine",
-    "the ledger has grown to forty gigabytes",
-    "a failed backup pages whoever is on call",
-    "the second copy of the ledger lies in Bergen",
-    "no backup is made on the first of January",
-    "the ledger is locked for a second at the start",
-    "checksums of the backup are kept apart from it",
-)
+    "the backup of the ledger goes to the vault in Oslo", "a backup takes eleven minutes when nobody writes",
+    "restoring the ledger was tried in March and worked", "Tomasz has the key that opens the backup",
+    "old copies of the ledger are deleted after ninety days", "we compress the backup with zstd at level nine",
+    "the ledger has grown to forty gigabytes", "a failed backup pages whoever is on call",
+    "the second copy of the ledger lies in Bergen", "no backup is made on the first of January",
+    "the ledger is locked for a second at the start", "checksums of the backup are kept apart from it",
+)  # fmt: skip
 
 
 def spammed_store(folder: Path, count: int) -> Memory:

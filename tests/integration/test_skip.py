@@ -15,33 +15,15 @@ GENERAL = ("translate 'good evening' to French", "what is the boiling point of w
 """No memory is needed for these."""
 
 LOOK_GENERAL = (
-    "what is the visibility timeout?",
-    "which database is used for the ledger?",
-    "how are tests run?",
-    "what does the parser return?",
-    "why sqlite?",
-    "what is the default port?",
-    "how long is the retention?",
-    "which regex matches a ticket?",
-    "what is the naming convention for branches?",
-    "how to deploy to staging?",
-    "what is the limit of the connection pool?",
-    "which library parses dates?",
-    "what is the formula for the score?",
-    "what does the acronym mean?",
-    "translate the error message",
-    "how to squash the commits?",
-    "fix the typo",
-    "where is the config file?",
-    "what colour is the front door?",
-    "how many chairs were ordered?",
-    "when does the bakery open?",
-    "what is the wifi password?",
-    "how old is the dog?",
-    "explain the retry policy",
-    "write the release notes",
-    "summarise the standup",
-)
+    "what is the visibility timeout?", "which database is used for the ledger?", "how are tests run?",
+    "what does the parser return?", "why sqlite?", "what is the default port?", "how long is the retention?",
+    "which regex matches a ticket?", "what is the naming convention for branches?", "how to deploy to staging?",
+    "what is the limit of the connection pool?", "which library parses dates?", "what is the formula for the score?",
+    "what does the acronym mean?", "translate the error message", "how to squash the commits?", "fix the typo",
+    "where is the config file?", "what colour is the front door?", "how many chairs were ordered?",
+    "when does the bakery open?", "what is the wifi password?", "how old is the dog?", "explain the retry policy",
+    "write the release notes", "summarise the standup",
+)  # fmt: skip
 """They read like anybody's questions, and only a memory knows."""
 
 CERTAIN = {"bias": 50.0, "threshold": 0.97}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +19,15 @@ from helix.snapshot.segment.batch import hash_parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import collect_mass, push, seed, view_graph, walk
 from helix.stages.route import route
-from helix.types import Candidates, Leg, Plan, Query
+from helix.types import Candidates, Leg, Query
 from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
+from tests.support.worlds import World
 
 GRAPH = replace(load("helix-paper").graph, epsilon=1e-12, hops=1_000, work=10**9, extra=50)  # to the end
 ALPHA = GRAPH.restart
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 NAMES = ("ana", "bo", "chloe", "dora", "emil", "fay", "gus", "hal")
-
-
-@pytest.fixture(autouse=True)
-def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def person(name: str) -> tuple[str, str, str]:
@@ -74,60 +68,40 @@ def lone(*sessions: str) -> list[dict[str, Any]]:
 # ------------------------------------------------------------ the whole graph, naively
 
 
-class World:
-    """A random store in several segments, and the graph a question sees in it as dictionaries."""
+class GraphWorld(World):
+    """A random store, a question, and the graph the question sees as dictionaries."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         rng = random.Random(seed)
         n = rng.randint(25, 60)
-        self.n = n
-        self.session = [f"s{rng.randrange(12)}" for _ in range(n)]
-        self.project = [rng.choice("aab") for _ in range(n)]
+        sessions = [f"s{rng.randrange(12)}" for _ in range(n)]
         # Some names are everywhere, some rare.
         self.names = [
             [name for i, name in enumerate(NAMES) if rng.random() < (0.4, 0.02, 0.1)[i % 3]] for _ in range(n)
         ]
-        self.links: list[list[tuple[int, int]]] = [
+        self.links = [
             [(j, rng.randrange(2)) for j in rng.sample(range(i), min(i, rng.choice((0, 0, 1, 2))))] for i in range(n)
         ]
-        said = rng.sample([(a, b) for a in NAMES for b in NAMES if a != b], 10)
-        self.facts: list[list[tuple[str, str, float]]] = [[] for _ in range(n)]
-        for a, b in said:
-            self.facts[rng.randrange(n)].append((a, b, rng.choice((0.3, 0.9))))
-        bounds = [0, *sorted(rng.sample(range(1, n), 2)), n]
-        deleted: dict[int, list[int]] = defaultdict(list)
-        self.alive = [True] * n
-        for segment in range(3):
-            for row in range(bounds[segment], bounds[segment + 1]):
-                if rng.random() < 0.1:
-                    deleted[segment].append(row - bounds[segment])
-                    self.alive[row] = False
-        self.snap = make_store(
-            folder,
-            [f"thing{i}" for i in range(n)],
-            np.eye(n, 8) + 0.1,
-            [{"session": s, "project": p, "time": BASE} for s, p in zip(self.session, self.project, strict=True)],
-            [[person(name) for name in names] for names in self.names],
-            bounds[1:-1],
-            deleted,
-            [[(item_key(j, self.session[j]), kind) for j, kind in links] for links in self.links],
-            [
-                [
-                    {"subject": a, "relation": "knows", "object_": b, "confidence": c, "functional": False}
-                    for a, b, c in facts
-                ]
-                for facts in self.facts
-            ],
-        )
+        facts: list[list[dict[str, Any]]] = [[] for _ in range(n)]
+        for a, b in rng.sample([(a, b) for a in NAMES for b in NAMES if a != b], 10):
+            stated = {"subject": a, "relation": "knows", "object_": b, "confidence": rng.choice((0.3, 0.9))}
+            facts[rng.randrange(n)].append({**stated, "functional": False})
+        items = [
+            {
+                **{"text": f"thing{i}", "session": sessions[i], "project": rng.choice("aab"), "time": BASE},
+                **{"alive": rng.random() > 0.1, "facts": facts[i], "mentions": list(map(person, self.names[i]))},
+                "links": [(item_key(j, sessions[j]), kind) for j, kind in self.links[i]],
+            }
+            for i in range(n)
+        ]
+        super().__init__(folder, items, sorted(rng.sample(range(1, n), 2)), np.eye(n, 8) + 0.1)
         self.asked = rng.sample(NAMES, rng.choice((0, 1, 3)))
-        self.project_asked = rng.choice((None, "a"))
-        self.there = [i for i in range(n) if self.alive[i] and self.project_asked in (None, self.project[i])]
+        project = rng.choice((None, "a"))
+        self.there = [i for i in self.live if project in (None, items[i]["project"])]
         self.pool = rng.sample(self.there, min(12, len(self.there)))
         self.graph = replace(GRAPH, entity_df=6, session_size=4, seeds=4)
-
-    def query(self) -> tuple[Query, Plan]:
-        query = ask(self.snap, *self.asked, project=self.project_asked)
-        return query, route(query, None, self.snap)
+        self.query = ask(self.snap, *self.asked, project=project)
+        self.plan = route(self.query, None, self.snap)
 
     def edges(self) -> dict[tuple[Any, Any], float]:
         """Weight by (node, node), in both directions."""
@@ -137,35 +111,34 @@ class World:
             w[a, b] += weight
             w[b, a] += weight
 
-        live = [i for i in range(self.n) if self.alive[i]]
-        df = {name: sum(name in self.names[i] for i in live) for name in NAMES}
+        df = {name: sum(name in self.names[i] for i in self.live) for name in NAMES}
         nodes = {name for name in NAMES if 2 <= df[name] <= self.graph.entity_df or (name in self.asked and df[name])}
         for i in self.there:
             for name in set(self.names[i]) & nodes:
                 if df[name] <= self.graph.entity_df or i in self.pool:
-                    join(("item", i), ("entity", name), np.log1p(len(live) / df[name]))
+                    join(("item", i), ("entity", name), np.log1p(len(self.live) / df[name]))
             for j, kind in self.links[i]:
                 if j in self.there:
                     join(("item", i), ("item", j), weights[("reply", "same")[kind]])
-            for a, b, confidence in self.facts[i]:
-                if a in nodes and b in nodes:
-                    join(("entity", a), ("entity", b), weights["fact"] * confidence)
-        for name in set(self.session):
-            talk = [i for i in live if self.session[i] == name]
-            for a, b in pairwise(talk):
-                if a in self.there and b in self.there:
-                    join(("item", a), ("item", b), weights["next"])
+            for fact in self.items[i]["facts"]:
+                ends = fact["subject"], fact["object_"]
+                if nodes.issuperset(ends):
+                    join(("entity", ends[0]), ("entity", ends[1]), weights["fact"] * fact["confidence"])
+        for left, right in self.find_neighbours()[1].items():
+            if left in self.there and right in self.there:
+                join(("item", left), ("item", right), weights["next"])
+        for name in {item["session"] for item in self.items}:
+            talk = self.list_session(name)
             if 2 <= len(talk) <= self.graph.session_size:
-                for i in talk:
-                    if i in self.there:
-                        join(("item", i), ("session", name), weights["session"])
+                for i in set(talk) & set(self.there):
+                    join(("item", i), ("session", name), weights["session"])
         return w
 
     def pagerank(self) -> tuple[dict[Any, float], dict[Any, float]]:
         """(PageRank of every node, what the seeds give themselves)."""
         edges = self.edges()
         seeds = self.pool[: self.graph.seeds]
-        asked = [name for name in self.asked if any(name in self.names[i] for i in range(self.n) if self.alive[i])]
+        asked = [name for name in self.asked if any(name in self.names[i] for i in self.live)]
         rrf = [1 / (61 + i) for i in range(len(seeds))]
         s = {("item", i): (0.5 if asked else 1) * x / sum(rrf) for i, x in zip(seeds, rrf, strict=True)}
         s |= {("entity", name): 0.5 / len(asked) for name in asked}
@@ -185,23 +158,22 @@ class World:
 
 
 @pytest.fixture(params=range(12))
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    return World(tmp_path / "store", request.param)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> GraphWorld:
+    return GraphWorld(tmp_path / "store", request.param)
 
 
-def push_naively(world: World, **bounds: Any) -> Any:
-    query, plan = world.query()
+def push_naively(world: GraphWorld, **bounds: Any) -> Any:
     pool = pool_of(world.snap, *world.pool)
     graph = replace(world.graph, **bounds)
-    seen, asked = view_graph(pool, query, world.snap, plan, graph)
+    seen, asked = view_graph(pool, world.query, world.snap, world.plan, graph)
     start = seed(pool, asked, graph.seeds)
     return push(start, seen, graph), start
 
 
-def named_hub(world: World, state: Any) -> dict[Any, tuple[float, float]]:
+def named_hub(world: GraphWorld, state: Any) -> dict[Any, tuple[float, float]]:
     """(estimate, residual) by node."""
     snap = world.snap
-    sessions = {int(hash_parts("tiny", name), 16): name for name in set(world.session)}
+    sessions = {int(hash_parts("tiny", name), 16): name for name in {item["session"] for item in world.items}}
     nodes: dict[int, Any] = {row: ("item", row) for row in range(world.n)}
     nodes |= {snap.graph.nodes.sessions + code: ("session", sessions[int(k)]) for code, k in enumerate(snap.sessions)}
     nodes |= {number_of(snap, name): ("entity", name) for name in NAMES}
@@ -214,7 +186,7 @@ def number_of(snap: Snapshot, name: str) -> int:
     return int(snap.graph.nodes.find(np.array([key(name)], np.uint64))[0][0])
 
 
-def test_to_the_end_a_push_is_pagerank(world: World) -> None:
+def test_to_the_end_a_push_is_pagerank(world: GraphWorld) -> None:
     state, start = push_naively(world)
     exact, own = world.pagerank()
     found = named_hub(world, state)
@@ -223,19 +195,19 @@ def test_to_the_end_a_push_is_pagerank(world: World) -> None:
         {node: p for node, p in exact.items() if p > 1e-9}, abs=1e-7
     )
     rows, mass = collect_mass(state, start, world.n, ALPHA)
-    over_edges = {i: exact[node] - own.get(node, 0) for node in exact for kind, i in [node] if kind == "item"}
-    assert {i: m for i, m in zip(rows.tolist(), mass.tolist(), strict=True) if m > 1e-9} == pytest.approx(
-        {i: m for i, m in over_edges.items() if m > 1e-9}, abs=1e-7
-    )
+    held = {i: m for i, m in zip(rows.tolist(), mass.tolist(), strict=True) if m > 1e-9}
+    own_out = {i: exact[kind, i] - own.get((kind, i), 0) for kind, i in exact if kind == "item"}
+    expected = {i: m for i, m in own_out.items() if m > 1e-9}
+    assert held == pytest.approx(expected, abs=1e-7)
 
     def top(values: dict[int, float]) -> list[int]:
         return sorted(values, key=lambda i: (-round(values[i], 7), i))[:20]
 
-    assert top(dict(zip(rows.tolist(), mass.tolist(), strict=True))) == top(over_edges)
+    assert top(held) == top(expected)
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-2])
-def test_at_every_hop_the_mass_is_one_and_no_estimate_too_high(world: World, epsilon: float) -> None:
+def test_at_every_hop_the_mass_is_one_and_no_estimate_too_high(world: GraphWorld, epsilon: float) -> None:
     exact, _ = world.pagerank()
     before = -1.0
     for hops in range(6):
@@ -250,7 +222,7 @@ def test_at_every_hop_the_mass_is_one_and_no_estimate_too_high(world: World, eps
         before = estimated
 
 
-def test_an_epsilon_bounds_the_edges_read(world: World) -> None:
+def test_an_epsilon_bounds_the_edges_read(world: GraphWorld) -> None:
     for epsilon in (0.1, 0.01, 0.001):
         state, _ = push_naively(world, epsilon=epsilon)
         assert state.edges <= 1 / (ALPHA * epsilon)
@@ -490,11 +462,13 @@ def test_breadth_first_the_best_way_counts_and_the_best_seed_goes_first(tmp_path
 # ------------------------------------------------------------ as a stage
 
 
-def test_the_same_again_byte_for_byte(world: World) -> None:
-    query, plan = world.query()
+def test_the_same_again_byte_for_byte(world: GraphWorld) -> None:
     again = Snapshot.open(world.snap.root)
     graph = load("helix").graph
-    found = [walk(pool_of(snap, *world.pool), query, snap, plan, graph)[0] for snap in (world.snap, world.snap, again)]
+    found = [
+        walk(pool_of(snap, *world.pool), world.query, snap, world.plan, graph)[0]
+        for snap in (world.snap, world.snap, again)
+    ]
     assert len({(p.row.tobytes(), p.ppr.tobytes()) for p in found}) == 1
 
 

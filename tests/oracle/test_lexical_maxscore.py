@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,63 +16,32 @@ from helix.native import postings
 from helix.ranking.bm25 import FieldNorms
 from helix.stages import lexical
 from helix.stages.lexical import search_lexical
-from helix.text.tokenize import hash_terms, tokenise
+from helix.text.tokenize import hash_terms
 from helix.types import Leg, Plan
 from tests.support.bench.lexical import Segment, Store, exhaustive
-from tests.support.tiny import make_store
+from tests.support.worlds import World
 
 WORDS = [f"word{chr(97 + i)}" for i in range(12)]  # the first in most texts, the last in hardly any
 SEEDS = range(8)
 
 
-class World:
-    """A random store of many segments with deletes and repeated texts, and the same as plain lists."""
+class WordWorld(World):
+    """A random store of many segments with repeated texts."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        rng = random.Random(seed)
+        rng = self.rng = random.Random(seed)
         n = rng.randint(80, 160)
         weights = [1 / (i + 1) ** 1.5 for i in range(len(WORDS))]
-        self.texts = [" ".join(rng.choices(WORDS, weights, k=rng.choice([1, 2, 3, 5, 8, 13]))) for _ in range(n)]
+        texts = [" ".join(rng.choices(WORDS, weights, k=rng.choice([1, 2, 3, 5, 8, 13]))) for _ in range(n)]
         for _ in range(n // 4):  # the same text twice: the same score
-            self.texts[rng.randrange(n)] = self.texts[rng.randrange(n)]
-        cuts = sorted(rng.sample(range(1, n), rng.randint(2, 8)))
-        bounds = [0, *cuts, n]
-        self.alive = [rng.random() > 0.15 for _ in range(n)]
-        deleted = {
-            segment: [row - low for row in range(low, high) if not self.alive[row]]
-            for segment, (low, high) in enumerate(pairwise(bounds))
-        }
-        given = [{"session": f"s{rng.randrange(9)}"} for _ in range(n)]
-        self.snap = make_store(
-            folder, self.texts, given=given, cuts=cuts, deleted={s: d for s, d in deleted.items() if d}
-        )
-        self.keys = [int(key) for key in self.snap.columns.key]
-        self.terms = [Counter(tokenise(text)) for text in self.texts]
-        self.rng = rng
+            texts[rng.randrange(n)] = texts[rng.randrange(n)]
+        items = [{"text": text, "alive": rng.random() > 0.15, "session": f"s{rng.randrange(9)}"} for text in texts]
+        super().__init__(folder, items, sorted(rng.sample(range(1, n), rng.randint(2, 8))))
 
     def plan(self, share: float | None) -> Plan:
         """Allow all live rows, or a share of them."""
-        allowed = np.array(self.alive) & (np.array([self.rng.random() for _ in self.alive]) < (share or 1.0))
-        if allowed.all():
-            return Plan(None, len(allowed))
-        return Plan(allowed, int(allowed.sum()))
-
-    def score_naively(self, words: list[str], plan: Plan, k1: float, b: float) -> dict[int, float]:
-        live = [row for row, alive in enumerate(self.alive) if alive]
-        lengths = {row: sum(self.terms[row].values()) for row in live}
-        mean = max(1.0, sum(lengths.values()) / len(live))
-        scores: dict[int, float] = {}
-        for row in live:
-            if plan.allowed is not None and not plan.allowed[row]:
-                continue
-            for word in words:
-                tf = self.terms[row][word]
-                if tf:
-                    df = sum(word in self.terms[other] for other in live)
-                    idf = math.log(1 + (len(live) - df + 0.5) / (df + 0.5))
-                    norm = k1 * (1 - b + b * lengths[row] / mean)
-                    scores[row] = scores.get(row, 0.0) + idf * tf * (k1 + 1) / (tf + norm)
-        return scores
+        allowed = self.snap.alive & (np.array([self.rng.random() for _ in self.items]) < (share or 1.0))
+        return Plan(None if allowed.all() else allowed, int(allowed.sum()))
 
 
 @pytest.fixture(params=["defaults", "every shortcut"])
@@ -91,21 +58,22 @@ def shortcuts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.usefixtures("shortcuts")
 def test_the_top_rows_are_the_naive_top_rows(tmp_path: Path, seed: int) -> None:
-    world = World(tmp_path / "store", seed)
+    world = WordWorld(tmp_path / "store", seed)
     for share in (None, 0.5, 0.05):
         for k in (1, 3, 10, 1000):
             plan = world.plan(share)
             words = world.rng.sample(WORDS, world.rng.randint(1, 8))
             query: Any = SimpleNamespace(terms=hash_terms([*words, "absent"]))
             found = search_lexical(query, world.snap.lexical, plan, k, 0.9, 0.6)
-            naive = world.score_naively(words, plan, 0.9, 0.6)
+            scores = world.score_bm25(words, 0.9, 0.6)
+            naive = {i: score for i, score in scores.items() if score and (plan.allowed is None or plan.allowed[i])}
             check(found, naive, world, k)
             same = exhaustive(query, world.snap.lexical, plan, k, 0.9, 0.6)
             assert found.rows.tolist() == same.rows.tolist()
             assert found.scores.tolist() == same.scores.tolist()
 
 
-def check(found: Leg, naive: dict[int, float], world: World, k: int) -> None:
+def check(found: Leg, naive: dict[int, float], world: WordWorld, k: int) -> None:
     rows, scores = found.rows.tolist(), found.scores.tolist()
     assert len(rows) == len(set(rows)) == min(k, len(naive))
     assert scores == pytest.approx(sorted(naive.values(), reverse=True)[:k], rel=1e-5)

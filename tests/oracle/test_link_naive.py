@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import random
-from collections import Counter
-from itertools import pairwise
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.columns import link_sessions
 from helix.text.cues import read_cues
 from helix.text.titles import hash_title
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import TYPES
-from tests.support.tiny import BASE, make_store
+from tests.support.tiny import BASE
+from tests.support.worlds import World
 
 WORDS = ("red", "green", "blue", "walnut", "parsley", "redis", "timeout", "queue", "worker", "snapshot")
 ENTITIES = [("name", name, name.title()) for name in ("ana", "bo", "priya", "zoe")]
@@ -27,84 +25,46 @@ TITLES = ("Red Hen", "Walnut", "The Red Hen of Oslo")
 ABSENT = 2**64 - 1
 
 
-class World:
-    """A random store of several segments, and the same items as one list of dictionaries."""
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        rng = random.Random(seed)
-        n = rng.randint(30, 80)
-        bounds = [0, *sorted(rng.sample(range(1, n), rng.randint(0, 5))), n]
-        sessions = rng.choice([2, 8, n])
-        self.items: list[dict[str, Any]] = []
-        versions: dict[str, int] = {}  # id → the row that lives
-        for row in range(n):
-            changed = rng.random() < 0.2 and bool(versions)
-            turn = rng.choice(sorted(versions)) if changed else f"t{row}"
-            segment = sum(row >= bound for bound in bounds[1:])
-            if changed and sum(versions[turn] >= bound for bound in bounds[1:]) == segment:
-                turn = f"t{row}"  # a commit holds one version of a turn
-            if turn in versions:
-                self.items[versions[turn]]["alive"] = False
-            versions[turn] = row
-            self.items.append(
-                {
-                    "id": hash_parts(turn),
-                    "turn": turn,
-                    "segment": segment,
-                    "local": row - bounds[segment],
-                    "session": f"s{rng.randrange(sessions)}",
-                    "ord": rng.randrange(6),  # logs overlap, so places repeat
-                    "text": " ".join(rng.choices(WORDS, k=rng.randint(0, 8))) + rng.choice(["", "?", " I", " my?"]),
-                    "role": rng.choice(["user", "assistant", "document"]),
-                    "title": rng.choice([None, *TITLES]),
-                    "type": rng.choice(TYPES),
-                    "project": rng.choice(["p", "q", "r"]),
-                    "speaker": rng.choice([None, "Ana Lopez", "Bo"]),
-                    "acl": rng.sample(["team", "boss", "me"], rng.choice([0, 0, 1, 2])),
-                    "time": BASE + row,
-                    "mentions": rng.sample(ENTITIES, rng.randint(0, 3)),
-                    "alive": rng.random() > 0.1,
-                }
-            )
-        vectors = np.random.default_rng(seed).normal(size=(n, 8)).astype(np.float32)
-        deleted: dict[int, list[int]] = {}
-        for item in self.items:
-            if not item["alive"]:
-                deleted.setdefault(item["segment"], []).append(item["local"])
-        self.snap: Snapshot = make_store(
-            folder,
-            [item["text"] for item in self.items],
-            vectors,
-            [{key: value for key, value in item.items() if key not in ("mentions", "alive")} for item in self.items],
-            [item["mentions"] for item in self.items],
-            bounds[1:-1],
-            deleted,
+def draw_world(folder: Path, seed: int) -> World:
+    """Draw items of which some replace an earlier one."""
+    rng = random.Random(seed)
+    n = rng.randint(30, 80)
+    cuts = sorted(rng.sample(range(1, n), rng.randint(0, 5)))
+    sessions = rng.choice([2, 8, n])
+    items: list[dict[str, Any]] = []
+    versions: dict[str, int] = {}  # turn → the row that lives
+    for row in range(n):
+        turn = rng.choice(sorted(versions)) if versions and rng.random() < 0.2 else f"t{row}"
+        if turn in versions and bisect_right(cuts, versions[turn]) == bisect_right(cuts, row):
+            turn = f"t{row}"  # a commit holds one version of a turn
+        if turn in versions:
+            items[versions[turn]]["alive"] = False
+        versions[turn] = row
+        items.append(
+            {
+                **{"id": hash_parts(turn), "turn": turn, "session": f"s{rng.randrange(sessions)}", "time": BASE + row},
+                "ord": rng.randrange(6),  # logs overlap, so places repeat
+                "text": " ".join(rng.choices(WORDS, k=rng.randint(0, 8))) + rng.choice(["", "?", " I", " my?"]),
+                **{"role": rng.choice(["user", "assistant", "document"]), "title": rng.choice([None, *TITLES])},
+                **{"type": rng.choice(TYPES), "project": rng.choice(["p", "q", "r"])},
+                "speaker": rng.choice([None, "Ana Lopez", "Bo"]),
+                "acl": rng.sample(["team", "boss", "me"], rng.choice([0, 0, 1, 2])),
+                **{"mentions": rng.sample(ENTITIES, rng.randint(0, 3)), "alive": rng.random() > 0.1},
+            }
         )
-        self.live = [row for row, item in enumerate(self.items) if item["alive"]]
-        self.terms = [Counter(tokenise(item["text"])) for item in self.items]
-
-    def reading(self, session: str) -> list[int]:
-        """The live rows of a session, in reading order."""
-        rows = [row for row in self.live if self.items[row]["session"] == session]
-        return sorted(rows, key=lambda row: (self.items[row]["ord"], row))
+    return World(folder, items, cuts, np.random.default_rng(seed).normal(size=(n, 8)).astype(np.float32))
 
 
 @pytest.fixture(scope="module", params=range(12))
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        return World(tmp_path_factory.mktemp("world") / "store", request.param)
+    return draw_world(tmp_path_factory.mktemp("world") / "store", request.param)
 
 
 def test_sessions_and_neighbours(world: World) -> None:
-    snap, n = world.snap, len(world.items)
-    before, after = [-1] * n, [-1] * n
-    for session in {item["session"] for item in world.items}:
-        talk = world.reading(session)
-        for left, right in pairwise(talk):
-            after[left], before[right] = right, left
-    assert snap.columns.previous.tolist() == before
-    assert snap.columns.next.tolist() == after
+    snap = world.snap
+    before, after = world.find_neighbours()
+    assert snap.columns.previous.tolist() == [before.get(row, -1) for row in range(world.n)]
+    assert snap.columns.next.tolist() == [after.get(row, -1) for row in range(world.n)]
     keys = {session: int(hash_parts("tiny", session), 16) for session in {item["session"] for item in world.items}}
     assert snap.sessions.tolist() == sorted(keys.values())
     codes = {session: sorted(keys.values()).index(key) for session, key in keys.items()}
@@ -116,7 +76,7 @@ def test_sessions_and_neighbours(world: World) -> None:
         for step in (before, after):
             at = row
             for _ in range(2):
-                at = step[at] if at >= 0 else -1
+                at = step.get(at, -1)
                 around.append(at)
         windows.append(sum(lengths[at] for at in around if at >= 0))
     assert snap.lexical.mean_window_length == pytest.approx(max(1.0, sum(windows) / len(windows)))
@@ -171,14 +131,9 @@ def test_speakers_by_project(world: World) -> None:
 
 def test_linking_does_not_depend_on_the_cuts(world: World, tmp_path: Path) -> None:
     """The same rows in one segment link the same way."""
-    given = [{key: value for key, value in item.items() if key not in ("mentions", "alive")} for item in world.items]
     # One segment holds an id once: the versions that are dead get another.
-    given = [
-        item if world.items[row]["alive"] else {**item, "id": hash_parts(str(row))} for row, item in enumerate(given)
-    ]
-    dead = [row for row, item in enumerate(world.items) if not item["alive"]]
-    texts = [item["text"] for item in world.items]
-    one = make_store(tmp_path / "one", texts, np.eye(len(texts), 8), given, deleted={0: dead})
+    items = [item if item["alive"] else {**item, "id": hash_parts(str(i))} for i, item in enumerate(world.items)]
+    one = World(tmp_path / "one", items, (), np.eye(world.n, 8)).snap
     for name in ("session", "previous", "next"):
         assert getattr(one.columns, name).tolist() == getattr(world.snap.columns, name).tolist()
 

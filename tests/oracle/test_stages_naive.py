@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from helix.recipes.load_profile import load
-from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense
 from helix.stages.diversify import count_reachable, find_repeats, mmr
 from helix.stages.features.lexical import count_terms, score_adjacent
@@ -23,103 +22,64 @@ from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.text.tokenize import hash_terms, tokenise
 from tests.support.queries import make_query
-from tests.support.tiny import BASE, SETTINGS, make_store
+from tests.support.tiny import BASE, SETTINGS
+from tests.support.worlds import World
 
 WORDS = ("red", "green", "blue", "walnut", "parsley", "saffron", "redis", "timeout", "queue", "worker", "snapshot")
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 SEEDS = range(6)
 
 
-class World:
-    """A random store, and the same items as plain lists."""
+class AskedWorld(World):
+    """A random store and a question."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         rng = random.Random(seed)
         n = rng.randint(20, 60)
-        self.texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, 12))) for _ in range(n)]
-        self.sessions = [f"s{rng.randrange(6)}" for _ in range(n)]
-        self.projects = [rng.choice("ab") for _ in range(n)]
+        items = [
+            {
+                **{"text": " ".join(rng.choices(WORDS, k=rng.randint(1, 12))), "session": f"s{rng.randrange(6)}"},
+                **{"project": rng.choice("ab"), "time": BASE + i, "alive": rng.random() > 0.15},
+            }
+            for i in range(n)
+        ]
         vectors = np.random.default_rng(seed).normal(size=(n, 16)).astype(np.float32)
         self.vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        cuts = sorted(rng.sample(range(1, n), 3))
-        bounds = [0, *cuts, n]
-        deleted: dict[int, list[int]] = {}
-        self.alive = [True] * n
-        for segment in range(4):
-            for local in range(bounds[segment + 1] - bounds[segment]):
-                if rng.random() < 0.15:
-                    deleted.setdefault(segment, []).append(local)
-                    self.alive[bounds[segment] + local] = False
-        given = [
-            {"session": s, "project": p, "time": BASE + i}
-            for i, (s, p) in enumerate(zip(self.sessions, self.projects, strict=True))
-        ]
-        self.snap: Snapshot = make_store(folder, self.texts, self.vectors, given, cuts=cuts, deleted=deleted)
-        self.ids = [int(k) for k in self.snap.columns.key]
-        self.terms = [Counter(tokenise(text)) for text in self.texts]
-        self.query_text = " ".join(rng.sample(WORDS, 3))
-        self.project = rng.choice([None, "a", "b"])
-
-    def query(self):
-        return make_query(self.query_text, self.snap, SETTINGS, project=self.project, now=NOW)
-
-    def rows(self) -> list[int]:
-        return [
-            i
-            for i in range(len(self.texts))
-            if self.alive[i] and (self.project is None or self.projects[i] == self.project)
-        ]
-
-    def live(self) -> list[int]:
-        return [i for i, alive in enumerate(self.alive) if alive]
-
-    def bm25(
-        self, row: int, k1: float, b: float, documents: dict[int, Counter[str]], df: dict[str, int], n: int
-    ) -> float:
-        lengths = {i: sum(terms.values()) for i, terms in documents.items()}
-        mean = max(1.0, sum(lengths.values()) / len(lengths))
-        score = 0.0
-        for term in set(tokenise(self.query_text)):
-            tf = documents[row][term]
-            if tf:
-                weight = math.log(1 + (n - df[term] + 0.5) / (df[term] + 0.5))
-                score += weight * tf * (k1 + 1) / (tf + k1 * (1 - b + b * lengths[row] / mean))
-        return score
-
-    def df(self) -> dict[str, int]:
-        return Counter(term for i in self.live() for term in self.terms[i])
+        super().__init__(folder, items, sorted(rng.sample(range(1, n), 3)), self.vectors)
+        project = rng.choice([None, "a", "b"])
+        self.query = make_query(" ".join(rng.sample(WORDS, 3)), self.snap, SETTINGS, project=project, now=NOW)
+        self.asked = tokenise(self.query.text)
+        self.allowed = [i for i in self.live if project in (None, items[i]["project"])]
 
     def best(self, scores: dict[int, float], k: int) -> list[int]:
-        return sorted(scores, key=lambda i: (-round(scores[i], 9), self.ids[i]))[:k]
+        return sorted(scores, key=lambda i: (-round(scores[i], 9), self.keys[i]))[:k]
 
 
 @pytest.fixture(scope="module", params=SEEDS)
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("world") / "store", request.param)
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AskedWorld:
+    return AskedWorld(tmp_path_factory.mktemp("world") / "store", request.param)
 
 
-def test_dense(world: World) -> None:
-    query = world.query()
+def test_dense(world: AskedWorld) -> None:
     vector = world.vectors[0]
-    found = search_dense(vector, world.snap, route(query, None, world.snap), 10)
+    found = search_dense(vector, world.snap, route(world.query, None, world.snap), 10)
     codes = {}
-    for i in world.rows():
+    for i in world.allowed:
         scale = max(abs(x) for x in world.vectors[i].tolist()) / 127
         codes[i] = sum(
             round(float(x) / scale) * scale * float(y) for x, y in zip(world.vectors[i], vector, strict=True)
         )
     assert found.scores.tolist() == pytest.approx([codes[i] for i in world.best(codes, 10)], abs=1e-4)
-    exact = {i: float(world.vectors[i] @ vector) for i in world.rows()}
+    exact = {i: float(world.vectors[i] @ vector) for i in world.allowed}
     assert found.scores.tolist() == pytest.approx([exact[int(row)] for row in found.rows], abs=0.02)  # int8 error
-    assert set(found.rows.tolist()) <= set(world.rows())
+    assert set(found.rows.tolist()) <= set(world.allowed)
 
 
-def test_fuse(world: World) -> None:
-    query = world.query()
-    plan = route(query, None, world.snap)
+def test_fuse(world: AskedWorld) -> None:
+    plan = route(world.query, None, world.snap)
     legs = [
         search_dense(world.vectors[1], world.snap, plan, 12),
-        search_lexical(query, world.snap.lexical, plan, 12, 0.9, 0.6),
+        search_lexical(world.query, world.snap.lexical, plan, 12, 0.9, 0.6),
     ]
     pool = fuse(legs, world.snap, 60, {"dense": 1.0, "bm25": 1.0})
     naive: dict[int, float] = {}
@@ -130,26 +90,13 @@ def test_fuse(world: World) -> None:
     assert pool.rrf.tolist() == pytest.approx([naive[int(row)] for row in pool.row])
 
 
-def neighbours(world: World) -> tuple[dict[int, int], dict[int, int]]:
-    """The live turn before and after each, where there is one."""
-    before: dict[int, int] = {}
-    after: dict[int, int] = {}
-    for session in set(world.sessions):
-        talk = [i for i in world.live() if world.sessions[i] == session]
-        for left, right in pairwise(talk):
-            after[left], before[right] = right, left
-    return before, after
-
-
-def test_the_words_of_the_pool(world: World) -> None:
+def test_the_words_of_the_pool(world: AskedWorld) -> None:
     """BM25 of an item, of the turn before and of the five turns around it, straight from the formula."""
-    query, how = world.query(), load("helix")
-    rows = world.live()
+    query, rows, how = world.query, world.live, load("helix")
     counts = count_terms(np.array(rows, np.int64), query.terms, query.term_order, world.snap)
     got = pool_lexical(counts, world.snap, how)
-    n, df = len(rows), world.df()
     own = {i: world.terms[i] for i in rows}
-    before, after = neighbours(world)
+    before, after = world.find_neighbours()
     window: dict[int, Counter[str]] = {}
     for i in rows:
         window[i] = Counter(own[i])
@@ -158,16 +105,15 @@ def test_the_words_of_the_pool(world: World) -> None:
             for _ in range(2):
                 at = link.get(at, -1)
                 window[i] += own.get(at, Counter())
-    single = {i: world.bm25(i, how.retrieve.k1, how.retrieve.b, own, df, n) for i in rows}
+    single = world.score_bm25(world.asked, how.retrieve.k1, how.retrieve.b)
     assert got.own.tolist() == pytest.approx([single[i] for i in rows], rel=1e-4, abs=1e-5)
     assert got.before.tolist() == pytest.approx([single.get(before.get(i, -1), 0.0) for i in rows], rel=1e-4, abs=1e-5)
-    around = [world.bm25(i, 1.2, 0.75, window, df, n) for i in rows]
-    assert got.window.tolist() == pytest.approx(around, rel=1e-4, abs=1e-5)
-    assert max(around) > 0
+    around = world.score_bm25(world.asked, 1.2, 0.75, window)
+    assert got.window.tolist() == pytest.approx([around[i] for i in rows], rel=1e-4, abs=1e-5)
+    assert max(around.values()) > 0
     # The rarest term of the question each has, against one that a single item holds.
-    weigh = {term: math.log(1 + (n - df[term] + 0.5) / (df[term] + 0.5)) for term in tokenise(world.query_text)}
-    most = math.log(1 + (n - 0.5) / 1.5)
-    rarest = [max([(weigh[term] / most) ** 4 for term in weigh if own[i][term]], default=0.0) for i in rows]
+    most = math.log(1 + (len(rows) - 0.5) / 1.5)
+    rarest = [max([(world.idf(term) / most) ** 4 for term in world.asked if own[i][term]], default=0.0) for i in rows]
     assert got.rare.tolist() == pytest.approx(rarest, rel=1e-4)
     # A pool of some of them, in any order, is scored the same.
     some = random.Random(3).sample(range(len(rows)), len(rows) // 2)
@@ -177,12 +123,11 @@ def test_the_words_of_the_pool(world: World) -> None:
         assert field.tolist() == whole[some].tolist()
 
 
-def test_adjacent_words(world: World) -> None:
+def test_adjacent_words(world: AskedWorld) -> None:
     """Every pair of the question, once, against every place of every item."""
-    rng = random.Random(world.query_text)
-    rows, df, n = world.live(), world.df(), len(world.live())
+    rng, rows = random.Random(world.query.text), world.live
     texts = {i: tokenise(world.texts[i]) for i in rows}
-    mean = sum(map(len, texts.values())) / n
+    mean = sum(map(len, texts.values())) / len(rows)
     best = 0.0
     for _ in range(4):
         said = [*rng.choices(WORDS, k=6), "absent", *rng.choices(WORDS, k=2)]
@@ -192,9 +137,13 @@ def test_adjacent_words(world: World) -> None:
             score = 0.0
             for left, right in {pair for pair in pairwise(asked) if pair[0] != pair[1]}:
                 tf = sum(pair == (left, right) for pair in pairwise(texts[i]))
-                if df[left] and df[right] and tf:
-                    weight = sum(math.log(1 + (n - df[term] + 0.5) / (df[term] + 0.5)) for term in (left, right))
-                    score += weight * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(texts[i]) / mean))
+                if world.df[left] and world.df[right] and tf:
+                    score += (
+                        (world.idf(left) + world.idf(right))
+                        * tf
+                        * 2.2
+                        / (tf + 1.2 * (0.25 + 0.75 * len(texts[i]) / mean))
+                    )
             expected.append(score)
         terms = hash_terms(asked)
         got = score_adjacent(count_terms(np.array(rows, np.int64), np.unique(terms), terms, world.snap), world.snap)
@@ -203,7 +152,7 @@ def test_adjacent_words(world: World) -> None:
     assert best > 0
 
 
-def test_mmr(world: World) -> None:
+def test_mmr(world: AskedWorld) -> None:
     scores = np.sort(np.random.default_rng(5).random(len(world.texts)).astype(np.float32))[::-1].copy()
     got = mmr(scores, world.vectors, 0.7, 8).tolist()
     chosen: list[int] = []

@@ -31,7 +31,7 @@ from helix.snapshot import paths, writer
 from helix.snapshot.index.dense import build_dense
 from helix.snapshot.index.doc2query import KIND, write_queries
 from helix.snapshot.ledger.access_events import AccessTimes, dump_access
-from helix.snapshot.manifest import Index, Lineage, Manifest, describe_file, describe_tree, make_id
+from helix.snapshot.manifest import Index, Lineage, describe_file, describe_tree, make_id
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.write import write_segment
@@ -45,7 +45,7 @@ from query.rest import create_app
 from query.schema.answers import render_bundle
 from query.schema.requests import PrincipalRequest
 from query.service import QueryService
-from tests.support.tiny import BASE, fact, make_store, record
+from tests.support.tiny import BASE, fact, make_store, publish_segments, record, without_fsync
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
@@ -95,6 +95,7 @@ class Words:
         return np.stack([self.query(text) for text in texts])
 
 
+@without_fsync()
 def build(root: Path, parts: Parts) -> Path:
     """Make a store with one segment for each part that is not empty."""
     paths.create_folders(root)
@@ -134,22 +135,8 @@ def build(root: Path, parts: Parts) -> Path:
         access = root / "access" / "known.npz"
         key, count = (np.array([entry[i] for entry in used], kind) for i, kind in enumerate((np.uint64, np.uint32)))
         access.write_bytes(dump_access(AccessTimes(key, np.full(len(used), BASE + 5_000, np.int64), count)))
-        manifest = Manifest(
-            generation=1,
-            parent=None,
-            created="2023-11-14T22:13:20+00:00",
-            lineage=Lineage("none", "words", DIM, "none"),
-            segments=tuple(segments),
-            deletes=(),
-            indexes=tuple(indexes),
-            documents=(),
-            encoder=(),
-            coverage={},
-            counts={"items": sum(map(len, parts)), "sessions": 1, "documents": 0},
-            token=held.token,
-            access=describe_file(root, access),
-        )
-        writer.publish_generation(held, manifest)
+        more = {"lineage": Lineage("none", "words", DIM, "none"), "access": describe_file(root, access)}
+        publish_segments(held, segments, DIM, sum(map(len, parts)), indexes=tuple(indexes), **more)
     return root
 
 
@@ -195,13 +182,12 @@ def make_world(rng: random.Random, n: int = 40) -> list[list[Entry]]:
             **{
                 "speaker": rng.choice([None, "Ana", "ANA", "Bo"]),
                 "role": rng.choice(["user", "assistant", "document"]),
-                "title": rng.choice([None, rng.choice(WORDS), " ".join(rng.sample(WORDS, 2))]),
             },
-            **{"type": rng.choice([kind for kind in TYPES if kind != HIDDEN["type"]])},
+            "title": rng.choice([None, rng.choice(WORDS), " ".join(rng.sample(WORDS, 2))]),
+            "type": rng.choice([kind for kind in TYPES if kind != HIDDEN["type"]]),
             **{"time": rng.choice([None, BASE + rng.randint(0, 9_000)]), "t_valid": BASE, "t_ingested": BASE},
-            **{"t_invalid": rng.choice([None, None, None, BASE + 6_000])},
-            **{"salience": rng.random(), "confidence": rng.random(), "pinned": rng.random() < 0.2},
-            **{"priority": rng.choice([1.0, 1.5])},
+            **{"t_invalid": rng.choice([None, None, None, BASE + 6_000]), "salience": rng.random()},
+            **{"confidence": rng.random(), "pinned": rng.random() < 0.2, "priority": rng.choice([1.0, 1.5])},
         }
         if acl == ["zoe"]:
             given |= HIDDEN if rng.random() < 0.5 else {"speaker": "Cleo"}
@@ -238,75 +224,67 @@ def draw_arguments(rng: random.Random) -> dict[str, Any]:
         **{"as_of": "2023-11-15T00:30", "current_only": True, "entities": ("Cleo",)},
     }
     chosen = rng.sample(sorted(filters), rng.choice([0, 0, 1, 1, 2]))
-    return {
-        **{"query": f"What did I say of {words} recently?" if rng.random() < 0.5 else words, "k": rng.choice([3, 10])},
-        **{
-            "budget": rng.choice([60, 400, 2000]),
-            "now": "2023-11-16T00:00",
-            **{name: filters[name] for name in chosen},
-        },
-    }
+    query = f"What did I say of {words} recently?" if rng.random() < 0.5 else words
+    given = {"query": query, "k": rng.choice([3, 10]), "budget": rng.choice([60, 400, 2000]), "now": "2023-11-16T00:00"}
+    return {**given, **{name: filters[name] for name in chosen}}
 
 
-SEEDS = range(6)
+class Pair(NamedTuple):
+    """A random store, and one that never held what its principal may not see."""
+
+    seed: int
+    parts: Parts
+    principal: str | None
+    hidden: list[Entry]
+    holds: Memory
+    never: Memory
+    identities: list[str]  # of all items
 
 
-def make_pair(tmp_path: Path, seed: int) -> tuple[random.Random, list[Entry], str | None, Memory, Memory]:
-    """Return (generator, hidden items, principal, a store with them, a store that never held them)."""
-    rng = random.Random(seed)
-    parts, principal = make_world(rng), (None, "ana", "stranger")[seed % 3]
+def make_pair(folder: Path, seed: int) -> Pair:
+    parts, principal = make_world(random.Random(seed)), (None, "ana", "stranger")[seed % 3]
     if seed % 2:  # a model wrote questions for hidden items only
         parts = [[one if not may_see(principal, one) else one._replace(asked=None) for one in part] for part in parts]
     hidden = [one for part in parts for one in part if not may_see(principal, one)]
-    never = drop_hidden(parts, principal, unnamed=seed % 4 == 0)
-    return rng, hidden, principal, open_store(build(tmp_path / "a", parts)), open_store(build(tmp_path / "b", never))
+    seen = drop_hidden(parts, principal, unnamed=seed % 4 == 0)
+    holds, never = open_store(build(folder / "a", parts)), open_store(build(folder / "b", seen))
+    return Pair(seed, parts, principal, hidden, holds, never, [one.id for part in parts for one in part])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_store_answers_as_if_it_never_held_what_is_hidden(tmp_path: Path, seed: int) -> None:
-    rng, hidden, principal, holds, never = make_pair(tmp_path, seed)
-    assert hidden
+@pytest.fixture(scope="module", params=range(6))
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_pair(tmp_path_factory.mktemp("pair"), request.param)
+
+
+def test_a_store_answers_as_if_it_never_held_what_is_hidden(pair: Pair) -> None:
+    rng, principal = random.Random(pair.seed), pair.principal
+    assert pair.hidden
     differing = 0
     for profile in names():
-        for _ in range(4):
+        for _ in range(3):
             asked = {**draw_arguments(rng), "profile": profile, "principal": principal}
-            missing = rng.choice([*(one.id for one in hidden), ABSENT])
-            answer = recall_all(holds, **asked)
-            assert answer == recall_all(never, **asked), (profile, asked)
-            absent = recall_all(holds, **asked, why_not=missing)
-            assert absent == recall_all(never, **asked, why_not=missing)
+            missing = rng.choice([*(one.id for one in pair.hidden), ABSENT])
+            answer = recall_all(pair.holds, **asked)
+            assert answer == recall_all(pair.never, **asked), (profile, asked)
+            absent = recall_all(pair.holds, **asked, why_not=missing)
+            assert absent == recall_all(pair.never, **asked, why_not=missing)
             assert f"no live item has the id '{missing}'" in absent
-            differing += answer != recall_all(holds, **{**asked, "principal": "zoe"})
+            differing += answer != recall_all(pair.holds, **{**asked, "principal": "zoe"})
     assert differing  # a principal who may see more gets more
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_refusal_does_not_know_a_hidden_name(tmp_path: Path, seed: int) -> None:
+def test_a_refusal_does_not_know_a_hidden_name(pair: Pair) -> None:
     """An unknown project, speaker or session is refused in the same words, with any suggestion."""
-    _, hidden, principal, holds, never = make_pair(tmp_path, seed)
     for name in ("project", "speaker", "session"):
         for value in (HIDDEN[name], HIDDEN[name][:-1] + "x", "nothing like it"):
-            asked = {"query": "walnut", "principal": principal, "now": "2023-11-16", name: value}
-            answer = recall_all(holds, **asked)
-            assert answer == recall_all(never, **asked)
+            asked = {"query": "walnut", "principal": pair.principal, "now": "2023-11-16", name: value}
+            answer = recall_all(pair.holds, **asked)
+            assert answer == recall_all(pair.never, **asked)
             assert answer.startswith(f"refused: unknown {name}")
             if value != HIDDEN[name]:
                 assert HIDDEN[name] not in answer
-    if any(one.given["project"] == "vault" for one in hidden):  # the principal who may see them may name them
-        assert recall_all(holds, query="walnut", principal="zoe", **{**HIDDEN, "type": None}).startswith("{")
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_stored_item_knows_no_hidden_neighbour(tmp_path: Path, seed: int) -> None:
-    _, hidden, principal, holds, never = make_pair(tmp_path, seed)
-    shown = 0
-    for key in holds.snapshot.columns.key.tolist():
-        identity = f"{key:016x}"
-        stored = [memory.item(identity, principal=principal) for memory in (holds, never)]
-        assert (stored[0] is None) == (stored[1] is None) == (identity in [one.id for one in hidden])
-        assert stored[0] == stored[1]
-        shown += stored[0] is not None
-    assert shown + len(hidden) == holds.snapshot.rows
+    if any(one.given["project"] == "vault" for one in pair.hidden):  # the principal who may see them may name them
+        assert recall_all(pair.holds, query="walnut", principal="zoe", **{**HIDDEN, "type": None}).startswith("{")
 
 
 def browse_all(memory: Memory, identities: Sequence[str], **whom: Any) -> str:
@@ -320,33 +298,34 @@ def browse_all(memory: Memory, identities: Sequence[str], **whom: Any) -> str:
     return json.dumps(seen, sort_keys=True)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_browsing_knows_nothing_that_is_hidden(tmp_path: Path, seed: int) -> None:
-    _, hidden, principal, holds, never = make_pair(tmp_path, seed)
-    identities = [f"{key:016x}" for key in holds.snapshot.columns.key.tolist()]
-    answer = browse_all(holds, identities, principal=principal)
-    assert answer == browse_all(never, identities, principal=principal)
-    assert answer != browse_all(holds, identities, principal="zoe")
-    assert all(holds.around(one.id, principal=principal) is None for one in hidden)
+def test_browsing_knows_nothing_that_is_hidden(pair: Pair) -> None:
+    whom = {"principal": pair.principal}
+    answer = browse_all(pair.holds, pair.identities, **whom)
+    assert answer == browse_all(pair.never, pair.identities, **whom)
+    assert answer != browse_all(pair.holds, pair.identities, principal="zoe")
+    hidden = {one.id for one in pair.hidden}
+    for one in pair.identities:
+        stored = [memory.item(one, **whom) for memory in (pair.holds, pair.never)]
+        assert stored[0] == stored[1]
+        assert (stored[0] is None) == (pair.holds.around(one, **whom) is None) == (one in hidden)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_other_projects_are_as_if_they_never_were(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    parts, principal = make_world(rng), (None, "ana")[seed % 2]
+def test_other_projects_are_as_if_they_never_were(pair: Pair, tmp_path: Path) -> None:
+    rng, principal = random.Random(pair.seed), (None, "ana")[pair.seed % 2]
     projects = tuple(rng.sample("pqr", rng.choice([1, 2])))
-    never = [[one for one in part if may_see(principal, one) and one.given["project"] in projects] for part in parts]
-    all_of_it, rest = open_store(build(tmp_path / "a", parts)), open_store(build(tmp_path / "b", never))
+    seen = [
+        [one for one in part if may_see(principal, one) and one.given["project"] in projects] for part in pair.parts
+    ]
+    whole, rest = pair.holds, open_store(build(tmp_path, seen))
     whom: dict[str, Any] = {"principal": principal, "projects": projects}
-    identities = [f"{key:016x}" for key in all_of_it.snapshot.columns.key.tolist()]
-    assert browse_all(all_of_it, identities, **whom) == browse_all(rest, identities, **whom)
-    assert browse_all(all_of_it, identities, **whom) != browse_all(all_of_it, identities, principal=principal)
+    assert browse_all(whole, pair.identities, **whom) == browse_all(rest, pair.identities, **whom)
+    assert browse_all(whole, pair.identities, **whom) != browse_all(whole, pair.identities, principal=principal)
     for profile in names():
-        for _ in range(3):
-            asked = {**draw_arguments(rng), "profile": profile, "why_not": rng.choice(identities)}
-            assert recall_all(all_of_it, **asked, **whom) == recall_all(rest, **asked, **whom), (profile, asked)
-    assert all_of_it.choices(projects=())["items"] == 0
-    assert '"items": []' in recall_all(all_of_it, query="walnut", projects=())
+        for _ in range(2):
+            asked = {**draw_arguments(rng), "profile": profile, "why_not": rng.choice(pair.identities)}
+            assert recall_all(whole, **asked, **whom) == recall_all(rest, **asked, **whom), (profile, asked)
+    assert whole.choices(projects=())["items"] == 0
+    assert '"items": []' in recall_all(whole, query="walnut", projects=())
 
 
 # ---------------------------------------------------------------- one thing at a time
@@ -398,20 +377,39 @@ def place_items(items: Sequence[Entry]) -> list[Entry]:
     ]
 
 
+def hide_last(folder: Path, *items: Entry, together: bool = True) -> tuple[Path, list[Entry], Entry]:
+    """Make a store of `PLAIN` and items of which the last is hidden; return it, the plain items and the hidden one."""
+    *plain, hidden = place_items([*PLAIN, *items])
+    return build(folder, [[*plain, hidden]] if together else [plain, [hidden]]), plain, hidden
+
+
+ASKED = [
+    {"query": query, "now": "2023-11-16", "profile": profile}
+    for profile in names()
+    for query in ("walnut ana?", "where does Ana live", "granite walnut Bo", "walnut vault")
+]
+
+
+@pytest.fixture(scope="module")
+def plain_answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """The answers of a store without hidden items, without and with the reason why an item is missing."""
+    never = open_store(build(tmp_path_factory.mktemp("plain"), [place_items(PLAIN)]))
+    missing = hash_parts("acl", str(len(PLAIN)))
+    return [(recall_all(never, **asked), recall_all(never, **asked, why_not=missing)) for asked in ASKED]
+
+
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("together", [True, False], ids=["one segment", "two segments"])
-def test_each_way_a_hidden_item_could_show(tmp_path: Path, secret: str, together: bool) -> None:
-    plain, hidden = (found := place_items([*PLAIN, SECRETS[secret]]))[:-1], found[-1]
-    holds = open_store(build(tmp_path / "a", [[*plain, hidden]] if together else [plain, [hidden]]))
-    never = open_store(build(tmp_path / "b", [plain]))
+def test_each_way_a_hidden_item_could_show(
+    tmp_path: Path, plain_answers: list[tuple[str, str]], secret: str, together: bool
+) -> None:
+    root, _, hidden = hide_last(tmp_path, SECRETS[secret], together=together)
+    holds = open_store(root)
     differing = False
-    for profile in names():
-        for query in ("walnut ana?", "where does Ana live", "granite walnut Bo", "walnut vault"):
-            asked = {"query": query, "now": "2023-11-16", "profile": profile}
-            answer = recall_all(holds, **asked)
-            assert answer == recall_all(never, **asked), profile
-            assert recall_all(holds, **asked, why_not=hidden.id) == recall_all(never, **asked, why_not=hidden.id)
-            differing |= answer != recall_all(holds, **asked, principal="boss")
+    for asked, (answer, absent) in zip(ASKED, plain_answers, strict=True):
+        assert recall_all(holds, **asked) == answer, asked
+        assert recall_all(holds, **asked, why_not=hidden.id) == absent, asked
+        differing |= answer != recall_all(holds, **asked, principal="boss")
     assert differing  # the item would change the answer
 
 
@@ -420,15 +418,12 @@ def test_hidden_items_do_not_count_as_uses_of_a_title(tmp_path: Path, words: str
     """A title of one word is searched while few items contain it; hidden ones do not count."""
     (tmp_path / "rare.toml").write_text('base = "helix"\n[sim]\ntitle = 1.0\n[link]\ntitle_df = 1\n')
     book = Entry("a stone", {**NAMED, "session": "v", "title": "Granite"})
-    plain, hidden = (found := place_items([*PLAIN, book, Entry(words, {**BOSS, "session": "w"})]))[:-1], found[-1]
-    settings = Settings(profiles=str(tmp_path))
-    for together in ([[*plain, hidden]], [plain, [hidden]]):
-        folder = tmp_path / str(len(together))
-        holds, never = (
-            open_store(build(folder / name, parts), settings) for name, parts in (("a", together), ("b", [plain]))
-        )
-        asked = {"query": "who wrote Granite", "now": "2023-11-16", "profile": "rare"}
-        assert recall_all(holds, **asked) == recall_all(never, **asked)
+    secret, settings = Entry(words, {**BOSS, "session": "w"}), Settings(profiles=str(tmp_path))
+    asked = {"query": "who wrote Granite", "now": "2023-11-16", "profile": "rare"}
+    never = open_store(build(tmp_path / "b", [place_items([*PLAIN, book])]), settings)
+    for together in (True, False):
+        root, *_ = hide_last(tmp_path / str(together), book, secret, together=together)
+        assert recall_all(open_store(root, settings), **asked) == recall_all(never, **asked)
 
 
 # ---------------------------------------------------------------- indexes
@@ -499,8 +494,8 @@ def send_requests(
 
 
 def test_over_rest_a_hidden_item_equals_an_unknown_one(tmp_path: Path) -> None:
-    plain, hidden = (found := place_items([*PLAIN, SECRETS["a neighbour in a session"]]))[:-1], found[-1]
-    roots = build(tmp_path / "a", [[*plain, hidden]]), build(tmp_path / "b", [plain])
+    root, plain, hidden = hide_last(tmp_path / "a", SECRETS["a neighbour in a session"])
+    roots = root, build(tmp_path / "b", [plain])
     for principal in ({}, {"principal": "ana"}):
         answer = {}
         for identity in (hidden.id, ABSENT):
@@ -559,8 +554,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("one_thread")
 def test_a_hidden_id_takes_the_path_of_an_unknown_one(tmp_path: Path) -> None:
-    plain, hidden = (found := place_items([*PLAIN, SECRETS["a neighbour in a session"]]))[:-1], found[-1]
-    root = build(tmp_path / "a", [[*plain, hidden]])
+    root, plain, hidden = hide_last(tmp_path / "a", SECRETS["a neighbour in a session"])
     memory, service = open_store(root), QueryService(root, Settings(reload_interval=60))
     service.start()
     try:
@@ -588,12 +582,12 @@ def test_as_many_rows_are_scored_with_hidden_items_as_without(tmp_path: Path, mo
         stage, "score", lambda vector, block, rows: scored.append(len(rows)) or score(vector, block, rows)
     )
     for seed in range(2):
-        rng, hidden, principal, holds, never = make_pair(tmp_path / str(seed), seed)
-        asked = draw_arguments(rng) | {"principal": principal, "query": "walnut ana"}
+        pair = make_pair(tmp_path / str(seed), seed)
+        asked = draw_arguments(random.Random(seed)) | {"principal": pair.principal, "query": "walnut ana"}
         work = []
-        for memory in (holds, never):
+        for memory in (pair.holds, pair.never):
             scored.clear()
             recall_all(memory, **asked)
             work.append(list(filter(None, scored)))
         assert work[0] == work[1]
-        assert sum(work[0]) <= holds.snapshot.rows - len(hidden)
+        assert sum(work[0]) <= pair.holds.snapshot.rows - len(pair.hidden)

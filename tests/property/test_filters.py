@@ -1,6 +1,6 @@
 """Filters apply before the search: the k best under a filter equal those of a scan of every allowed row.
 
-One world of 150,000 rows in three segments, two of which have an index that misses much, with deletions and many equal
+One world of 60,000 rows in three segments, two of which have an index that misses much, with deletions and many equal
 vectors. The tests compute allowed rows and scores from the columns that the world was made of.
 """
 
@@ -25,7 +25,6 @@ from helix.errors import UsageError
 from helix.ranking.bm25 import compute_gain, compute_idf, compute_norms
 from helix.snapshot import paths, writer
 from helix.snapshot.index.dense import DenseIndex, build_dense, open_dense
-from helix.snapshot.manifest import Lineage, Manifest
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.reader.vectors import VectorBlock
 from helix.snapshot.segment.arrays import format_hex
@@ -39,13 +38,13 @@ from helix.text.tokenize import hash_terms, tokenise
 from helix.types import TYPES, Leg
 from tests.support.draws import draw_share
 from tests.support.queries import make_query
-from tests.support.tiny import BASE, SETTINGS
+from tests.support.tiny import BASE, SETTINGS, publish_segments, without_fsync
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
-N, DIM = 150_000, 16
-CUTS = (110_000, 140_000)  # the last segment has no index
-SIZES = (1, 10, 1_000, 10_000, 100_000)
+N, DIM = 60_000, 16
+CUTS = (44_000, 56_000)  # the last segment has no index
+SIZES = (1, 10, 1_000, 10_000, 40_000)
 NARROW = SIZES[:-1]  # as many rows as are scanned
 WORDS = ("walnut", "parsley", "saffron", "harbour", "lantern", "orchid")
 K1, B = 0.9, 0.6
@@ -81,16 +80,13 @@ class World:
             known = (self.valid <= at) & (self.ingested <= at) & ((self.over == FIRST) | (self.over > at))
             return {"as_of": stamp(at)}, known
         order = np.sort(self.time[holds & (self.time != FIRST)])
-        low, high = {
-            "window": (order[200], order[200 + size - 1]),
-            "since": (order[-size], order[-1] + N),
-            "until": (FIRST + 1, order[size - 1]),
+        ends = {
+            "window": {"since": order[200], "until": order[200 + size - 1]},
+            "since": {"since": order[-size]},
+            "until": {"until": order[size - 1]},
         }[kind]
-        ends = (
-            {"since": low} if kind == "since" else {"until": high} if kind == "until" else {"since": low, "until": high}
-        )
-        arguments = {name: stamp(int(end)) for name, end in ends.items()}
-        return arguments, (self.time >= low) & (self.time <= high)
+        low, high = ends.get("since", FIRST + 1), ends.get("until", order[-1])
+        return {name: stamp(int(end)) for name, end in ends.items()}, (self.time >= low) & (self.time <= high)
 
 
 KINDS = ("project", "type", "session", "speaker", "window", "since", "until", "principal", "as_of")
@@ -112,7 +108,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         group[live[low:high]] = place
     gone = np.flatnonzero(~alive)
     group[gone] = rng.integers(0, len(SIZES) + 1, len(gone))  # a filter may name deleted rows
-    pool = rng.integers(0, 30_000, N)  # every vector occurs five times: ties
+    pool = rng.integers(0, 12_000, N)  # every vector occurs five times: ties
     valid = BASE + rng.permutation(N).astype(np.int64) * 3
     time = np.where(rng.random(N) < 0.01, FIRST, valid)
     early = valid < BASE + 9_000  # accepted at once and never ended: small filters select them
@@ -121,14 +117,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     over = np.where(ends, valid + rng.integers(1, 200_000, N), FIRST)
     made = dict(
         key=rng.permutation(np.unique(rng.integers(1, 2**63, 2 * N, np.uint64))[: 2 * N])[:N],
-        codes=rng.integers(-127, 128, (30_000, DIM)).astype(np.int8)[pool],
-        scale=rng.uniform(0.002, 0.01, 30_000).astype(np.float32)[pool],
+        codes=rng.integers(-127, 128, (12_000, DIM)).astype(np.int8)[pool],
+        scale=rng.uniform(0.002, 0.01, 12_000).astype(np.float32)[pool],
         tf=rng.poisson((1.5, 0.8, 0.2, 0.05, 0.01, 0.0005), (N, len(WORDS))).astype(np.int64),
         **{"alive": alive, "group": group, "time": time, "valid": valid, "ingested": ingested, "over": over},
     )
     return World(write_store(tmp_path_factory.mktemp("filters") / "s", made), **made)
 
 
+@without_fsync()
 def write_store(root: Path, made: Mapping[str, Any]) -> Snapshot:
     """Write the store; an index probes one list only and misses much."""
     paths.create_folders(root)
@@ -140,13 +137,7 @@ def write_store(root: Path, made: Mapping[str, Any]) -> Snapshot:
             writer.write_deletes(root, segment.id, np.flatnonzero(~made["alive"][part]).astype(np.uint32))
             for segment, part in zip(segments, parts, strict=True)
         ]
-        manifest = Manifest(
-            **{"generation": 1, "parent": None, "created": "2023-11-14T22:13:20+00:00"},
-            **{"lineage": Lineage("none", "tiny", DIM, "none"), "segments": tuple(segments), "deletes": tuple(deletes)},
-            **{"indexes": (), "documents": (), "encoder": (), "coverage": {}, "token": held.token},
-            **{"counts": {"items": N, "sessions": 5, "documents": 0}},
-        )
-        writer.publish_generation(held, manifest)
+        publish_segments(held, segments, DIM, N, deletes=tuple(deletes))
     snap = Snapshot.open(root)
     for segment, block in list(zip(segments, snap.vectors.blocks, strict=True))[:2]:
         path = root / f"{segment.id}.faiss"
@@ -331,13 +322,13 @@ def test_deleted_rows_alone_do_not_avoid_the_index(world: World, index_calls: li
 def test_many_allowed_rows_use_the_index(world: World, index_calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The index misses the best rows, which shows that the tests above can fail."""
     monkeypatch.setattr(stage, "EXACT_ROWS", N)
-    allowed = check(world, {"project": 100_000}, seed=0)
+    allowed = check(world, {"project": 40_000}, seed=0)
     monkeypatch.setattr(stage, "EXACT_ROWS", allowed)
-    check(world, {"project": 100_000}, seed=0)
+    check(world, {"project": 40_000}, seed=0)
     assert index_calls == []
     monkeypatch.setattr(stage, "EXACT_ROWS", allowed - 1)
     with pytest.raises(AssertionError, match="dense"):
-        check(world, {"project": 100_000}, seed=0)
+        check(world, {"project": 40_000}, seed=0)
     assert index_calls
 
 

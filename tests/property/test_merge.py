@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,7 @@ from helix.enrich.neardup import compute_signatures
 from helix.snapshot import paths
 from helix.snapshot.checked_arrays import map_ipc, map_npy
 from helix.snapshot.manifest import Segment, describe_tree
-from helix.snapshot.segment import merge as merging
-from helix.snapshot.segment import write as build
+from helix.snapshot.segment import write
 from helix.snapshot.segment.batch import RowBatch, concat_rows
 from helix.snapshot.segment.layout import ARRAYS, COLUMNS, FACT_NUMBERS, FACT_TEXT, OPTIONAL, TEXT
 from helix.snapshot.segment.merge import merge_rows
@@ -32,7 +31,7 @@ from helix.text.cues import FIRST_PERSON
 from helix.text.titles import hash_titles
 from pipelines.ingest.part import build_rows
 from tests.support.draws import draw_share
-from tests.support.tiny import BASE, fact, make_store, record
+from tests.support.tiny import BASE, fact, make_store, record, without_fsync
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
@@ -84,14 +83,7 @@ def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Genera
     )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_fsync() -> Iterator[None]:
-    """Leave fsync out: these segments need no durability."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        yield
-
-
+@without_fsync()
 def check(batches: list[list[dict[str, Any]]], seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *map(len, batches)]).tolist()
@@ -152,13 +144,13 @@ def edges(folder: Path) -> Counter[tuple[Any, ...]]:
     return Counter((edge["src"], edge["kind"], edge["dst"], round(edge["weight"], 5)) for edge in table)
 
 
-@draw_share(0.3)
+@draw_share(0.2)
 @given(batches=BATCHES, seed=st.integers(0, 9))
 def test_a_merge_equals_one_write_of_all_rows(batches: list[list[dict[str, Any]]], seed: int) -> None:
     check(batches, seed)
 
 
-@draw_share(0.15)
+@draw_share(0.1)
 @given(batches=BATCHES)
 def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dict[str, Any]]]) -> None:
     """Compare order of terms, cues and titles, with deleted rows and without them."""
@@ -190,12 +182,10 @@ def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dic
         )
 
 
-@draw_share(0.08)
+@draw_share(0.04)
 @given(batches=BATCHES)
 def test_the_size_of_the_blocks_does_not_matter(batches: list[list[dict[str, Any]]]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "BATCH", 2)
-        patch.setattr(merging, "BATCH", 2)
+    with mock.patch.object(write, "BATCH", 2):
         check(batches)
 
 

@@ -55,42 +55,15 @@ def test_any_bytes(data, limit):
     take(text)
 
 
-SCRAPS = st.sampled_from(
-    [
-        "WEBVTT",
-        "00:00:01.000 --> 00:00:02.000",
-        "1",
-        "00:00:01,000 --> 00:99:02,000",
-        "<v Ana>Hi",
-        "Ana: Hi",
-        "NOTE date: 2026-05-04",
-        "# A",
-        "## ",
-        "---",
-        "===",
-        "```",
-        "<!--",
-        "-->",
-        "<memory>",
-        "</memory>",
-        "<system-reminder>",
-        "</system-reminder>",
-        "date: 2026-05-04",
-        "title: 'x",
-        '{"text":"a"}',
-        '{"text":"a","id":"1"}',
-        "{",
-        "[",
-        "\u2028",
-        "\x85",
-        "\x0c",
-        "\x00",
-        "\ufeff",
-        '{"type":"user","uuid":"u","sessionId":"s","message":{"content":"Hi"}}',
-        "999999999:00:00.000 --> 9999999999:00:00.000",
-    ]
-)
-LINES = st.lists(SCRAPS | st.text(max_size=20) | st.just(""), max_size=25).map("\n".join)
+SCRAPS = (
+    "WEBVTT", "00:00:01.000 --> 00:00:02.000", "1", "00:00:01,000 --> 00:99:02,000", "<v Ana>Hi", "Ana: Hi",
+    "NOTE date: 2026-05-04", "# A", "## ", "---", "===", "```", "<!--", "-->", "<memory>", "</memory>",
+    "<system-reminder>", "</system-reminder>", "date: 2026-05-04", "title: 'x", '{"text":"a"}',
+    '{"text":"a","id":"1"}', "{", "[", "\u2028", "\x85", "\x0c", "\x00", "\ufeff",
+    '{"type":"user","uuid":"u","sessionId":"s","message":{"content":"Hi"}}',
+    "999999999:00:00.000 --> 9999999999:00:00.000",
+)  # fmt: skip
+LINES = st.lists(st.sampled_from(SCRAPS) | st.text(max_size=20) | st.just(""), max_size=25).map("\n".join)
 
 
 @given(LINES, st.sampled_from(["auto", *sources.FORMATS]))
@@ -104,27 +77,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "content"]), inner),
     max_leaves=6,
 )
-GENERIC = st.dictionaries(
-    st.sampled_from(
-        [
-            "session",
-            "id",
-            "speaker",
-            "role",
-            "text",
-            "content",
-            "ts",
-            "project",
-            "title",
-            "type",
-            "acl",
-            "pinned",
-            "priority",
-            "confidence",
-        ]
-    ),
-    VALUES,
-)
+KEYS = ("session", "id", "speaker", "role", "text", "content", "ts", "project", "title", "type", "acl", "pinned")
+GENERIC = st.dictionaries(st.sampled_from([*KEYS, "priority", "confidence"]), VALUES)
 
 
 @given(st.lists(GENERIC, min_size=1, max_size=6))
@@ -135,58 +89,45 @@ def test_any_values_in_a_generic_transcript(records):
     assert turns + len(parsed.problems) == len(records)
 
 
-UUIDS = st.sampled_from(["u1", "u2", "u3", "u4", "u5", "u6"])
-BLOCKS = st.lists(
-    st.sampled_from(
-        [
-            {"type": "text", "text": "words"},
-            {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}},
-            {"type": "tool_result", "content": "file"},
-            {"type": "thinking", "thinking": "hm"},
-        ]
-    ),
-    max_size=3,
-)
+UUIDS = st.sampled_from([f"u{n}" for n in range(1, 7)])
+BLOCKS = [
+    {"type": "text", "text": "words"},
+    {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}},
+    {"type": "tool_result", "content": "file"},
+    {"type": "thinking", "thinking": "hm"},
+]
+CONTENT = st.sampled_from(["Hi", "Warmup"]) | st.lists(st.sampled_from(BLOCKS), max_size=3) | VALUES
 CLAUDE = st.fixed_dictionaries(
     {
         "type": st.sampled_from(["user", "assistant", "system", "progress", "summary", "telepathy"]),
-        "message": st.fixed_dictionaries(
-            {"content": st.sampled_from(["Hi", "Warmup"]) | BLOCKS | VALUES},
-            optional={"id": st.sampled_from(["m1", "m2"])},
-        ),
+        "message": st.fixed_dictionaries({"content": CONTENT}, optional={"id": st.sampled_from(["m1", "m2"])}),
     },
     optional={
-        "uuid": UUIDS,
-        "parentUuid": UUIDS | st.none(),
-        "logicalParentUuid": UUIDS,
-        "sessionId": st.sampled_from(["s1", "s2"]),
-        "isSidechain": st.booleans(),
-        "isMeta": st.booleans(),
-        "isCompactSummary": st.booleans(),
+        **{"uuid": UUIDS, "parentUuid": UUIDS | st.none(), "logicalParentUuid": UUIDS},
+        **{"sessionId": st.sampled_from(["s1", "s2"]), "cwd": st.sampled_from(["/", "/a/b"]) | VALUES},
+        **{name: st.booleans() for name in ("isSidechain", "isMeta", "isCompactSummary")},
         "timestamp": st.sampled_from(["2026-05-04T10:00:00Z", "x"]) | VALUES,
-        "cwd": st.sampled_from(["/", "/a/b"]) | VALUES,
     },
 )
 
 
+def parse_claude(records):
+    parsed = sources.parse(Document("a", "\n".join(map(json.dumps, records))), "claude-code")
+    check(parsed)
+    return parsed
+
+
 @given(st.lists(CLAUDE, max_size=12))
-@draw_share(3)
+@draw_share(1.5)
 def test_any_graph_of_claude_code_records(records):
-    check(sources.parse(Document("a", "\n".join(map(json.dumps, records))), "claude-code"))
+    parse_claude(records)
 
 
 @given(st.permutations(range(8)), st.lists(st.integers(0, 7), min_size=8, max_size=8))
 def test_no_turn_of_a_graph_is_lost_with_any_edges(order, parents):
-    records = [
-        {
-            "type": "user",
-            "uuid": f"u{n}",
-            "parentUuid": f"u{parents[n]}",
-            "sessionId": "s",
-            "message": {"content": f"t{n}"},
-        }
-        for n in order
-    ]
-    parsed = sources.parse(Document("a", "\n".join(map(json.dumps, records))), "claude-code")
+    user = {"type": "user", "sessionId": "s"}
+    parsed = parse_claude(
+        {**user, "uuid": f"u{n}", "parentUuid": f"u{parents[n]}", "message": {"content": f"t{n}"}} for n in order
+    )
     texts = sorted(turn.text for session in parsed.sessions for turn in session.turns)
     assert texts == [f"t{n}" for n in range(8)]

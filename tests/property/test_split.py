@@ -50,7 +50,7 @@ CLAUDE_AI = st.builds(lambda name, texts: claude_ai(name, *texts), NAMES, st.lis
     st.booleans(),
     st.sampled_from([1, 50, 1 << 20]),
 )
-@draw_share(1.5)
+@draw_share(0.6)
 def test_the_entries_give_the_items_of_the_whole(
     values: list[Any], indent: int | None, ascii: bool, block: int
 ) -> None:

@@ -31,6 +31,9 @@ EXPORTING: Final = (
 )  # fmt: skip
 """The distributions that make a model or its export."""
 
+TRAINING: Final = (*EXPORTING, "scikit-learn")
+"""Those that train a classifier over its vectors."""
+
 INDEXING: Final = (*EXPORTING, "duckdb", "faiss-cpu", "orjson", "pyarrow", "PyStemmer", "rensa")
 """Those that make a store."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from helix.settings import Settings
 from helix.snapshot import paths, writer
 from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.access_events import load_access
-from helix.snapshot.manifest import Lineage, Manifest
+from helix.snapshot.manifest import Lineage, Manifest, Segment
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.write import write_segment
@@ -94,6 +96,25 @@ def fact(item: Mapping[str, Any], subject: str, relation: str, object_: str, **g
     }
 
 
+@contextmanager
+def without_fsync() -> Iterator[None]:
+    """Leave fsync out: small stores of tests need no durability."""
+    with mock.patch("os.fsync"):
+        yield
+
+
+def publish_segments(held: writer.WriterLock, segments: Sequence[Segment], dim: int, items: int, **more: Any) -> None:
+    """Publish the first generation of a store; `more` are fields of its manifest."""
+    fields: dict[str, Any] = {
+        **{"generation": 1, "parent": None, "created": "2023-11-14T22:13:20+00:00", "token": held.token},
+        **{"lineage": Lineage("none", "tiny", dim, "none"), "segments": tuple(segments), "deletes": (), "indexes": ()},
+        **{"documents": (), "encoder": (), "coverage": {}},
+        "counts": {"items": items, "sessions": 1, "documents": 0},
+    }
+    writer.publish_generation(held, Manifest(**fields | more))
+
+
+@without_fsync()
 def make_store(
     root: Path,
     texts: Sequence[str],
@@ -136,21 +157,7 @@ def make_store(
             segments.append(write_segment(root, rows))
         for segment, gone in (deleted or {}).items():
             deletes.append(writer.write_deletes(root, segments[segment].id, np.array(gone, np.uint32)))
-        manifest = Manifest(
-            generation=1,
-            parent=None,
-            created="2023-11-14T22:13:20+00:00",
-            lineage=Lineage("none", "tiny", vectors.shape[1], "none"),
-            segments=tuple(segments),
-            deletes=tuple(deletes),
-            indexes=(),
-            documents=(),
-            encoder=(),
-            coverage={},
-            counts={"items": n, "sessions": 1, "documents": 0},
-            token=held.token,
-        )
-        writer.publish_generation(held, manifest)
+        publish_segments(held, segments, vectors.shape[1], n, deletes=tuple(deletes))
     return Snapshot.open(root)
 
 
