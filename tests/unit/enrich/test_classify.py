@@ -23,7 +23,6 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.types import ROLES, TYPES
 from pipelines.training import router as train
-from tests.support.caching import EXPORTING, cache_folder
 from tests.support.labelled import Rates, add_report, load_cases, load_labelled, rate_pairs
 from tests.support.turns import check_units
 
@@ -193,33 +192,23 @@ def test_training_texts_are_sound_and_none_is_in_the_labelled_set() -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(cache: Path) -> Path:
-    """The classifier over the default encoder's vectors, and those of the labelled texts."""
-
-    def make(folder: Path) -> None:
-        encoder = Encoder(cache_encoder(registry.choose_encoder(Settings()), cache))
-        data = train.train_types(encoder)
-        assert isinstance(data, bytes)
-        folder.mkdir()
-        (folder / "types.npz").write_bytes(data)
-        np.save(folder / "vectors.npy", encoder.passages([row["text"] for row in load_labelled("types")]))
-
-    code = "helix/encoders/*.py", "helix/enrich/*.py", "helix/util/wordlists.py", "pipelines/training/*.py"
-    data = "helix/enrich/data/*", "pipelines/training/data/types/*", "tests/support/data/types.jsonl"
-    return cache_folder("type-model", make, (*EXPORTING, "scikit-learn"), (*code, *data))
+def encoder(cache: Path) -> Encoder:
+    return Encoder(cache_encoder(registry.choose_encoder(Settings()), cache))
 
 
 @pytest.fixture(scope="module")
-def model(trained: Path) -> TypeModel:
-    return load_types((trained / "types.npz").read_bytes())
+def model(encoder: Encoder, cache: Path) -> TypeModel:
+    found = train.load_type_model(encoder, Settings(cache=str(cache)))
+    assert isinstance(found, TypeModel)
+    return found
 
 
 @pytest.fixture(scope="module")
-def type_rows(trained: Path, model: TypeModel) -> list[dict[str, Any]]:
+def type_rows(encoder: Encoder, model: TypeModel) -> list[dict[str, Any]]:
     """Labelled texts with the type and confidence by `cues` and by the model (`found`)."""
     rows = load_labelled("types")
     given = [[row[name] for row in rows] for name in ("text", "role", "origin")]
-    cues, found = classify_all(*given, None, None), classify_all(*given, np.load(trained / "vectors.npy"), model)
+    cues, found = classify_all(*given, None, None), classify_all(*given, encoder.passages(given[0]), model)
     return [{**row, "cues": a, "found": b} for row, a, b in zip(rows, cues, found, strict=True)]
 
 

@@ -22,13 +22,13 @@ def logs() -> list[Log]:
 
 
 @pytest.fixture(scope="module")
-def cleaned(logs: list[Log]) -> list[str]:
+def texts(logs: list[Log]) -> list[str]:
     return [redact(log.text)[0] for log in logs]
 
 
 @pytest.fixture(scope="module")
-def scores(logs: list[Log], cleaned: list[str]) -> list[Score]:
-    return list(map(score_log, logs, cleaned))
+def scores(logs: list[Log], texts: list[str]) -> list[Score]:
+    return list(map(score_log, logs, texts))
 
 
 def test_the_corpus_is_large_and_varied() -> None:
@@ -57,15 +57,15 @@ def test_precision_is_at_least_95_percent(scores: list[Score]) -> None:
     assert touched <= 0.01 * sum(each.redactions for each in scores)
 
 
-def test_no_found_secret_remains_anywhere(logs: list[Log], cleaned: list[str], scores: list[Score]) -> None:
-    for log, text, each in zip(logs, cleaned, scores, strict=True):
+def test_no_found_secret_remains_anywhere(logs: list[Log], texts: list[str], scores: list[Score]) -> None:
+    for log, text, each in zip(logs, texts, scores, strict=True):
         for secret in set(log.secrets) - set(each.missed):
             assert len(secret.value) < 8 or secret.value not in text, secret
 
 
-def test_json_stays_json(logs: list[Log], cleaned: list[str]) -> None:
+def test_json_stays_json(logs: list[Log], texts: list[str]) -> None:
     lines = 0
-    for log, text in zip(logs, cleaned, strict=True):
+    for log, text in zip(logs, texts, strict=True):
         if log.text.startswith('{"') and "\n" in log.text and log.name.rpartition("-")[2] != "plain":
             for line, redacted in zip(log.text.splitlines(), text.splitlines(), strict=True):
                 assert json.loads(redacted).keys() == json.loads(line).keys()

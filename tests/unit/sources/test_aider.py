@@ -43,19 +43,17 @@ def list_turns(text, **options):
 
 
 def test_prompts_quotes_and_trimmed_sessions_are_read_apart():
-    assert list_turns(chat(user("one"), user("two"), "Yes.")) == [
-        ("user", "one"), ("user", "two"), ("assistant", "Yes.")]  # fmt: skip
+    expected = [("user", "one"), ("user", "two"), ("assistant", "Yes.")]
+    assert list_turns(chat(user("one"), user("two"), "Yes.")) == expected
     text = chat(
         user("why?"), "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone.\n", tool("Applied edit to a.py")
     )
     assert list_turns(text) == [
-        ("user", "why?"),
-        ("assistant", "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone."),
-        ("tool", "Applied edit to a.py"),
-    ]
+        ("user", "why?"), ("assistant", "#### First\n\n> a quote\nand more\n\n#### Second\n\nDone."),
+        ("tool", "Applied edit to a.py")]  # fmt: skip
     text = START + "> Aider v0.86.1\n\n#### why?\n\nBecause.\n\n> Applied edit to a.py\n\n#### thanks\n"
-    assert list_turns(text) == [
-        ("user", "why?"), ("assistant", "Because."), ("tool", "Applied edit to a.py"), ("user", "thanks")]  # fmt: skip
+    expected = [("user", "why?"), ("assistant", "Because."), ("tool", "Applied edit to a.py"), ("user", "thanks")]
+    assert list_turns(text) == expected
 
 
 @cases("line", *load_texts("aider", "chatter_makes_no_turn_and_is_counted"))
@@ -108,10 +106,8 @@ def test_an_output_ends_at_its_last_break_or_at_the_next_prompt():
         user("/run make") + "> cc tides.c\n\nld: symbol not found\nmake: *** [all] Error 1  \n\nThe linker fails."
     )
     assert list_turns(text) == [
-        ("user", "/run make"),
-        ("tool", "cc tides.c\nld: symbol not found\nmake: *** [all] Error 1"),
-        ("assistant", "The linker fails."),
-    ]
+        ("user", "/run make"), ("tool", "cc tides.c\nld: symbol not found\nmake: *** [all] Error 1"),
+        ("assistant", "The linker fails.")]  # fmt: skip
     text = chat(user("/run make") + "> cc tides.c\nwarning: unused  \nmake: done  \n\nIt builds.")
     assert list_turns(text)[1:] == [("tool", "cc tides.c\nwarning: unused\nmake: done"), ("assistant", "It builds.")]
     text = chat(user("/run make") + "> cc tides.c\nstill running\n", user("stop it"), "Stopped.")
@@ -121,10 +117,8 @@ def test_an_output_ends_at_its_last_break_or_at_the_next_prompt():
     text = chat(user("hi"), "Hello.\n\n> Tokens: 6.7k sent, 1.1k received.\nCost: $0.04 message, $0.04 session.  \n")
     assert list_turns(text) == [("user", "hi"), ("assistant", "Hello.")]
     call = "> /bin/aider --message Fix it.\n\nQuickly. a.py  \n> Commit 4be91c2 fix: x  \n\n"
-    assert list_turns(START + call + user("Fix it.", "", "Quickly.")) == [
-        ("tool", "Commit 4be91c2 fix: x"),
-        ("user", "Fix it.\n\nQuickly."),
-    ]
+    expected = [("tool", "Commit 4be91c2 fix: x"), ("user", "Fix it.\n\nQuickly.")]
+    assert list_turns(START + call + user("Fix it.", "", "Quickly.")) == expected
 
 
 SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"

@@ -69,17 +69,13 @@ def test_voices_and_name_prefixes_become_speakers():
     assert list_turns(text) == [("Ana", "Hello all"), ("Priya Rao", "Hi & welcome")]
     text = vtt(cue(0, 2, "<v Ana>Ready?\n<v Marco>Yes", number="x"))
     (session,) = parse(text).sessions
-    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
-        ("x", "Ana", "Ready?"),
-        ("x-2", "Marco", "Yes"),
-    ]
+    expected = [("x", "Ana", "Ready?"), ("x-2", "Marco", "Yes")]
+    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == expected
     assert list_turns(vtt(cue(0, 1, "<v Ana>Note: late"), cue(1, 2, "<v Marco>Note: ok")))[0] == ("Ana", "Note: late")
     text = srt(cue(1, 2, "Ana: Hello\nall", number=1), cue(3, 4, "Marco: Hi", number=2))
     (session,) = parse(text, path="sync.srt").sessions
-    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == [
-        ("1", "Ana", "Hello all"),
-        ("2", "Marco", "Hi"),
-    ]
+    expected = [("1", "Ana", "Hello all"), ("2", "Marco", "Hi")]
+    assert [(turn.id, turn.speaker, turn.text) for turn in session.turns] == expected
     text = vtt(
         cue(0, 1, "Priya Rao: We"), cue(1, 2, "should wait"), cue(2, 3, "Marco: Why?"), cue(3, 4, "Priya Rao: Tests")
     )

@@ -219,10 +219,8 @@ def test_unknown_types_and_the_analysis_channel_are_counted():
 def test_exports_may_be_lists_lines_empty_or_cut():
     first, second = conversation(EDITED, "y2"), conversation(EDITED, "y1", conversation_id="c2")
     for text, ids in (
-        (json.dumps(first), ["c1", "c1~x1"]),
-        (json.dumps(first, indent=2), ["c1", "c1~x1"]),
-        (f"{json.dumps(first)}\n{json.dumps(second)}\n", ["c1", "c1~x1", "c2", "c2~x2"]),
-    ):
+        (json.dumps(first), ["c1", "c1~x1"]), (json.dumps(first, indent=2), ["c1", "c1~x1"]),
+        (f"{json.dumps(first)}\n{json.dumps(second)}\n", ["c1", "c1~x1", "c2", "c2~x2"])):  # fmt: skip
         assert chatgpt.detect(take_sample(text, "x"))
         assert [s.id for s in chatgpt.parse(Document("x", text)).sessions] == ids
     for text in ("[]", json.dumps([conversation({})]), json.dumps([conversation({"r": node(None)})])):
@@ -264,10 +262,8 @@ def test_regenerated_answers_are_branches_only_with_later_prompts():
         "b3": node("b2", "user", "and then?", 3),
     }
     parsed = parse(conversation(nodes, "a2"))
-    assert [[turn.text for turn in s.turns] for s in parsed.sessions] == [
-        ["Q", "good answer"],
-        ["other answer", "and then?"],
-    ]
+    expected = [["Q", "good answer"], ["other answer", "and then?"]]
+    assert [[turn.text for turn in s.turns] for s in parsed.sessions] == expected
     assert [s.branch_of for s in parsed.sessions] == [None, "c1"]
     assert parsed.sessions[1].id == "c1~b2"
     assert parsed.junk == Counter({"abandoned": len("bad answer")})
@@ -283,23 +279,17 @@ def test_regenerated_answers_are_branches_only_with_later_prompts():
 
 
 def test_the_path_to_the_current_node_is_the_conversation_in_any_order():
-    assert read_sessions(EDITED, "y2") == {
-        "c1": ["Start", "Ready", "Second try", "Second answer"],
-        "c1~x1": ["First try", "First answer"],
-    }
-    assert read_sessions(EDITED, "y1") == {
-        "c1": ["Start", "Ready", "First try", "First answer"],
-        "c1~x2": ["Second try", "Second answer"],
-    }
+    expected = {"c1": ["Start", "Ready", "Second try", "Second answer"], "c1~x1": ["First try", "First answer"]}
+    assert read_sessions(EDITED, "y2") == expected
+    expected = {"c1": ["Start", "Ready", "First try", "First answer"], "c1~x2": ["Second try", "Second answer"]}
+    assert read_sessions(EDITED, "y1") == expected
     backwards = {id: {**EDITED[id]} for id in reversed(EDITED)}
     for id, value in backwards.items():
         if value["message"]:
             value["message"] = {**value["message"], "create_time": T0 + 1 if id == "u1" else None}
     found = parse(conversation(backwards)).sessions
-    assert [[turn.text for turn in s.turns] for s in found] == [
-        ["Start", "Ready", "First try", "First answer"],
-        ["Second try", "Second answer"],
-    ]
+    expected = [["Start", "Ready", "First try", "First answer"], ["Second try", "Second answer"]]
+    assert [[turn.text for turn in s.turns] for s in found] == expected
     assert [turn.parent for turn in found[0].turns] == [None, "u1", "a1", "x1"]
     assert {turn.time for s in found for turn in s.turns} == {START + timedelta(seconds=1)}
 
@@ -357,10 +347,8 @@ def test_parents_and_times_are_those_of_turns_on_the_own_path():
     }
     (session,) = parse(conversation(nodes, "b")).sessions
     assert [(turn.time - START, turn.time_quality) for turn in session.turns] == [
-        (timedelta(seconds=100), "exact"),
-        (timedelta(seconds=100), "derived"),
-        (timedelta(seconds=300.5), "exact"),
-    ]
+        (timedelta(seconds=100), "exact"), (timedelta(seconds=100), "derived"), (timedelta(seconds=300.5), "exact"),
+    ]  # fmt: skip
 
 
 @cases("time", None, 0, -5, True, 1e300, 10**30, "soon", [])

@@ -62,24 +62,18 @@ def turns(*messages, **options):
 
 
 EDITED = (
-    human("u1", ROOT, "Start", at="2026-05-01T10:00:00Z"),
-    answer("a1", "u1", "Ready", at="2026-05-01T10:00:01Z"),
+    human("u1", ROOT, "Start", at="2026-05-01T10:00:00Z"), answer("a1", "u1", "Ready", at="2026-05-01T10:00:01Z"),
     human("x1", "a1", "First try", at="2026-05-01T10:01:00Z"),
     answer("y1", "x1", "First answer", at="2026-05-01T10:09:00Z"),
     human("x2", "a1", "Second try", at="2026-05-01T10:02:00Z"),
-    answer("y2", "x2", "Second answer", at="2026-05-01T10:03:00Z"),
-)
+    answer("y2", "x2", "Second answer", at="2026-05-01T10:03:00Z"))  # fmt: skip
 
 
 def test_the_newest_or_last_leaf_ends_the_conversation():
-    assert read_sessions(*EDITED) == {
-        "c1": ["Start", "Ready", "First try", "First answer"],
-        "c1~x2": ["Second try", "Second answer"],
-    }
-    assert read_sessions(*EDITED, current_leaf_message_uuid="y2") == {
-        "c1": ["Start", "Ready", "Second try", "Second answer"],
-        "c1~x1": ["First try", "First answer"],
-    }
+    expected = {"c1": ["Start", "Ready", "First try", "First answer"], "c1~x2": ["Second try", "Second answer"]}
+    assert read_sessions(*EDITED) == expected
+    expected = {"c1": ["Start", "Ready", "Second try", "Second answer"], "c1~x1": ["First try", "First answer"]}
+    assert read_sessions(*EDITED, current_leaf_message_uuid="y2") == expected
     assert list(read_sessions(*EDITED, current_leaf_message_uuid="gone")) == ["c1", "c1~x2"]
     assert list(read_sessions(*({**message, "created_at": None} for message in EDITED))) == ["c1", "c1~x1"]
 
@@ -94,10 +88,8 @@ def test_branches_begin_at_edited_prompts_and_cycles_end():
         human("u", ROOT, "Q"), answer("a", "u", "A"), pasted, answer("y", "x", "seen"), human("z", "a", "Else")
     )
     assert found == {"c1": ["Q", "A", "Else"], "c1~x": ["pasted", "seen"]}
-    assert read_sessions(human("x", ROOT, "one"), answer("y", "x", "1"), human("z", ROOT, "two")) == {
-        "c1": ["two"],
-        "c1~x": ["one", "1"],
-    }
+    expected = {"c1": ["two"], "c1~x": ["one", "1"]}
+    assert read_sessions(human("x", ROOT, "one"), answer("y", "x", "1"), human("z", ROOT, "two")) == expected
     found = turns(human("u", None, "Q"), answer("a", None, "A"), human("v", None, "R"))
     assert [(turn.id, turn.parent) for turn in found] == [("u", None), ("a", "u"), ("v", "a")]
     found = turns(human("u", ROOT, "Q"), answer("a", "gone", "A"), human("v", "v", "R"), answer("b", "v", "B"))
@@ -146,10 +138,8 @@ def test_a_tool_call_is_one_telling_line(given, line):
 def test_a_tool_result_is_a_turn_that_answers_the_message(content, text):
     found = turns(answer("a", ROOT, content=[block("A"), result(content), result(content, is_error=True), result([])]))
     assert [(turn.id, turn.role, turn.text, turn.parent) for turn in found] == [
-        ("a", "assistant", "A", None),
-        ("a:tool-2", "tool", text, "a"),
-        ("a:tool-3", "tool", f"error: {text}", "a"),
-    ]
+        ("a", "assistant", "A", None), ("a:tool-2", "tool", text, "a"), ("a:tool-3", "tool", f"error: {text}", "a"),
+    ]  # fmt: skip
 
 
 def test_blocks_and_results_of_messages():
@@ -171,10 +161,8 @@ def test_attachments_are_documents_without_our_own_memory():
         {"file_name": "", "extracted_content": "c"}, 7]  # fmt: skip
     parsed = parse(conversation(human("u", ROOT, "Look", attachments=files, files=[{"file_name": "d.png"}, {}, None])))
     found = parsed.sessions[0].turns
-    assert [(turn.id, turn.role, turn.title, len(turn.text)) for turn in found[:-1]] == [
-        ("u:1", "document", "a.md", 19_999),
-        ("u:3", "document", None, 1),
-    ]
+    expected = [("u:1", "document", "a.md", 19_999), ("u:3", "document", None, 1)]
+    assert [(turn.id, turn.role, turn.title, len(turn.text)) for turn in found[:-1]] == expected
     assert found[0].text.startswith("AAA")
     assert found[0].text.endswith("BBB")
     assert found[-1].text == "Look\n[file] b.pdf\n[file] d.png"
@@ -213,12 +201,10 @@ def test_thoughts_and_unknown_types_are_counted():
 
 def test_ids_titles_and_projects():
     found = turns(7, human(None, None, "Q"), answer("a", None, "A"), human(None, None, "R"))
-    assert [(turn.id, turn.parent, turn.unique) for turn in found] == [
-        ("1", None, False), ("a", "1", False), ("3", "a", False)]  # fmt: skip
+    expected = [("1", None, False), ("a", "1", False), ("3", "a", False)]
+    assert [(turn.id, turn.parent, turn.unique) for turn in found] == expected
     assert [turn.text for turn in turns(human("u", None, "Q"), human("u", None, "again"), answer("a", None, "A"))] == [
-        "Q",
-        "A",
-    ]
+        "Q", "A"]  # fmt: skip
     files = [{"file_name": "f", "extracted_content": "F"}]
     found = turns(human("u", None, "Q", attachments=files), answer("u:1", None, "A"))
     assert [turn.id for turn in found] == ["u:1", "u", "u:1-2"]
@@ -227,8 +213,8 @@ def test_ids_titles_and_projects():
     sessions = parse(
         named, conversation(said, name="", uuid=None), conversation(said, name=None), path="a/x.json"
     ).sessions
-    assert [(s.title, s.project) for s in sessions] == [
-        ("Named", "Tides"), ("Fix the webhook", None), ("Fix the webhook", None)]  # fmt: skip
+    expected = [("Named", "Tides"), ("Fix the webhook", None), ("Fix the webhook", None)]
+    assert [(s.title, s.project) for s in sessions] == expected
     # printf 'a/x.json' | sha256sum
     assert [s.id for s in sessions] == ["c1", "x-711af773-1", "c1-2"]
 
@@ -273,22 +259,16 @@ def test_times_are_utc_and_missing_ones_derived():
         human("u", ROOT, "Q", at="2026-05-04T10:00:00+02:00"), answer("a", "u", "A", at="soon"), human("v", "a", "R")
     )
     assert [(turn.time, turn.time_quality) for turn in found] == [
-        (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact"),
-        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
-        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
-    ]
+        (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact"), (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived"),
+        (datetime(2026, 5, 4, 8, tzinfo=UTC), "derived")]  # fmt: skip
     (turn,) = turns(human("u", ROOT, "Q"))
     assert (turn.time, turn.time_quality) == (None, "none")
     docs = [
-        {"filename": "a", "content": "A"},
-        {"uuid": "d", "content": "B", "created_at": "2026-05-02T00:00:00Z"},
-        {"uuid": "d", "content": "C"},
-    ]
+        {"filename": "a", "content": "A"}, {"uuid": "d", "content": "B", "created_at": "2026-05-02T00:00:00Z"},
+        {"uuid": "d", "content": "C"}]  # fmt: skip
     project = {"uuid": "p", "name": "", "is_private": True, "docs": docs, "created_at": "2026-05-01T00:00:00Z"}
     (session,) = parse(project).sessions
     began = datetime(2026, 5, 1, tzinfo=UTC)
-    assert [(turn.id, turn.text, turn.time - began, turn.time_quality) for turn in session.turns] == [
-        ("0", "A", timedelta(0), "derived"),
-        ("d", "B", timedelta(days=1), "exact"),
-    ]
+    expected = [("0", "A", timedelta(0), "derived"), ("d", "B", timedelta(days=1), "exact")]
+    assert [(turn.id, turn.text, turn.time - began, turn.time_quality) for turn in session.turns] == expected
     assert (session.title, session.project) == (None, None)

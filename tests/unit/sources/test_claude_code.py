@@ -51,25 +51,18 @@ def read_texts(*records, **options):
 
 def test_lines_and_parallel_calls_of_one_answer_are_one_turn():
     found = turns(
-        user("u1", None, "Hi"),
-        answer("a1", "u1", [{"type": "thinking", "thinking": "hm"}], mid="m1"),
+        user("u1", None, "Hi"), answer("a1", "u1", [{"type": "thinking", "thinking": "hm"}], mid="m1"),
         answer("a2", "a1", [text("I will look.")], mid="m1"),
-        answer("a3", "a2", [call("Bash", command="ls\n-la", description="list")], mid="m1"),
-        result("r1", "a3", "file"),
-        answer("a4", "r1", [text("One file.")], mid="m2"),
-    )
+        answer("a3", "a2", [call("Bash", command="ls\n-la", description="list")], mid="m1"), result("r1", "a3", "file"),
+        answer("a4", "r1", [text("One file.")], mid="m2"))  # fmt: skip
     assert [(turn.id, turn.role, turn.origin, turn.text, turn.parent) for turn in found] == [
         ("u1", "user", "human", "Hi", None), ("a1", "assistant", "assistant", "I will look.\n[Bash] ls -la", "u1"),
         ("r1", "tool", "tool", "file", "a1"), ("a4", "assistant", "assistant", "One file.", "r1")]  # fmt: skip
     assert all(turn.unique and turn.speaker is None for turn in found)
     found = turns(
-        user("u1", None, "Hi"),
-        answer("a1", "u1", [call("Read", file_path="/a.py")], mid="m1"),
-        answer("a2", "a1", [call("Read", file_path="/b.py")], mid="m1"),
-        result("r1", "a1", "A"),
-        result("r2", "a2", "B"),
-        answer("a3", "r2", "Done", mid="m2"),
-    )
+        user("u1", None, "Hi"), answer("a1", "u1", [call("Read", file_path="/a.py")], mid="m1"),
+        answer("a2", "a1", [call("Read", file_path="/b.py")], mid="m1"), result("r1", "a1", "A"),
+        result("r2", "a2", "B"), answer("a3", "r2", "Done", mid="m2"))  # fmt: skip
     assert [turn.text for turn in found] == ["Hi", "[Read] /a.py\n[Read] /b.py", "A", "B", "Done"]
     records = [answer("a1", None, [text("Same")], mid="m1"), answer("a2", "a1", [text("Same")], mid="m1")]
     assert read_texts(*records) == ["Same"]
@@ -102,10 +95,8 @@ def test_tool_results_are_turns_cut_at_their_limits():
     assert found == ["one\ntwo", "error: File not read yet"]
     block = {"type": "tool_result", "tool_use_id": "t", "content": "denied", "is_error": True}
     found = turns(user("r1", None, [block, text("Use uv instead")]))
-    assert [(turn.id, turn.role, turn.text) for turn in found] == [
-        ("r1:tool", "tool", "error: denied"),
-        ("r1", "user", "Use uv instead"),
-    ]
+    expected = [("r1:tool", "tool", "error: denied"), ("r1", "user", "Use uv instead")]
+    assert [(turn.id, turn.role, turn.text) for turn in found] == expected
 
 
 def test_times_are_utc_and_bad_ones_are_none():
@@ -115,9 +106,8 @@ def test_times_are_utc_and_bad_ones_are_none():
         user("u3", "u2", "c", timestamp="yesterday"),
         user("u4", "u3", "d"),
     )
-    assert [turn.time for turn in found] == [
-        datetime(2026, 5, 4, 10, 0, 0, 250_000, tzinfo=UTC), datetime(2026, 5, 4, 8, 0, tzinfo=UTC), None, None,
-    ]  # fmt: skip
+    expected = [datetime(2026, 5, 4, 10, 0, 0, 250_000, tzinfo=UTC), datetime(2026, 5, 4, 8, 0, tzinfo=UTC), None, None]
+    assert [turn.time for turn in found] == expected
     assert [turn.time_quality for turn in found] == ["exact", "exact", "none", "none"]
 
 
@@ -146,13 +136,12 @@ def test_noise_is_neither_a_turn_nor_a_problem(noise):
 
 def test_prompts_may_hold_reminders_or_be_queued():
     assert read_texts(user("u1", None, "Fix it.\n<system-reminder>\nplan mode\n</system-reminder>")) == ["Fix it."]
-    assert read_texts(answer("a1", None, "It looks so:\n<command-name>/x</command-name>")) == [
-        "It looks so:\n<command-name>/x</command-name>"
-    ]
+    expected = ["It looks so:\n<command-name>/x</command-name>"]
+    assert read_texts(answer("a1", None, "It looks so:\n<command-name>/x</command-name>")) == expected
     queued = {"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"}
     found = turns(user("u1", None, "Hi"), record("attachment", "q1", "u1", attachment=queued))
-    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in found][1] == (
-        "q1", "user", "human", "and the docs")  # fmt: skip
+    expected = ("q1", "user", "human", "and the docs")
+    assert [(turn.id, turn.role, turn.origin, turn.text) for turn in found][1] == expected
 
 
 def test_odd_lines_are_reported_and_never_fatal():
@@ -189,10 +178,8 @@ def test_values_of_wrong_types_cost_no_other_turn():
 
 def test_subagents_are_marked_and_named_ones_are_sessions():
     records = [
-        user("u1", None, "Start"),
-        user("g1", None, "Find the bug", isSidechain=True),
-        answer("g2", "g1", "Found", isSidechain=True),
-    ]
+        user("u1", None, "Start"), user("g1", None, "Find the bug", isSidechain=True),
+        answer("g2", "g1", "Found", isSidechain=True)]  # fmt: skip
     assert [turn.origin for turn in turns(*records)] == ["human", "subagent", "subagent"]
     parsed = parse(
         user("u1", None, "Find the flaky test"),
@@ -205,10 +192,8 @@ def test_subagents_are_marked_and_named_ones_are_sessions():
     assert [turn.text for turn in main.turns] == ["Find the flaky test", "[Task] search", "It is test_queue."]
     assert agent.id == "s1/agent-a97d"
     assert agent.branch_of is None
-    assert [(turn.origin, turn.text) for turn in agent.turns] == [
-        ("subagent", "Search the tests"),
-        ("subagent", "It is test_queue."),
-    ]
+    expected = [("subagent", "Search the tests"), ("subagent", "It is test_queue.")]
+    assert [(turn.origin, turn.text) for turn in agent.turns] == expected
     (session,) = parse(
         user("s1", None, "Search the tests", isSidechain=True, agentId="a97d", session="agent-a97d")
     ).sessions
@@ -222,11 +207,8 @@ def test_results_of_helix_are_no_turns(name, given):
     asked = {"type": "tool_use", "id": "t9", "name": name, "input": given}
     told = {"type": "tool_result", "tool_use_id": "t9", "content": "The timeout is 30 s."}
     parsed = parse(
-        user("u1", None, "What was the timeout?"),
-        answer("a1", "u1", [asked], mid="m1"),
-        user("r1", "a1", [told]),
-        answer("a2", "r1", "30 s.", mid="m2"),
-    )
+        user("u1", None, "What was the timeout?"), answer("a1", "u1", [asked], mid="m1"), user("r1", "a1", [told]),
+        answer("a2", "r1", "30 s.", mid="m2"))  # fmt: skip
     assert list_texts(parsed) == ["What was the timeout?", "30 s."]
     assert parsed.junk == {"memory": len("The timeout is 30 s.")}
 

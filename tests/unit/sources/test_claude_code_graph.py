@@ -11,8 +11,8 @@ def test_graphs_with_faults_keep_parents_before_children():
     ]
     assert read_texts(*records) == ["one", "two"]
     assert read_texts(user("u1", None, "first"), user("u1", None, "second")) == ["first"]
-    assert read_texts(user("u1", "gone", "one"), answer("a1", "u1", "two"), user("u2", "lost", "three")) == [
-        "one", "two", "three"]  # fmt: skip
+    expected = ["one", "two", "three"]
+    assert read_texts(user("u1", "gone", "one"), answer("a1", "u1", "two"), user("u2", "lost", "three")) == expected
     records = [
         user("u1", "a2", "one"), answer("a1", "u1", "two"), answer("a2", "a1", "three"), user("u2", "u2", "four"),
     ]  # fmt: skip
@@ -87,33 +87,27 @@ def test_a_compaction_continues_its_own_branch():
 
 def test_a_file_may_hold_several_sessions_and_forks():
     records = [
-        user("u1", None, "one", session="s1"),
-        user("v1", None, "two", session="s2"),
-        user("u2", "u1", "three", session="s1"),
-    ]
+        user("u1", None, "one", session="s1"), user("v1", None, "two", session="s2"),
+        user("u2", "u1", "three", session="s1")]  # fmt: skip
     found = {s.id: [turn.text for turn in s.turns] for s in parse(*records).sessions}
     assert found == {"s1": ["one", "three"], "s2": ["two"]}
     records = [user("u1", None, "one"), user("u2", "u1", "old way"), user("v2", "u1", "new way", session="s2")]
     assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [("s1", None), ("s2", None)]
     records = [*REWOUND, user("v1", "b1", "On from the first try", session="s2")]
-    assert [(s.id, s.branch_of) for s in parse(*records).sessions] == [
-        ("s1", None), ("s1~aaaaaaaa", "s1"), ("s2", None)]  # fmt: skip
+    expected = [("s1", None), ("s1~aaaaaaaa", "s1"), ("s2", None)]
+    assert [(s.id, s.branch_of) for s in parse(*records).sessions] == expected
     (session,) = parse({"type": "user", "uuid": "u1", "message": {"content": "Hi"}}, path="x/0f3a.jsonl").sessions
     assert session.id == "0f3a"
 
 
 def test_warmup_sessions_and_subagents_are_dropped_and_the_topic_stays():
     records = [
-        user("u1", None, "Warmup", session="w"),
-        answer("a1", "u1", "Ready", session="w"),
-        user("u2", None, "Hi"),
-    ]
+        user("u1", None, "Warmup", session="w"), answer("a1", "u1", "Ready", session="w"), user("u2", None, "Hi"),
+    ]  # fmt: skip
     assert [s.id for s in parse(*records).sessions] == ["s1"]
     records = [
-        user("u1", None, "Hi"),
-        user("g1", None, "Warmup", isSidechain=True),
-        answer("g2", "g1", "Ready", isSidechain=True),
-    ]
+        user("u1", None, "Hi"), user("g1", None, "Warmup", isSidechain=True),
+        answer("g2", "g1", "Ready", isSidechain=True)]  # fmt: skip
     assert read_texts(*records) == ["Hi"]
     assert read_texts(user("u1", None, "Warmup of the cache fails")) == ["Warmup of the cache fails"]
 

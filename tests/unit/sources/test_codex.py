@@ -63,20 +63,9 @@ def read_texts(*records, **options):
 
 def test_calls_join_the_message_before_them():
     found = turns(
-        user("Hi"),
-        answer("Looking."),
-        call("c1"),
-        item("reasoning", summary=[], encrypted_content="x"),
-        event("token_count", info=None),
-        call("c2"),
-        result("a", "c1"),
-        result("b", "c2"),
-        call("c3"),
-        result("c", "c3"),
-        answer("Done."),
-        event("task_complete"),
-        call("c4"),
-    )
+        user("Hi"), answer("Looking."), call("c1"), item("reasoning", summary=[], encrypted_content="x"),
+        event("token_count", info=None), call("c2"), result("a", "c1"), result("b", "c2"), call("c3"),
+        result("c", "c3"), answer("Done."), event("task_complete"), call("c4"))  # fmt: skip
     assert [(turn.id, turn.text) for turn in found] == [
         ("2", "Hi"), ("3", "Looking.\n[shell] ls\n[shell] ls"), ("c1:output", "a"), ("c2:output", "b"),
         ("c3", "[shell] ls"), ("c3:output", "c"), ("12", "Done."), ("c4", "[shell] ls")]  # fmt: skip
@@ -101,22 +90,10 @@ def test_noise_is_neither_a_turn_nor_a_problem(noise):
 def test_unknown_types_half_lines_and_trouble_are_counted():
     assert parse(meta(), event("error", message="quota"), event("warning", message="old")).junk == {"telemetry": 8}
     parsed = parse(
-        meta(),
-        user("Hi"),
-        record("telepathy", {}),
-        record("telepathy", {}),
-        item("dream", text="x"),
-        event("dance"),
-        message("moderator", "x"),
-        {"note": 1},
-    )
-    assert dict(parsed.unknown) == {
-        "telepathy": 2,
-        "dream": 1,
-        "event_msg of dance": 1,
-        "message of moderator": 1,
-        "(no type)": 1,
-    }
+        meta(), user("Hi"), record("telepathy", {}), record("telepathy", {}), item("dream", text="x"), event("dance"),
+        message("moderator", "x"), {"note": 1})  # fmt: skip
+    expected = {"telepathy": 2, "dream": 1, "event_msg of dance": 1, "message of moderator": 1, "(no type)": 1}
+    assert dict(parsed.unknown) == expected
     assert list_texts(parsed) == ["Hi"]
     parsed = parse(meta(), user("Hi"), '{"timestamp":"2026-02-11T09:00', "[1]", answer("Hello"))
     assert list_texts(parsed) == ["Hi", "Hello"]
@@ -125,22 +102,13 @@ def test_unknown_types_half_lines_and_trouble_are_counted():
 
 def test_events_are_turns_only_without_message_items():
     assert read_texts(
-        event("user_message", message="Hi"),
-        user("Hi"),
-        call(),
-        event("agent_message", message="Hello"),
-        answer("Hello"),
-        event("user_message", message="Bye"),
-        user("Bye"),
-    ) == ["Hi", "[shell] ls", "Hello", "Bye"]
+        event("user_message", message="Hi"), user("Hi"), call(), event("agent_message", message="Hello"),
+        answer("Hello"), event("user_message", message="Bye"), user("Bye"),
+    ) == ["Hi", "[shell] ls", "Hello", "Bye"]  # fmt: skip
     found = turns(
         event("user_message", message="<environment_context>x</environment_context>"),
-        event("user_message", message="Hi"),
-        call("c1"),
-        result("a", "c1"),
-        event("agent_message", message="Hello"),
-        call("c2"),
-    )
+        event("user_message", message="Hi"), call("c1"), result("a", "c1"), event("agent_message", message="Hello"),
+        call("c2"))  # fmt: skip
     assert [(turn.id, turn.role, turn.text) for turn in found] == [
         ("3", "user", "Hi"), ("c1", "assistant", "[shell] ls"), ("c1:output", "tool", "a"),
         ("6", "assistant", "Hello\n[shell] ls")]  # fmt: skip
@@ -182,35 +150,24 @@ def test_rollbacks_drop_prompts_and_shift_no_id():
 def test_summaries_and_messages_of_other_agents_are_marked():
     history = [user("One")["payload"], answer("1")["payload"]]
     found = turns(
-        user("One"),
-        answer("1"),
-        record("compacted", {"message": "We said one.", "replacement_history": history}),
-        record("compacted", {"message": "", "replacement_history": history}),
-        user("Two"),
-    )
+        user("One"), answer("1"), record("compacted", {"message": "We said one.", "replacement_history": history}),
+        record("compacted", {"message": "", "replacement_history": history}), user("Two"))  # fmt: skip
     assert [(turn.text, turn.role, turn.origin) for turn in found] == [
         ("One", "user", "human"), ("1", "assistant", "assistant"), ("We said one.", "assistant", "summary"),
         ("Two", "user", "human")]  # fmt: skip
     opens = "Another language model started to solve this problem and produced a summary."
     assert read_texts(record("compacted", {"message": f"{opens}\nOne is done."}), user(f"{opens}\nTwo is done.")) == [
-        "One is done.",
-        "Two is done.",
-    ]
+        "One is done.", "Two is done."]  # fmt: skip
     envelope = {"author": "/root/scout", "recipient": "/root", "content": "Two hits.", "trigger_turn": False}
     found = turns(
-        user("Hi"),
-        item("agent_message", author="/root/scout", content=[{"type": "input_text", "text": "One hit."}]),
+        user("Hi"), item("agent_message", author="/root/scout", content=[{"type": "input_text", "text": "One hit."}]),
         item("agent_message", author="/root/scout", content=[{"type": "encrypted_content", "encrypted_content": "x"}]),
-        record("inter_agent_communication", envelope),
-        answer(json.dumps({**envelope, "content": "Three hits."})),
-        answer('{"author": broken "recipient"'),
-    )
+        record("inter_agent_communication", envelope), answer(json.dumps({**envelope, "content": "Three hits."})),
+        answer('{"author": broken "recipient"'))  # fmt: skip
     assert [(turn.text, turn.role, turn.origin) for turn in found[1:]] == [
-        ("One hit.", "assistant", "subagent"),
-        ("Two hits.", "assistant", "subagent"),
-        ("Three hits.", "assistant", "subagent"),
-        ('{"author": broken "recipient"', "assistant", "assistant"),
-    ]
+        ("One hit.", "assistant", "subagent"), ("Two hits.", "assistant", "subagent"),
+        ("Three hits.", "assistant", "subagent"), ('{"author": broken "recipient"', "assistant", "assistant"),
+    ]  # fmt: skip
 
 
 @cases("more",
@@ -219,8 +176,8 @@ def test_summaries_and_messages_of_other_agents_are_marked():
 def test_the_log_of_a_subagent_is_marked(more):
     (session,) = parse(meta(session_id="root", **more), user("Find it"), call(), result("x")).sessions
     assert session.id == "s1"
-    assert [(turn.role, turn.origin) for turn in session.turns] == [
-        ("user", "subagent"), ("assistant", "subagent"), ("tool", "subagent")]  # fmt: skip
+    expected = [("user", "subagent"), ("assistant", "subagent"), ("tool", "subagent")]
+    assert [(turn.role, turn.origin) for turn in session.turns] == expected
 
 
 @cases("more",
@@ -259,10 +216,8 @@ def test_titles_and_times():
     assert parse(meta(), answer("x")).sessions[0].title is None
     found = turns(user("a", ts="2026-02-11T10:00:00+01:00"), user("b", ts="yesterday"), user("c", ts=1_770_800_400))
     assert [(turn.time, turn.time_quality) for turn in found] == [
-        (datetime(2026, 2, 11, 9, tzinfo=UTC), "exact"),
-        (datetime(2026, 2, 11, 9, tzinfo=UTC), "derived"),
-        (datetime(2026, 2, 11, 9, tzinfo=UTC), "exact"),
-    ]
+        (datetime(2026, 2, 11, 9, tzinfo=UTC), "exact"), (datetime(2026, 2, 11, 9, tzinfo=UTC), "derived"),
+        (datetime(2026, 2, 11, 9, tzinfo=UTC), "exact")]  # fmt: skip
     (session,) = parse({"created_at": "2026-02-11T10:00:00Z", "role": "user", "message": "Hi"}).sessions
     assert session.turns[0].time == datetime(2026, 2, 11, 10, tzinfo=UTC)
     (session,) = parse({"type": "message", "role": "user", "content": "Hi"}).sessions

@@ -148,10 +148,8 @@ def test_calls_outside_of_the_answer_are_read_and_edits_left_out():
     rounds = [{"toolCalls": [{"id": "t1", "name": "grep", "arguments": '{"pattern":"tide"}'}, {"name": 7}, 7]}, 7]
     metadata = {"toolCallRounds": rounds, "toolCallResults": {"t1": {"content": [{"value": "3 hits"}]}}}
     parsed = parse(chat(request(md("a"), result={"metadata": metadata})))
-    assert list_turns(parsed)[1:] == [
-        ("r1:response", "assistant", "a\n[grep] tide\n[tool]", "r1"),
-        ("t1", "tool", "3 hits", "r1:response"),
-    ]
+    expected = [("r1:response", "assistant", "a\n[grep] tide\n[tool]", "r1"), ("t1", "tool", "3 hits", "r1:response")]
+    assert list_turns(parsed)[1:] == expected
     uri = {"kind": "codeblockUri", "uri": {"path": "/a.py"}}
     edit = {"kind": "textEditGroup", "edits": []}
     assert read_answer(
@@ -244,8 +242,8 @@ def test_the_title(more, title):
 
 def test_ids_are_unique_and_stay_while_a_log_grows():
     parsed = parse(chat(request(md("a")), request(md("b")), request(md("c"), id=None)))
-    assert [turn.id for turn in parsed.sessions[0].turns] == [
-        "r1", "r1:response", "r1-2", "r1:response-2", "2", "2:response"]  # fmt: skip
+    expected = ["r1", "r1:response", "r1-2", "r1:response-2", "2", "2:response"]
+    assert [turn.id for turn in parsed.sessions[0].turns] == expected
     assert parse(chat()).sessions == ()
     lines = LOG.read_text().splitlines(keepends=True)
     whole = {turn.id for turn in parse("".join(lines)).sessions[0].turns}

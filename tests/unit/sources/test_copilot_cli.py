@@ -75,12 +75,8 @@ def test_rewinds_parents_and_results():
     unknown = event("w", "session.snapshot_rewind", "u2", upToEventId="elsewhere")
     assert read_texts(*records[:3], unknown) == ["one", "two", "three"]
     found = turns(
-        asks("u1", "one"),
-        event("x", "assistant.turn_start", "u1"),
-        event("y", "comet.seen", "x"),
-        answers("a1", "two", "y"),
-        answers("a2", "three", "missing"),
-    )
+        asks("u1", "one"), event("x", "assistant.turn_start", "u1"), event("y", "comet.seen", "x"),
+        answers("a1", "two", "y"), answers("a2", "three", "missing"))  # fmt: skip
     assert [turn.parent for turn in found] == [None, "u1", None]
     parsed = parse(
         answers("a", "Let me see.", None, call("c1", "helix-recall", query="a"), call("c2", command="ls")),
@@ -124,8 +120,8 @@ def test_a_log_may_be_broken_or_empty_and_its_ids_repeat():
     assert parse(event("s", "session.start", sessionId="s1")).sessions == ()
     assert parse("").sessions == ()
     parsed = parse(asks("u1", "a"), asks("u1", "b"), asks(None, "c"), asks(event_id(1), "d"))
-    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
-        ("u1", False), ("u1-2", False), ("3", False), (event_id(1), True)]  # fmt: skip
+    expected = [("u1", False), ("u1-2", False), ("3", False), (event_id(1), True)]
+    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == expected
 
 
 def test_values_of_wrong_types_cost_no_other_turn():

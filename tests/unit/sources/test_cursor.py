@@ -57,13 +57,9 @@ def test_the_result_of_a_tool(given, result):
 def test_calls_join_answers_and_results_are_cut():
     parsed = session(
         tool("t0", rawArgs='{"pattern":"a"}', result='"first"'),
-        tool("t1", rawArgs='{"pattern":"b"}', result='"found"'),
-        bubble("a1", 2, "So."),
-        tool("t2", rawArgs='{"pattern":"c"}'),
-        bubble("e1", 2, "  "),
-        bubble("u1", 1, "And?"),
-        tool("t3", rawArgs='{"pattern":"d"}', result='"it"'),
-    )
+        tool("t1", rawArgs='{"pattern":"b"}', result='"found"'), bubble("a1", 2, "So."),
+        tool("t2", rawArgs='{"pattern":"c"}'), bubble("e1", 2, "  "), bubble("u1", 1, "And?"),
+        tool("t3", rawArgs='{"pattern":"d"}', result='"it"'))  # fmt: skip
     assert list_turns(parsed.sessions[0].turns) == [
         ("t0", "assistant", "assistant", "[grep] a\n[grep] b", None), ("t0:tool", "tool", "tool", "first", "t0"),
         ("t1", "tool", "tool", "found", "t0"), ("a1", "assistant", "assistant", "So.\n[grep] c", None),
@@ -107,16 +103,14 @@ def test_bubbles_of_wrong_types_cost_no_other():
 
 def test_ids_and_times_of_messages():
     parsed = session(bubble("b1", 1, "a"), bubble(bubble_id(1), 1, "b"), {"type": 1, "text": "c"}, bubble("b1", 1, "d"))
-    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == [
-        ("b1", False), (bubble_id(1), True), ("2", False), ("b1-2", False)]  # fmt: skip
+    expected = [("b1", False), (bubble_id(1), True), ("2", False), ("b1-2", False)]
+    assert [(turn.id, turn.unique) for turn in parsed.sessions[0].turns] == expected
     parsed = session(
         bubble("b1", 1, "a"), bubble("b2", 1, "b", createdAt="2026-06-02T09:00:00Z"), bubble("b3", 1, "c", createdAt=5)
     )
     assert [(turn.time, turn.time_quality) for turn in parsed.sessions[0].turns] == [
-        (None, "none"),
-        (datetime(2026, 6, 2, 9, tzinfo=UTC), "exact"),
-        (datetime(2026, 6, 2, 9, tzinfo=UTC), "derived"),
-    ]
+        (None, "none"), (datetime(2026, 6, 2, 9, tzinfo=UTC), "exact"),
+        (datetime(2026, 6, 2, 9, tzinfo=UTC), "derived")]  # fmt: skip
     assert parse("").sessions == ()
     assert session().sessions == ()
 

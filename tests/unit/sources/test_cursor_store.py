@@ -75,10 +75,8 @@ def test_sessions_of_a_database(sessions):
         (bubble_id(32), "assistant", "assistant", "It takes the first high tide as its origin.", None),
     ]
     # A time that counts from the start of the editor is none; the session's own is the best there is.
-    assert [(turn.time, turn.time_quality) for turn in found.turns] == [
-        (datetime(2025, 2, 10, 9, tzinfo=UTC), "derived"),
-        (datetime(2025, 2, 10, 9, 1, tzinfo=UTC), "exact"),
-    ]
+    expected = [(datetime(2025, 2, 10, 9, tzinfo=UTC), "derived"), (datetime(2025, 2, 10, 9, 1, tzinfo=UTC), "exact")]
+    assert [(turn.time, turn.time_quality) for turn in found.turns] == expected
     assert (found.project, found.title) == (None, "Why does the chart start at noon?")
 
 
@@ -86,41 +84,17 @@ def test_a_session_of_headers_and_messages(sessions):
     parsed = sessions[HEIGHTS][1]
     (found,) = parsed.sessions
     assert (found.source, found.project, found.title) == ("cursor", "tidebook", "Tide heights in feet")
-    answer = bubble_id(3)
+    person, program, tool, answer = ("user", "human"), ("assistant", "assistant"), ("tool", "tool"), bubble_id(3)
+    read = "I will read how heights are formatted.\n[read_file_v2] /Users/yusuf/tidebook/src/units.ts"
+    asked = "Show tide heights in feet for American ports. Today they are always metres."
     assert list_turns(found.turns) == [
-        (
-            bubble_id(1),
-            "user",
-            "human",
-            "Show tide heights in feet for American ports. Today they are always metres.",
-            None,
-        ),
-        (
-            answer,
-            "assistant",
-            "assistant",
-            "I will read how heights are formatted.\n"
-            "[read_file_v2] /Users/yusuf/tidebook/src/units.ts\n"
-            "[run_terminal_command_v2] npm test -- units",
-            None,
-        ),
-        (bubble_id(4), "tool", "tool", "export const height = (m: number) => `${m} m`", answer),
-        (bubble_id(5), "tool", "tool", "error: FAIL src/units.test.ts\n  expected 3.3 ft", answer),
-        (bubble_id(7), "assistant", "assistant", "Heights are now in feet where the port is American.", None),
-        (
-            bubble_id(8),
-            "user",
-            "human",
-            "Round to one decimal, see @units.ts please\nAnd keep metres as they are.",
-            None,
-        ),
-        (
-            bubble_id(9),
-            "assistant",
-            "assistant",
-            "[edit_file_v2] src/units.ts\n[run_terminal_command_v2] npm test",
-            None,
-        ),
+        (bubble_id(1), *person, asked, None),
+        (answer, *program, f"{read}\n[run_terminal_command_v2] npm test -- units", None),
+        (bubble_id(4), *tool, "export const height = (m: number) => `${m} m`", answer),
+        (bubble_id(5), *tool, "error: FAIL src/units.test.ts\n  expected 3.3 ft", answer),
+        (bubble_id(7), *program, "Heights are now in feet where the port is American.", None),
+        (bubble_id(8), *person, "Round to one decimal, see @units.ts please\nAnd keep metres as they are.", None),
+        (bubble_id(9), *program, "[edit_file_v2] src/units.ts\n[run_terminal_command_v2] npm test", None),
     ]
     assert found.turns[0].time == datetime(2026, 6, 2, 9, tzinfo=UTC)
     assert all(turn.time_quality == "exact" and turn.unique for turn in found.turns)
@@ -134,52 +108,34 @@ def test_order_and_text_depend_only_on_what_is_parsed(tmp_path):
     (one,) = collect(database(tmp_path / "state.vscdb", values))
     assert list_texts(parse(one.text)) == ["b9", "b1", "b5"]
     values = store(bubble("b1", 1, "Hi"), lastUpdatedAt=1780390790000)
-    changed = store(
-        bubble("b1", 1, "Hi", lints=["x"]), lastUpdatedAt=1780390790001, status="completed", codeBlockData={}
-    )
-    one, same, other = (
-        collect(database(tmp_path / name, given))[0]
-        for name, given in (("a.vscdb", values), ("b.vscdb", values), ("c.vscdb", changed))
-    )
+    more = {"lastUpdatedAt": 1780390790001, "status": "completed", "codeBlockData": {}}
+    changed = store(bubble("b1", 1, "Hi", lints=["x"]), **more)
+    one, same, other = (collect(database(tmp_path / "s.vscdb", given))[0] for given in (values, values, changed))
     assert one.text == same.text == other.text
     assert one.mtime != other.mtime
 
 
 def test_the_chats_of_the_first_versions(tmp_path):
     lexical = {"root": {"children": [{"type": "paragraph", "children": [{"type": "text", "text": "And in Rust?"}]}]}}
-    chats = {
-        "tabs": [
-            {
-                "tabId": "tab-1",
-                "chatTitle": "Retries",
-                "lastSendTime": 1739178060000,
-                "bubbles": [
-                    {"type": "user", "id": "u1", "text": "How do I retry?"},
-                    {"type": "ai", "id": "a1", "rawText": "With a back-off."},
-                    {"type": "user", "id": "u2", "initText": json.dumps(lexical)},
-                ],
-            },
-            {"tabId": "tab-2", "bubbles": []},
-            {"tabId": 7, "bubbles": "x"},
-            "x",
-        ]
-    }
+    bubbles = [
+        {"type": "user", "id": "u1", "text": "How do I retry?"},
+        {"type": "ai", "id": "a1", "rawText": "With a back-off."},
+        {"type": "user", "id": "u2", "initText": json.dumps(lexical)},
+    ]
+    first = {"tabId": "tab-1", "chatTitle": "Retries", "lastSendTime": 1739178060000, "bubbles": bubbles}
+    chats = {"tabs": [first, {"tabId": "tab-2", "bubbles": []}, {"tabId": 7, "bubbles": "x"}, "x"]}
     place = tmp_path / "workspaceStorage" / "1f"
-    path = database(place / "state.vscdb", items={cursor_store_key(): chats}, tables=("ItemTable",), values=())
+    items = {"workbench.panel.aichat.view.aichat.chatdata": chats}
+    path = database(place / "state.vscdb", items=items, tables=("ItemTable",))
     (place / "workspace.json").write_text('{"folder":"file:///home/yusuf/tide%20book"}')
     (one,) = collect(path)
     assert (one.name, one.mtime) == ("tab-1", datetime(2025, 2, 10, 9, 1, tzinfo=UTC))
     (found,) = parse(one.text).sessions
     assert (found.id, found.title, found.project) == ("tab-1", "Retries", "tide book")
-    assert [(turn.id, turn.role, turn.text, turn.unique) for turn in found.turns] == [
-        ("u1", "user", "How do I retry?", False),
-        ("a1", "assistant", "With a back-off.", False),
-        ("u2", "user", "And in Rust?", False),
-    ]
-
-
-def cursor_store_key():
-    return "workbench.panel.aichat.view.aichat.chatdata"
+    assert not any(turn.unique for turn in found.turns)
+    assert [(turn.id, turn.role, turn.text) for turn in found.turns] == [
+        ("u1", "user", "How do I retry?"), ("a1", "assistant", "With a back-off."), ("u2", "user", "And in Rust?"),
+    ]  # fmt: skip
 
 
 WORKSPACE = {"workspaceIdentifier": {"id": "1f", "uri": {"fsPath": "C:\\work\\named"}}}
@@ -240,17 +196,14 @@ def test_heads_may_be_in_one_value_and_other_values_unreadable(tmp_path):
 
 def test_the_log_of_a_running_editor_is_read_and_it_can_write(tmp_path):
     path = database(tmp_path / "state.vscdb", store(bubble("b1", 1, "Hi")) | store(bubble("b2", 1, "Ho"), id="c2"))
+    update = "UPDATE cursorDiskKV SET value = ? WHERE key = ?"
     with closing(sqlite3.connect(path, isolation_level=None)) as running:
         running.execute("PRAGMA journal_mode=WAL")
         running.execute("PRAGMA wal_autocheckpoint=0")
-        running.execute(
-            "UPDATE cursorDiskKV SET value = ? WHERE key = 'bubbleId:c1:b1'", (json.dumps(bubble("b1", 1, "A")),)
-        )
+        running.execute(update, (json.dumps(bubble("b1", 1, "A")), "bubbleId:c1:b1"))
         found = cursor.collect(path)
         assert list_texts(parse(next(found).text)) == ["A"]
-        running.execute(
-            "UPDATE cursorDiskKV SET value = ? WHERE key = 'bubbleId:c2:b2'", (json.dumps(bubble("b2", 1, "B")),)
-        )
+        running.execute(update, (json.dumps(bubble("b2", 1, "B")), "bubbleId:c2:b2"))
         assert list_texts(parse(next(found).text)) == ["B"]
 
 

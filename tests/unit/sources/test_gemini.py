@@ -94,9 +94,7 @@ def test_calls_and_results_of_a_message_are_read_once():
     )
     assert [(turn.id, turn.role, turn.text, turn.parent, turn.unique) for turn in found] == [
         (UUID, "assistant", "Looking.\n[read_file] /w/a.py\n[glob] /w/a.py", None, True),
-        (f"{UUID}:c1", "tool", "A", UUID, True),
-        (f"{UUID}:c2", "tool", "B", UUID, True),
-    ]
+        (f"{UUID}:c1", "tool", "A", UUID, True), (f"{UUID}:c2", "tool", "B", UUID, True)]  # fmt: skip
     made = {"functionCall": {"name": "read_file", "args": {}}}
     found = turns(
         message("gemini", "a1", [{"text": "Looking."}, made], toolCalls=[call(output="A")]),
@@ -216,8 +214,8 @@ def test_ids_of_sessions_turns_and_results():
     assert [turn.unique for turn in turns(user(UUID, "a"), user("u1", "b"))] == [True, False]
     first, second = ({k: v for k, v in call(output=text).items() if k != "id"} for text in ("A", "B"))
     found = turns(answer("a1", "", first, first), answer("a2", "", second))
-    assert [(turn.id, turn.text) for turn in found if turn.role == "tool"] == [
-        ("a1:#0", "A"), ("a1:#1", "A"), ("a2:#0", "B")]  # fmt: skip
+    expected = [("a1:#0", "A"), ("a1:#1", "A"), ("a2:#0", "B")]
+    assert [(turn.id, turn.text) for turn in found if turn.role == "tool"] == expected
     first = {k: v for k, v in call(output="A").items() if k != "id"}
     nameless = {"functionResponse": {"name": "glob", "response": {"output": "B"}}}
     assert read_texts(answer("a1", "", first), message("user", "u1", [nameless]))[1:] == ["A", "B"]
@@ -285,10 +283,8 @@ def test_time_is_linear_in_the_text():
 def test_repeated_ids_lists_and_rewinds_replace_messages():
     found = turns(user("u1", "Hi"), answer("a1", "Half"), user("u2", "Bye"), answer("a1", "Whole"))
     assert [(turn.id, turn.text) for turn in found] == [("u1", "Hi"), ("a1", "Whole"), ("u2", "Bye")]
-    assert read_texts(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == [
-        "Second",
-        "Three",
-    ]
+    expected = ["Second", "Three"]
+    assert read_texts(user("u1", "One"), user("u2", "Two"), put(user("u2", "Second")), user("u3", "Three")) == expected
     found = turns(put(user("u1", "One")), put(user("u1", "One"), answer("a1", "1")), {"$set": {"lastUpdated": AT}})
     assert [turn.id for turn in found] == ["u1", "a1"]
     records = [user("u1", "One"), answer("a1", "1"), user("u2", "Two"), answer("a2", "2")]
@@ -348,23 +344,14 @@ def test_model_histories_and_calls_among_the_parts():
     ).sessions
     # printf 'a/log.json' | sha256sum
     assert session.id == "log-39eedaa2"
-    assert [(turn.id, turn.role, turn.text, turn.time_quality) for turn in session.turns] == [
-        ("0", "user", "What is this?", "exact"),
-        ("1", "assistant", "A gauge.", "derived"),
-    ]
-    assert [turn.time for turn in session.turns] == [
-        datetime(2023, 9, 18, 1, 20, tzinfo=UTC),
-        datetime(2023, 9, 18, 1, tzinfo=UTC),
-    ]
+    expected = [("0", "user", "What is this?", "exact"), ("1", "assistant", "A gauge.", "derived")]
+    assert [(turn.id, turn.role, turn.text, turn.time_quality) for turn in session.turns] == expected
+    expected = [datetime(2023, 9, 18, 1, 20, tzinfo=UTC), datetime(2023, 9, 18, 1, tzinfo=UTC)]
+    assert [turn.time for turn in session.turns] == expected
     made = {"functionCall": {"id": "c1", "name": "glob", "args": {"pattern": "*.py"}}}
     found = turns(
-        message("gemini", "a1", [{"text": "Looking."}, made]),
-        message("user", "u1", [response("a.py")]),
-        message("user", "u2", [response("a.py")]),
-        message("user", "u3", [response("found", "gone")]),
-    )
+        message("gemini", "a1", [{"text": "Looking."}, made]), message("user", "u1", [response("a.py")]),
+        message("user", "u2", [response("a.py")]), message("user", "u3", [response("found", "gone")]))  # fmt: skip
     assert [(turn.id, turn.role, turn.text, turn.parent) for turn in found] == [
-        ("a1", "assistant", "Looking.\n[glob] *.py", None),
-        ("u1:c1", "tool", "a.py", "a1"),
-        ("u3:gone", "tool", "found", None),
-    ]
+        ("a1", "assistant", "Looking.\n[glob] *.py", None), ("u1:c1", "tool", "a.py", "a1"),
+        ("u3:gone", "tool", "found", None)]  # fmt: skip

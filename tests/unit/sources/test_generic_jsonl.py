@@ -39,8 +39,8 @@ def test_every_field():
     (session,) = parsed.sessions
     assert (session.source, session.id, session.project, session.title) == ("jsonl", "s1", "p", "Storage")
     (turn,) = session.turns
-    assert (turn.id, turn.text, turn.role, turn.origin, turn.speaker) == (
-        "D1:3", "We take DuckDB", "assistant", "assistant", "Priya")  # fmt: skip
+    expected = ("D1:3", "We take DuckDB", "assistant", "assistant", "Priya")
+    assert (turn.id, turn.text, turn.role, turn.origin, turn.speaker) == expected
     assert (turn.time, turn.time_quality) == (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact")
     assert (turn.project, turn.title, turn.type, turn.acl) == ("p", "Storage", "decision", ("ana", "priya"))
     assert (turn.pinned, turn.priority, turn.confidence, turn.unique) == (True, 1.5, 0.9, False)
@@ -106,10 +106,8 @@ def test_a_bad_line_is_reported_left_out_and_alone(line, reason):
 def test_text_alone_is_enough_and_null_is_absent():
     parsed = parse({"text": "hi"}, "", {"content": "there"})
     (session,) = parsed.sessions
-    assert [(turn.id, turn.text, turn.role, turn.origin) for turn in session.turns] == [
-        ("1", "hi", "user", "human"),
-        ("3", "there", "user", "human"),
-    ]
+    expected = [("1", "hi", "user", "human"), ("3", "there", "user", "human")]
+    assert [(turn.id, turn.text, turn.role, turn.origin) for turn in session.turns] == expected
     assert session.turns[0].time is None
     assert session.turns[0].time_quality == "none"
     assert not parsed.problems
@@ -142,10 +140,8 @@ def test_ids_are_unique_in_sessions_of_stable_order():
         {"session": "a", "text": "2"},
         {"session": "b", "text": "3", "project": "q"},
     )
-    assert [(s.id, s.project, [(t.text, t.project) for t in s.turns]) for s in parsed.sessions] == [
-        ("b", "p", [("1", "p"), ("3", "q")]),
-        ("a", None, [("2", None)]),
-    ]
+    expected = [("b", "p", [("1", "p"), ("3", "q")]), ("a", None, [("2", None)])]
+    assert [(s.id, s.project, [(t.text, t.project) for t in s.turns]) for s in parsed.sessions] == expected
     first, again, other = (
         parse({"text": "hi"}, path=path).sessions[0].id for path in ("a/team.jsonl", "a/team.jsonl", "b/team.jsonl")
     )

@@ -52,12 +52,12 @@ def test_sections_have_paths_and_only_headings_open_them():
 
 def test_empty_sections_vanish_and_plain_text_is_grouped():
     text = "# Log\n## Fix\na\n## Fix\nb\n## Empty\n## Fix\nc\n## Fix 2\nd\n## !!\ne"
-    assert [name for name, _, _ in sections(text)] == [
-        "log/fix", "log/fix-2", "log/fix-3", "log/fix-2-2", "log/section"]  # fmt: skip
+    expected = ["log/fix", "log/fix-2", "log/fix-3", "log/fix-2-2", "log/section"]
+    assert [name for name, _, _ in sections(text)] == expected
     paragraphs = ["a " * 80, "b " * 70, "c " * 10, "d " * 200, "e"]
     found = turns("\n\n".join(paragraphs), path="notes.txt")
-    assert [(turn.id, len(turn.text.split()), turn.title) for turn in found] == [
-        ("p1", 150, None), ("p3", 10, None), ("p4", 200, None), ("p5", 1, None)]  # fmt: skip
+    expected = [("p1", 150, None), ("p3", 10, None), ("p4", 200, None), ("p5", 1, None)]
+    assert [(turn.id, len(turn.text.split()), turn.title) for turn in found] == expected
 
 
 FRONT = '---\ntitle: "My notes"\ndate: 2026-05-13\nproject: ledgerline\ntags:\n  - a\n---\n# Top\ntext\n'

@@ -49,10 +49,8 @@ SHAPES = {
     "chat to everyone": ("{stamp}\t From {name} to Everyone:\n\t{text}\n", ("10:02:11", "10:02:19", "10:02:31")),
 }
 TALK = (
-    ("Ana Ruiz", "We take the early ferry then."),
-    ("Ben", "The early one, at 6:15 sharp."),
-    ("Ana Ruiz", "Note: it does not run on Sundays."),
-)
+    ("Ana Ruiz", "We take the early ferry then."), ("Ben", "The early one, at 6:15 sharp."),
+    ("Ana Ruiz", "Note: it does not run on Sundays."))  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -88,29 +86,25 @@ def test_only_names_at_the_start_of_a_block_speak():
         talk + "Cleo: So do I, for once.\n\nAna: Then it is decided, thank you.\nGood bye, everyone out there."
     ) == [
         ("1", "Ana", "We need to decide today. You see Remote: nobody is there."),
-        ("5", "Ben", "I agree with all of it."),
-        ("7", "Cleo", "So do I, for once."),
-        ("9", "Ana", "Then it is decided, thank you. Good bye, everyone out there."),
-    ]
+        ("5", "Ben", "I agree with all of it."), ("7", "Cleo", "So do I, for once."),
+        ("9", "Ana", "Then it is decided, thank you. Good bye, everyone out there.")]  # fmt: skip
     text = (
         "Ana 0:01\nWe meet again, all of us.\nHarwich at 10:30\n\nBen 0:09\nYes, there.\n\nAna 0:12\nBring your lamps."
     )
-    assert list_turns(text)[:2] == [
-        ("0:01", "Ana", "We meet again, all of us. Harwich at 10:30"),
-        ("0:09", "Ben", "Yes, there."),
-    ]
+    expected = [("0:01", "Ana", "We meet again, all of us. Harwich at 10:30"), ("0:09", "Ben", "Yes, there.")]
+    assert list_turns(text)[:2] == expected
     talk = "Ana: We need to decide today.\nBen: Do we, so soon?\nAna: Yes, we do indeed.\n"
     assert list_turns("Moderator: Welcome to all of you.\n" + talk)[0] == ("1", "Moderator", "Welcome to all of you.")
     assert list_turns("Room: Pier 4\n" + talk)[0] == ("2", "Ana", "We need to decide today.")
-    assert list_turns("Attendees: Ana, Ben and some more people\n" + talk)[0] == (
-        "2", "Ana", "We need to decide today.")  # fmt: skip
+    expected = ("2", "Ana", "We need to decide today.")
+    assert list_turns("Attendees: Ana, Ben and some more people\n" + talk)[0] == expected
 
 
 def test_turns_have_stamps_sixty_words_and_no_footer():
     lines = [f"[00:{n:02d}] Ana: " + f"w{n} " * 20 for n in range(4)] + ["[00:09] Ben: So be it, all of it."]
     found = list_turns("\n".join(lines))
-    assert [(name, speaker, len(text.split())) for name, speaker, text in found] == [
-        ("00:00", "Ana", 60), ("00:03", "Ana", 20), ("00:09", "Ben", 6)]  # fmt: skip
+    expected = [("00:00", "Ana", 60), ("00:03", "Ana", 20), ("00:09", "Ben", 6)]
+    assert [(name, speaker, len(text.split())) for name, speaker, text in found] == expected
     text = "[00:01] Ana: one two three four\n[00:01] Ben: one two three four\n[00:01] Ana: one two three four"
     assert [name for name, _, _ in list_turns(text)] == ["00:01", "00:01-2", "00:01-3"]
     text = (

@@ -82,8 +82,8 @@ def test_a_session_with_a_parent_is_of_a_subagent():
         message("m2", "assistant", tool("p2", input={"command": "ls"}, output="a.py", status="completed")),
         parentID="ses_0",
     )
-    assert [(turn.role, turn.origin) for turn in found] == [
-        ("user", "subagent"), ("assistant", "subagent"), ("tool", "subagent")]  # fmt: skip
+    expected = [("user", "subagent"), ("assistant", "subagent"), ("tool", "subagent")]
+    assert [(turn.role, turn.origin) for turn in found] == expected
 
 
 @cases(

@@ -116,13 +116,10 @@ def test_the_text_depends_only_on_what_is_parsed(tmp_path):
 
 def test_each_session_is_one_text_in_order(tmp_path):
     path = database(
-        tmp_path / "o.db",
-        {**session(message("m2", "user", text("two", "p2"))), "info": {"id": "ses_2"}},
-        session(message("m1", "user", text("one"))),
-        {"info": {"id": "ses_3"}, "messages": []},
-    )
-    assert [(one.name, [s.turns[0].text for s in parse(one.text).sessions]) for one in collect(path)] == [
-        ("ses_1", ["one"]), ("ses_2", ["two"]), ("ses_3", [])]  # fmt: skip
+        tmp_path / "o.db", {**session(message("m2", "user", text("two", "p2"))), "info": {"id": "ses_2"}},
+        session(message("m1", "user", text("one"))), {"info": {"id": "ses_3"}, "messages": []})  # fmt: skip
+    expected = [("ses_1", ["one"]), ("ses_2", ["two"]), ("ses_3", [])]
+    assert [(one.name, [s.turns[0].text for s in parse(one.text).sessions]) for one in collect(path)] == expected
     path = database(tmp_path / "o.db", session())
     with closing(sqlite3.connect(path)) as made:
         for id, created in (("m1", 30), ("m3", 10), ("m2", 10)):

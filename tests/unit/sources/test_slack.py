@@ -77,49 +77,33 @@ def test_text_is_as_it_is_shown(text, shown):
     assert one(text, users=USERS).text == shown
 
 
+def rich(kind, *elements):
+    return {"type": f"rich_text{kind}", "elements": [*elements]}
+
+
+def words(text, kind="text"):
+    return {"type": kind, "text": text}
+
+
+LINK = {"type": "link", "url": "https://x.org", "text": "this"}
+SEEN = [{"type": "user", "user_id": "U01"}, {"type": "channel", "channel_id": "C01"},
+        {"type": "broadcast", "range": "here"}, {"type": "emoji", "name": "tada"}]  # fmt: skip
 RICH = [
-    {
-        "type": "rich_text",
-        "elements": [
-            {
-                "type": "rich_text_section",
-                "elements": [
-                    {"type": "text", "text": "See"},
-                    {"type": "text", "text": ""},
-                    {"type": "text", "text": " "},
-                    {"type": "link", "url": "https://x.org", "text": "this"},
-                    {"type": "text", "text": " &lt; "},
-                    {"type": "user", "user_id": "U01"},
-                    {"type": "channel", "channel_id": "C01"},
-                    {"type": "broadcast", "range": "here"},
-                    {"type": "emoji", "name": "tada"},
-                ],
-            },
-            {
-                "type": "rich_text_list",
-                "elements": [
-                    {"type": "rich_text_section", "elements": [{"type": "text", "text": "one"}]},
-                    {"type": "rich_text_section", "elements": [{"type": "text", "text": "two"}]},
-                ],
-            },
-            {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": "x = 1\ny = 2"}]},
-        ],
-    }
+    rich(
+        "",
+        rich("_section", words("See"), words(""), words(" "), LINK, words(" &lt; "), *SEEN),
+        rich("_list", rich("_section", words("one")), rich("_section", words("two"))),
+        rich("_preformatted", words("x = 1\ny = 2")),
+    )
 ]
+RETRY = {"type": "button", "text": words("Retry", "plain_text")}
+FIELDS = [words("*Branch* main", "mrkdwn"), words("3 min", "plain_text")]
 KIT = [
-    {"type": "header", "text": {"type": "plain_text", "text": "Build <@U01|b> failed"}},
+    {"type": "header", "text": words("Build <@U01|b> failed", "plain_text")},
     {"type": "divider"},
-    {
-        "type": "section",
-        "text": {"type": "mrkdwn", "text": "by <@U01> &amp; co"},
-        "fields": [{"type": "mrkdwn", "text": "*Branch* main"}, {"type": "plain_text", "text": "3 min"}],
-        "accessory": {"type": "button", "text": {"type": "plain_text", "text": "Retry"}},
-    },
-    {"type": "actions", "elements": [{"type": "button", "text": {"type": "plain_text", "text": "Open"}}]},
-    {
-        "type": "context",
-        "elements": [{"type": "mrkdwn", "text": "<https://x.org|log>"}, {"type": "image", "alt_text": "i"}],
-    },
+    {"type": "section", "text": words("by <@U01> &amp; co", "mrkdwn"), "fields": FIELDS, "accessory": RETRY},
+    {"type": "actions", "elements": [RETRY]},
+    {"type": "context", "elements": [words("<https://x.org|log>", "mrkdwn"), {"type": "image", "alt_text": "i"}]},
 ]
 
 

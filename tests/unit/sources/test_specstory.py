@@ -102,9 +102,8 @@ def test_a_tool_is_a_line_and_a_turn(block, line, result):
 def test_blocks_keep_their_place_and_may_lack_an_end():
     quoted = "look:\n_**User (2026-04-14 08:30:00Z)**_\n\nthere\n\n_**User**_\nend"
     assert list_turns(user(quoted)) == [("user", quoted)]
-    assert list_turns(agent(f"Before.\n\n{tool('`ls`')}\n\n---\n\nAfter.")) == [
-        ("assistant", "Before.\n[Bash] ls\nAfter.")
-    ]
+    expected = [("assistant", "Before.\n[Bash] ls\nAfter.")]
+    assert list_turns(agent(f"Before.\n\n{tool('`ls`')}\n\n---\n\nAfter.")) == expected
     pasted = tool("`ls`") + "\n\n<think>hm</think>"
     assert list_turns(user(pasted)) == [("user", pasted)]
     long = tool("`x`\n\n```text\n" + LONG + "\n```")

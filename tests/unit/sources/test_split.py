@@ -163,10 +163,8 @@ def test_an_id_that_comes_twice_is_two_conversations(replay: Replay, export: Pat
 def test_other_values_of_an_export_are_counted(replay: Replay, export: Path) -> None:
     write(export, [{"rows": 1}, {"rows": 2}, WALNUTS, {"rows": 3}])
     documents = replay.offer(export)
-    assert [json.loads(inbox.read_envelope(replay.root, name).text) for name in documents] == [
-        WALNUTS,
-        [{"rows": 1}, {"rows": 2}, {"rows": 3}],
-    ]
+    expected = [WALNUTS, [{"rows": 1}, {"rows": 2}, {"rows": 3}]]
+    assert [json.loads(inbox.read_envelope(replay.root, name).text) for name in documents] == expected
     os.utime(export)
     assert replay.offer(export) == ()
 

@@ -92,13 +92,10 @@ def test_a_step_is_its_thought_and_a_line_for_its_action(step, text):
 
 def test_the_first_message_is_the_task_and_calls_replace_actions():
     history = [message("user", "Task"), message("assistant", "x"), message("user", "a.py" + SHELL)]
-    assert list_turns(run(step(), history=history)) == [
-        ("history:0", "user", "Task"),
-        ("0", "assistant", "I look.\n[bash] ls"),
-        ("0:tool", "tool", "a.py"),
-    ]
-    assert list_turns({"history": history}) == [
-        ("history:0", "user", "Task"), ("history:1", "assistant", "x"), ("history:2", "tool", "a.py")]  # fmt: skip
+    expected = [("history:0", "user", "Task"), ("0", "assistant", "I look.\n[bash] ls"), ("0:tool", "tool", "a.py")]
+    assert list_turns(run(step(), history=history)) == expected
+    expected = [("history:0", "user", "Task"), ("history:1", "assistant", "x"), ("history:2", "tool", "a.py")]
+    assert list_turns({"history": history}) == expected
     call = {"function": {"name": "open", "arguments": '{"path": "a.py"}'}, "id": "c", "type": "function"}
     odd = {"function": {"name": "run", "arguments": "{broken"}}
     history = [message("user", "Task"), message("assistant", "", tool_calls=[call, odd, None, {"function": 3}])]
