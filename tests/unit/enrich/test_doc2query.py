@@ -43,9 +43,14 @@ TEXTS = [
 ]
 
 
+COPIES, STEPS = 3, 10
+PATHS = np.random.default_rng(1).integers(3, 400, (len(TEXTS) * COPIES, STEPS))
+"""Tokens that each copy of each text is led along."""
+
+
 @pytest.fixture(scope="module")
 def models(copying_t5: Path) -> Path:
-    """Weights of a random T5 and BART, both exported, and exports of the copying model in both precisions."""
+    """Weights of a random T5 and BART, exports of both and of the copying model, and the outputs of transformers."""
 
     def make(folder: Path) -> None:
         cache_seq2seq(ModelFolder("tiny/random", tiny_t5.random(folder / "random"), "path", "none"), folder / "cache")
@@ -55,9 +60,42 @@ def models(copying_t5: Path) -> Path:
         ):  # fmt: skip
             (folder / target).mkdir()
             export_seq2seq(source, folder / target, precision=precision)
+        plain, bart = Network(folder / "fp32", 1), Network(folder / "exported-bart", 1)
+        outputs = generate_reference(copying_t5, plain, 12), generate_reference(folder / "bart", bart, 8)
+        (folder / "outputs.json").write_bytes(orjson.dumps(outputs))
+        np.save(folder / "logits.npy", compute_reference(copying_t5, plain))
 
     sources = "tests/support/tiny_t5.py", "tests/unit/enrich/test_doc2query.py", "helix/encoders/*.py"
     return cache_folder("doc2query", make, EXPORTING, sources)
+
+
+def generate_reference(weights: Path, network: Network, steps: int) -> list[list[int]]:
+    """Return the output of transformers for `TEXTS` by greedy search, without special tokens."""
+    import torch
+    from transformers import AutoModelForSeq2SeqLM
+
+    inputs = network.tokens(TEXTS)
+    width = max(map(len, inputs))
+    ids = torch.tensor([[*row, *[network.spec.pad] * (width - len(row))] for row in inputs])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in inputs])
+    model = AutoModelForSeq2SeqLM.from_pretrained(weights)
+    out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=steps, do_sample=False, num_beams=1)
+    special = {network.spec.pad, network.spec.start, *network.spec.eos, network.spec.forced}
+    return [[token for token in row if token not in special] for row in out.tolist()]
+
+
+def compute_reference(weights: Path, network: Network) -> Any:
+    """Return the logits of transformers along `PATHS`, float32[row, step, token]."""
+    import torch
+    from transformers import AutoModelForSeq2SeqLM
+
+    model, rows = AutoModelForSeq2SeqLM.from_pretrained(weights), []
+    with torch.no_grad():
+        for row, path in enumerate(PATHS.tolist()):
+            ids, before = network.tokens(TEXTS)[row // COPIES], [tiny_t5.PAD, *path[:-1]]
+            out = model(input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([before]))
+            rows.append(out.logits[0].numpy())
+    return np.stack(rows)
 
 
 def save_bart(tokenizer: Path, folder: Path) -> None:
@@ -228,58 +266,36 @@ def greedy(step: int, rows: Any, logits: Any, tokens: Any) -> Any:
     return tokens[:, 0]
 
 
-def generate_reference(weights: Path, network: Network, texts: Sequence[str], steps: int) -> list[list[int]]:
-    """Return the output of transformers for the same tokens by greedy search, without special tokens."""
-    import torch
-    from transformers import AutoModelForSeq2SeqLM
-
-    inputs = network.tokens(texts)
-    width = max(map(len, inputs))
-    ids = torch.tensor([[*row, *[network.spec.pad] * (width - len(row))] for row in inputs])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in inputs])
-    model = AutoModelForSeq2SeqLM.from_pretrained(weights)
-    out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=steps, do_sample=False, num_beams=1)
-    special = {network.spec.pad, network.spec.start, *network.spec.eos, network.spec.forced}
-    return [[token for token in row if token not in special] for row in out.tolist()]
-
-
-def test_greedy_decoding_equals_the_reference(copying_t5: Path, plain: Path) -> None:
+def test_greedy_decoding_equals_the_reference(models: Path, plain: Path) -> None:
     network = Network(plain, 1)
     ours = network.decode(network.tokens(TEXTS), 1, 12, greedy)
-    assert ours == generate_reference(copying_t5, network, TEXTS, 12)
+    assert ours == orjson.loads((models / "outputs.json").read_bytes())[0]
     assert len({len(row) for row in ours}) > 1  # rows ended at different steps
     assert all(ours)
 
 
-def test_every_step_of_every_copy_has_the_logits_of_the_reference(copying_t5: Path, plain: Path) -> None:
+def test_every_step_of_every_copy_has_the_logits_of_the_reference(models: Path, plain: Path) -> None:
     """Rows follow random paths of different lengths; a row that leaves must not mix up the attention of the others."""
-    import torch
-    from transformers import AutoModelForSeq2SeqLM
-
-    reference, network = AutoModelForSeq2SeqLM.from_pretrained(copying_t5), Network(plain, 1)
-    inputs, copies, steps = network.tokens(TEXTS), 3, 10
-    rng = np.random.default_rng(1)
-    paths = rng.integers(3, 400, (len(inputs) * copies, steps))
-    ends = rng.integers(1, steps - 1, len(paths))
-    ends[[0, 7]] = steps  # two rows never end
+    network = Network(plain, 1)
+    ends = np.random.default_rng(2).integers(1, STEPS - 1, len(PATHS))
+    ends[[0, 7]] = STEPS  # two rows never end
     seen: list[tuple[int, int, Any, Any]] = []
     sizes: list[int] = []
 
     def lead(step: int, rows: Any, logits: Any, tokens: Any) -> Any:
         sizes.append(len(rows))
         seen.extend((step, int(row), logits[i], tokens[i]) for i, row in enumerate(rows) if step <= ends[row])
-        return np.where(ends[rows] == step, tiny_t5.EOS, paths[rows, step])
+        return np.where(ends[rows] == step, tiny_t5.EOS, PATHS[rows, step])
 
-    out = network.decode(inputs, copies, steps, lead)
-    assert [len(row) for row in out] == np.minimum(ends, steps).tolist()
+    out = network.decode(network.tokens(TEXTS), COPIES, STEPS, lead)
+    assert [len(row) for row in out] == np.minimum(ends, STEPS).tolist()
     assert sizes[-1] < sizes[0] / 3  # ended rows leave the batch
-    with torch.no_grad():
-        for step, row, logits, tokens in seen:
-            before = torch.tensor([[tiny_t5.PAD, *paths[row, :step].tolist()]])
-            whole = reference(input_ids=torch.tensor([inputs[row // copies]]), decoder_input_ids=before).logits[0, -1]
-            expected = whole.topk(seq2seq.TOP_K).values
-            np.testing.assert_allclose(logits, expected.numpy(), atol=2e-3)
-            np.testing.assert_allclose(whole[torch.tensor(tokens)].numpy(), expected.numpy(), atol=2e-3)
+    reference = np.load(models / "logits.npy")
+    for step, row, logits, tokens in seen:
+        whole = reference[row, step]
+        expected = np.sort(whole)[::-1][: seq2seq.TOP_K]
+        np.testing.assert_allclose(logits, expected, atol=2e-3)
+        np.testing.assert_allclose(whole[tokens], expected, atol=2e-3)
 
 
 def test_bart_has_a_forced_first_token(models: Path) -> None:
@@ -287,7 +303,7 @@ def test_bart_has_a_forced_first_token(models: Path) -> None:
     assert (network.spec.start, network.spec.forced) == (1, 9)
     ours = network.decode(network.tokens(TEXTS), 1, 8, greedy)
     assert all(row[0] == 9 for row in ours)
-    reference = generate_reference(models / "bart", network, TEXTS, 8)
+    reference = orjson.loads((models / "outputs.json").read_bytes())[1]
     assert [[token for token in row if token not in (0, 1, 9)] for row in ours] == reference
     assert any(reference)
 

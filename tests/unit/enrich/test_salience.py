@@ -92,25 +92,17 @@ SIGNS_OF = {
     "correction": ("no, the other one", "you forgot the tests", "it's blue, not green"),
     "commitment": ("she promised it by Friday", "the deadline is close"),
     "rule": ("I can't stand beige", "never push to main", "please keep it short", "don't touch the vendored copy",
-             "no semicolons here"),
+     "no semicolons here"),
     "resolution": ("turns out a lock was stale", "the real cause was a stale lock", "it works again"),
-    "person": ("my sister is a nurse", "I work nights"),
-    "constraint": ("it must fit in memory",),
-    "date": ("on 3 March", "at 16:40", "since last summer", "see you on Tuesday"),
-    "number": ("it costs 212 euros",),
-    "quantity": ("it has seven legs",),
-    "event": ("she sold the boat",),
-    "emphasis": ("this is important",),
-    "cheer": ("wow that is so lovely to see",),
-}  # fmt: skip
+    "person": ("my sister is a nurse", "I work nights"), "constraint": ("it must fit in memory",),
+    "date": ("on 3 March", "at 16:40", "since last summer", "see you on Tuesday"), "number": ("it costs 212 euros",),
+    "quantity": ("it has seven legs",), "event": ("she sold the boat",), "emphasis": ("this is important",),
+    "cheer": ("wow that is so lovely to see",)}  # fmt: skip
 
 NO_SIGNS_OF = {
     "decision": ("should we go with tabs?", "`we decided on tabs`", "> we decided on tabs\nthe river"),
-    "rule": ("why do they never answer",),
-    "number": ("1. the river\n2. the mill", "  2082→ checkCmd.Flags"),
-    "date": ("2026-01-25T21:28:55 started",),
-    "person": ("the dog barks",),
-}
+    "rule": ("why do they never answer",), "number": ("1. the river\n2. the mill", "  2082→ checkCmd.Flags"),
+    "date": ("2026-01-25T21:28:55 started",), "person": ("the dog barks",)}  # fmt: skip
 
 
 def test_signs() -> None:

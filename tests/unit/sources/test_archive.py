@@ -52,31 +52,14 @@ def list_names(tmp_path):
 
 def test_text_files_are_extracted_under_their_own_names(tmp_path):
     taken = {
-        "conversations.json": b"[]",
-        "general/2026-05-04.json": b"[1]",
-        "projects/p.json": b"{}",
-        "a/b/c/log.jsonl": b"{}\n",
-        "notes.md": b"# a",
-        "NOTES.MARKDOWN": b"# b",
-        "FC:F01:Plan/2026-05-04.json": b"[2]",
-        "call.vtt": b"WEBVTT",
-        "call.SRT": b"1",
-        "t.txt": "Zürich".encode(),
-        "./here.txt": b"h",
-        "deep\\windows.txt": b"w",
-    }
+        "conversations.json": b"[]", "general/2026-05-04.json": b"[1]", "projects/p.json": b"{}",
+        "a/b/c/log.jsonl": b"{}\n", "notes.md": b"# a", "NOTES.MARKDOWN": b"# b", "FC:F01:Plan/2026-05-04.json": b"[2]",
+        "call.vtt": b"WEBVTT", "call.SRT": b"1", "t.txt": "Zürich".encode(), "./here.txt": b"h",
+        "deep\\windows.txt": b"w"}  # fmt: skip
     left = {
-        "chat.html": b"<html>",
-        "image.png": b"\x89PNG",
-        "audio.dat": b"\0",
-        "no suffix": b"x",
-        ".hidden.json": b"{}",
-        ".git/x.json": b"{}",
-        "__MACOSX/._conversations.json": b"x",
-        "a/__MACOSX/x.json": b"x",
-        "folder.json/": b"",
-        "nested.zip": b"PK",
-    }
+        "chat.html": b"<html>", "image.png": b"\x89PNG", "audio.dat": b"\0", "no suffix": b"x", ".hidden.json": b"{}",
+        ".git/x.json": b"{}", "__MACOSX/._conversations.json": b"x", "a/__MACOSX/x.json": b"x", "folder.json/": b"",
+        "nested.zip": b"PK"}  # fmt: skip
     found = unpack(tmp_path, {**taken, **left})
     assert found == {name.replace("\\", "/").removeprefix("./"): data for name, data in taken.items()}
 

@@ -52,14 +52,9 @@ def uid(number):
 
 
 EDITED = {
-    "r": node(None),
-    "u1": node("r", "user", "Start", 1),
-    "a1": node("u1", "assistant", "Ready", 2),
-    "x1": node("a1", "user", "First try", 3),
-    "y1": node("x1", "assistant", "First answer", 9),
-    "x2": node("a1", "user", "Second try", 5),
-    "y2": node("x2", "assistant", "Second answer", 6),
-}
+    "r": node(None), "u1": node("r", "user", "Start", 1), "a1": node("u1", "assistant", "Ready", 2),
+    "x1": node("a1", "user", "First try", 3), "y1": node("x1", "assistant", "First answer", 9),
+    "x2": node("a1", "user", "Second try", 5), "y2": node("x2", "assistant", "Second answer", 6)}  # fmt: skip
 
 
 def one(role, content, **more):
@@ -199,9 +194,7 @@ def test_unknown_types_and_the_analysis_channel_are_counted():
     nodes = {
         "a": node(None, "assistant", {"content_type": "telepathy", "text": "hm"}),
         "b": node("a", "assistant", {"content_type": "multimodal_text", "parts": [{"content_type": "smell"}, "b"]}),
-        "c": node("b", "critic", "c"),
-        "d": {"parent": "c", "message": {"content": {"parts": ["d"]}}},
-    }
+        "c": node("b", "critic", "c"), "d": {"parent": "c", "message": {"content": {"parts": ["d"]}}}}  # fmt: skip
     parsed = parse(conversation(nodes), {"no": "mapping"}, 7)
     assert list_texts(parsed) == ["b"]
     assert parsed.unknown == Counter(
@@ -255,12 +248,9 @@ def test_without_a_current_node_the_newest_leaf_ends_the_conversation(current):
 
 def test_regenerated_answers_are_branches_only_with_later_prompts():
     nodes = {
-        "u1": node(None, "user", "Q", 1),
-        "a1": node("u1", "assistant", "bad answer", 2),
-        "a2": node("u1", "assistant", "good answer", 3),
-        "b2": node("u1", "assistant", "other answer", 2),
-        "b3": node("b2", "user", "and then?", 3),
-    }
+        "u1": node(None, "user", "Q", 1), "a1": node("u1", "assistant", "bad answer", 2),
+        "a2": node("u1", "assistant", "good answer", 3), "b2": node("u1", "assistant", "other answer", 2),
+        "b3": node("b2", "user", "and then?", 3)}  # fmt: skip
     parsed = parse(conversation(nodes, "a2"))
     expected = [["Q", "good answer"], ["other answer", "and then?"]]
     assert [[turn.text for turn in s.turns] for s in parsed.sessions] == expected
@@ -268,13 +258,9 @@ def test_regenerated_answers_are_branches_only_with_later_prompts():
     assert parsed.sessions[1].id == "c1~b2"
     assert parsed.junk == Counter({"abandoned": len("bad answer")})
     nodes = {
-        "u1": node(None, "user", "Q", 1),
-        "a1": node("u1", "assistant", "half", 2),
-        "u2": node("a1", "user", "go on", 3),
-        "a3": node("u2", "assistant", "and on", 4),
-        "a2": node("a1", "assistant", "the other half", 9),
-        "z": node("u1", "assistant", "kept", 5),
-    }
+        "u1": node(None, "user", "Q", 1), "a1": node("u1", "assistant", "half", 2),
+        "u2": node("a1", "user", "go on", 3), "a3": node("u2", "assistant", "and on", 4),
+        "a2": node("a1", "assistant", "the other half", 9), "z": node("u1", "assistant", "kept", 5)}  # fmt: skip
     assert read_sessions(nodes, "z") == {"c1": ["Q", "kept"], "c1~a1": ["half", "go on", "and on"]}
 
 
@@ -302,10 +288,8 @@ def test_the_newest_leaf_ends_and_edited_prompts_are_branches():
     nodes = {**EDITED, "z1": node("y1", "user", "deeper", 10), "z2": node("y1", "user", "deeper again", 11)}
     found = read_sessions(nodes, "y2")
     assert found == {
-        "c1": ["Start", "Ready", "Second try", "Second answer"],
-        "c1~x1": ["First try", "First answer", "deeper again"],
-        "c1~z1": ["deeper"],
-    }
+        "c1": ["Start", "Ready", "Second try", "Second answer"], "c1~x1": ["First try", "First answer", "deeper again"],
+        "c1~z1": ["deeper"]}  # fmt: skip
     nodes = {"r": node(None), "x": node("r", "user", "one", 1), "y": node("r", "user", "two", 2)}
     assert read_sessions(nodes, "y") == {"c1": ["two"], "c1~x": ["one"]}
     nodes = {
@@ -318,12 +302,8 @@ def test_the_newest_leaf_ends_and_edited_prompts_are_branches():
 
 def test_cycles_and_missing_parents_lose_nothing_and_end():
     nodes = {
-        "a": node("c", "user", "A", 1),
-        "b": node("a", "assistant", "B", 2),
-        "c": node("b", "user", "C", 3),
-        "s": node("s", "user", "itself", 4),
-        "d": node("gone", "user", "D", 5),
-    }
+        "a": node("c", "user", "A", 1), "b": node("a", "assistant", "B", 2), "c": node("b", "user", "C", 3),
+        "s": node("s", "user", "itself", 4), "d": node("gone", "user", "D", 5)}  # fmt: skip
     for current in (*nodes, None):
         found = read_sessions(nodes, current)
         assert sorted(text for texts in found.values() for text in texts) == ["A", "B", "C", "D", "itself"]
@@ -332,19 +312,13 @@ def test_cycles_and_missing_parents_lose_nothing_and_end():
 
 def test_parents_and_times_are_those_of_turns_on_the_own_path():
     nodes = {
-        "u": node(None, "user", "Q"),
-        "t": node("u", "assistant", {"content_type": "thoughts", "thoughts": []}),
-        "e": node("t", "assistant", ""),
-        "a": node("e", "assistant", "A"),
-    }
+        "u": node(None, "user", "Q"), "t": node("u", "assistant", {"content_type": "thoughts", "thoughts": []}),
+        "e": node("t", "assistant", ""), "a": node("e", "assistant", "A")}  # fmt: skip
     (session,) = parse(conversation(nodes, "a")).sessions
     assert [(turn.id, turn.parent) for turn in session.turns] == [("u", None), ("a", "u")]
     nodes = {
-        "u": node(None, "user", "Q", 100),
-        "x": node("u", "assistant", "left", 900),
-        "a": node("u", "assistant", "A"),
-        "b": node("a", "user", "B", 300.5),
-    }
+        "u": node(None, "user", "Q", 100), "x": node("u", "assistant", "left", 900), "a": node("u", "assistant", "A"),
+        "b": node("a", "user", "B", 300.5)}  # fmt: skip
     (session,) = parse(conversation(nodes, "b")).sessions
     assert [(turn.time - START, turn.time_quality) for turn in session.turns] == [
         (timedelta(seconds=100), "exact"), (timedelta(seconds=100), "derived"), (timedelta(seconds=300.5), "exact"),

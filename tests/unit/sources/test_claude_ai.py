@@ -232,12 +232,8 @@ def test_any_value_may_be_of_any_type():
         project={"name": "P"},
     )
     project = {
-        "uuid": "p",
-        "name": "P",
-        "is_private": True,
-        "prompt_template": "t",
-        "docs": [{"filename": "f", "content": "D"}],
-    }
+        "uuid": "p", "name": "P", "is_private": True, "prompt_template": "t",
+        "docs": [{"filename": "f", "content": "D"}]}  # fmt: skip
     check_any_types(claude_ai, [chat, project, {"conversations_memory": "m", "project_memories": {"p": "m"}}])
 
 

@@ -65,21 +65,16 @@ def test_only_prompts_branch_and_similar_branches_stay_separate():
 
 def test_a_compaction_continues_its_own_branch():
     records = [
-        *REWOUND,
-        record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="c1"),
-        user("cs", "cb", "This session is being continued", isCompactSummary=True),
-        user("u9", "cs", "Next"),
-    ]
+        *REWOUND, record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="c1"),
+        user("cs", "cb", "This session is being continued", isCompactSummary=True), user("u9", "cs", "Next"),
+    ]  # fmt: skip
     live, abandoned = parse(*records).sessions
     assert [turn.origin for turn in live.turns[-2:]] == ["summary", "human"]
     assert live.turns[-2].parent == "c1"
     assert len(abandoned.turns) == 2
     records = [
-        *REWOUND[:4],
-        record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="b1"),
-        user("cs", "cb", "Summary of the first try", isCompactSummary=True),
-        *REWOUND[4:],
-    ]
+        *REWOUND[:4], record("system", "cb", None, subtype="compact_boundary", logicalParentUuid="b1"),
+        user("cs", "cb", "Summary of the first try", isCompactSummary=True), *REWOUND[4:]]  # fmt: skip
     live, abandoned = parse(*records).sessions
     assert [turn.id for turn in live.turns] == ["u1", "a1", "cccccccc-2222", "c1"]
     assert [turn.id for turn in abandoned.turns] == ["aaaaaaaa-1111", "b1", "cs"]

@@ -117,24 +117,14 @@ def test_a_log_without_its_beginning_or_with_a_broken_line_gives_its_rest():
     ([md("see "), {"kind": "inlineReference", "inlineReference": {"path": "/home/a/b.py"}}, md(".")], "see b.py."),
     ([{"kind": "inlineReference", "inlineReference": {"uri": {"fsPath": "C:\\a\\b.py"}, "range": {}}}], "b.py"),
     ([{"kind": "inlineReference", "name": "run()", "inlineReference": {"path": "/b.py"}}], "run()"),
-    (
-        [
-            {
-                "kind": "inlineReference",
-                "inlineReference": {"name": "", "location": {"uri": {"path": "/c/d.py"}}, "kind": 11},
-            }
-        ],
-        "d.py",
-    ),
+    ([{"kind": "inlineReference",
+           "inlineReference": {"name": "", "location": {"uri": {"path": "/c/d.py"}}, "kind": 11}}], "d.py"),
     ([md("a"), call(), md("b"), call(), call(), md(" "), md("c")], "a\n[run] Ran it\nb\n[run] Ran it\n[run] Ran it\nc"),
     ([call(None, invocationMessage=md("Running it"))], "[run] Running it"),
     ([call(md("Read [](file:///a/b.py#1-2), [the docs](https://x.org/y)"))], "[run] Read b.py, the docs"),
     ([call(toolSpecificData={"kind": "terminal", "command": "ls -l"})], "[run] ls -l"),
-    (
-        [call(toolSpecificData={"kind": "terminal", "commandLine": {"original": "ls", "userEdited": "ls -a"}})],
-        "[run] ls -a",
-    ),
-    ([call(toolSpecificData={"kind": "subagent", "description": "Find uses"})], "[run] Find uses"),
+    ([call(toolSpecificData={"kind": "terminal", "commandLine": {"original": "ls", "userEdited": "ls -a"}})],
+     "[run] ls -a"), ([call(toolSpecificData={"kind": "subagent", "description": "Find uses"})], "[run] Find uses"),
     ([call(tool=None)], "[tool] Ran it"),
     ([{"kind": "treeData", "treeData": {}}, {"label": "src", "uri": {}}, md("a")], "a"),
     ([md("a"), {"kind": "textEditGroup", "edits": [[{"text": "x = 1"}]]}, md(" b")], "a b"))  # fmt: skip

@@ -183,13 +183,10 @@ def test_heads_may_be_in_one_value_and_other_values_unreadable(tmp_path):
     (found,) = parse(collect(path)[0].text).sessions
     assert (found.title, found.project) == ("Named outside", "named")
     values = {
-        "composerData:c0": "{half",
-        "composerData:c2": "null",
+        "composerData:c0": "{half", "composerData:c2": "null",
         "composerData:c3": {"fullConversationHeadersOnly": [{"bubbleId": 7}, 7, {"bubbleId": "gone"}]},
-        "composerData:c4": {"conversation": 7, "fullConversationHeadersOnly": {}},
-        **store(bubble("b1", 1, "Hi")),
-        "bubbleId:c1:b1": b'{"type":1,"text":"caf\xc3\xa9 \xff"}',
-    }
+        "composerData:c4": {"conversation": 7, "fullConversationHeadersOnly": {}}, **store(bubble("b1", 1, "Hi")),
+        "bubbleId:c1:b1": b'{"type":1,"text":"caf\xc3\xa9 \xff"}'}  # fmt: skip
     (one,) = collect(database(tmp_path / "state.vscdb", values))
     assert list_texts(parse(one.text)) == ["café �"]
 

@@ -152,17 +152,9 @@ def test_lists_and_empty_days_are_companions_in_an_export(export):
     write(export / "deploys" / "canvas.json", [])
     found = {path.relative_to(export).as_posix(): slack.is_companion(path) for path in export.rglob("*.json")}
     assert found == {
-        "users.json": True,
-        "channels.json": True,
-        "integration_logs.json": True,
-        "dms.json": True,
-        "canvases.json": True,
-        "notes.json": False,
-        "deploys/2026-05-04.json": False,
-        "deploys/2026-05-05.json": False,
-        "deploys/2026-05-06.json": True,
-        "deploys/canvas.json": False,
-    }
+        "users.json": True, "channels.json": True, "integration_logs.json": True, "dms.json": True,
+        "canvases.json": True, "notes.json": False, "deploys/2026-05-04.json": False, "deploys/2026-05-05.json": False,
+        "deploys/2026-05-06.json": True, "deploys/canvas.json": False}  # fmt: skip
 
 
 @cases("text", '{"id": 1}', "# id", '[{"name": "x"}]', "")

@@ -46,11 +46,9 @@ def test_a_moment_has_days_and_a_position() -> None:
     assert moment.text == "last week" == text[slice(*moment.where)]
     spans = {m.key: (m.start, m.end) for m in find_moments("in May 2023, since 2019, this weekend, last winter", AT)}
     assert spans == {
-        "2023-05": (date(2023, 5, 1), date(2023, 5, 31)),
-        "2019": (date(2019, 1, 1), date(2019, 12, 31)),
-        "2024-W11": (date(2024, 3, 16), date(2024, 3, 17)),
-        "2023-24": (date(2023, 12, 1), date(2024, 2, 29)),
-    }
+        "2023-05": (date(2023, 5, 1), date(2023, 5, 31)), "2019": (date(2019, 1, 1), date(2019, 12, 31)),
+        "2024-W11": (date(2024, 3, 16), date(2024, 3, 17)), "2023-24": (date(2023, 12, 1), date(2024, 2, 29)),
+    }  # fmt: skip
 
 
 def test_weeks_at_the_turn_of_the_year() -> None:

@@ -11,21 +11,14 @@ from helix.text.tokenize import MAX_TERM, STOP_WORDS, hash_terms, make_well_form
 from tests.support.turns import check_units
 
 TERMS: dict[str, list[str]] = {
-    "The retries were running.": ["retri", "run"],
-    "What did I tell Priya about vacation?": ["tell", "priya", "vacat"],
+    "The retries were running.": ["retri", "run"], "What did I tell Priya about vacation?": ["tell", "priya", "vacat"],
     "Don't! e.g. this, we'll see Priya's.": ["see", "priya"],
     "visibility_timeout": ["visibility_timeout", "visibl", "timeout"],
     "VisibilityTimeoutError": ["visibilitytimeouterror", "visibl", "timeout", "error"],
     "parseHTTPResponse": ["parsehttpresponse", "pars", "http", "respons"],
-    "v1.2.3,": ["v1.2.3", "v1", "v", "1", "2", "3"],
-    "#123": ["#123", "123"],
-    "(ABC-42)": ["abc-42", "abc", "42"],
-    "foo::bar": ["foo::bar", "foo", "bar"],
-    "C:\\x\\y": ["c:\\x\\y", "c", "x", "y"],
-    "C++ and C#": ["c++", "c", "c#", "c"],
-    "": [],
-    "... --- !!": [],
-}
+    "v1.2.3,": ["v1.2.3", "v1", "v", "1", "2", "3"], "#123": ["#123", "123"], "(ABC-42)": ["abc-42", "abc", "42"],
+    "foo::bar": ["foo::bar", "foo", "bar"], "C:\\x\\y": ["c:\\x\\y", "c", "x", "y"],
+    "C++ and C#": ["c++", "c", "c#", "c"], "": [], "... --- !!": []}  # fmt: skip
 
 
 def test_terms() -> None:
