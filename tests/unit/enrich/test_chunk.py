@@ -10,11 +10,8 @@ def _words(count: int, mark: str = "w") -> str:
     return " ".join([mark] * count)
 
 
-def test_a_short_text_is_one_piece() -> None:
+def test_a_short_text_is_one_piece_and_white_space_none() -> None:
     assert chunk("  One.\n\nTwo. ") == ["One.\n\nTwo."]
-
-
-def test_white_space_gives_no_piece() -> None:
     assert [chunk(text) for text in ("", " \n\t ", "\u3000")] == [[], [], []]
 
 
@@ -37,16 +34,10 @@ def test_a_long_sentence_is_cut_between_words() -> None:
 def test_a_fence_stays_whole_where_it_fits() -> None:
     fence = "```py\n" + _words(40, "x") + "\n\n" + _words(40, "y") + "\n```"
     assert chunk(f"{_words(50)}\n\n{fence}\n\n{_words(50)}", 100) == [_words(50), fence, _words(50)]
-
-
-def test_a_fence_that_does_not_fit_is_cut() -> None:
     pieces = chunk("```\n" + "\n".join([_words(30)] * 10) + "\n```", 100)
     assert len(pieces) > 1
     assert all(len(piece.split()) <= 100 * TAIL_ROOM for piece in pieces)
-
-
-def test_an_unclosed_fence_and_a_fence_within_a_fence() -> None:
-    assert chunk("text\n```\ncode") == ["text\n```\ncode"]
+    assert chunk("text\n```\ncode") == ["text\n```\ncode"]  # unclosed
     nested = "````\n```\n" + _words(30) + "\n```\n````"
     assert chunk(f"{_words(90)}\n{nested}", 100)[1] == nested
 

@@ -105,14 +105,11 @@ NO_SIGNS_OF = {
     "date": ("2026-01-25T21:28:55 started",), "person": ("the dog barks",)}  # fmt: skip
 
 
-def test_signs() -> None:
+def test_signs_of_statements_and_none_of_questions_and_quotations() -> None:
     missed = [(sign, text) for sign, texts in SIGNS_OF.items() for text in texts if sign not in rate_alone(user(text))]
-    assert not missed
-
-
-def test_questions_and_quotations_are_no_statements() -> None:
     wrong = [(sign, text) for sign, texts in NO_SIGNS_OF.items() for text in texts if sign in rate_alone(user(text))]
-    assert not wrong
+    assert (missed, wrong) == ([], [])
+    assert {sign.name for sign in SIGNS} <= set(WEIGHTS)
 
 
 def test_a_statement_before_a_question_counts() -> None:
@@ -122,29 +119,16 @@ def test_a_statement_before_a_question_counts() -> None:
     assert "only asks" in rate_alone(user("can you help me plan it?"))
 
 
-def test_machines_narrate_and_generalise() -> None:
-    assert "narration" in rate_alone(assistant("Let me look at the pool."))
-    assert "narration" not in rate_alone(user("Let me look at the pool."))
+def test_signs_depend_on_the_speaker() -> None:
+    for sign, text, is_of_user in (
+        ("narration", "Let me look at the pool.", False), ("event", "I sold the boat", True),
+        ("person", "my sister is a nurse", True),
+    ):  # fmt: skip
+        assert is_of_user == (sign in rate_alone(user(text))) != (sign in rate_alone(assistant(text))), text
     assert "generic" in rate_alone(assistant("There are many ways to cook rice."))
-
-
-def test_only_people_have_events_and_relatives() -> None:
-    assert "event" in rate_alone(user("I sold the boat"))
-    assert "event" not in rate_alone(assistant("I sold the boat"))
-    assert "person" not in rate_alone(assistant("my sister is a nurse"))
-
-
-def test_of_a_tool_only_errors_count() -> None:
     assert "number" not in rate_alone(tool("listed 212 files"))
     assert rate_alone(tool("OSError: no space left"))["error"] == WEIGHTS["error"]
-
-
-def test_code_is_no_statement() -> None:
     assert rate_alone(user("x = 5432", type="code"))["code type"] == WEIGHTS["code type"]
-
-
-def test_every_sign_has_a_weight() -> None:
-    assert {sign.name for sign in SIGNS} <= set(WEIGHTS)
 
 
 def test_the_words_of_a_sign_are_in_every_text_its_pattern_matches() -> None:
@@ -159,44 +143,30 @@ def test_the_words_of_a_sign_are_in_every_text_its_pattern_matches() -> None:
 
 
 def test_rarity_by_hand() -> None:
-    parts = rate_sessions(
-        user("the blue one", turn=0, names=("acme",)),
-        user("the red one", turn=1, names=("acme", "bolt")),
-        user("the green one", turn=2, names=("acme",)),
-        user("the grey one", turn=3),
-    )
+    names = ("acme",), ("acme", "bolt"), ("acme",), ()
+    parts = rate_sessions(*(user("the blue one", turn=turn, names=each) for turn, each in enumerate(names)))
     # Three items name something: three of them acme, one bolt.
     assert parts[0]["rarity"] == pytest.approx(0.1 * math.log(4 / 3) / math.log(4), abs=1e-4)
     assert parts[1]["rarity"] == pytest.approx(0.1)
     assert "rarity" not in parts[3]
-
-
-def test_a_listing_of_rare_names_earns_no_more_than_one() -> None:
-    one, many = rate_sessions(
-        user("the blue one", names=("a1",)), user("the red one", names=tuple(f"b{i}" for i in range(60)))
-    )
+    names = ("a1",), tuple(f"b{i}" for i in range(60))  # a listing of rare names earns no more than one
+    one, many = rate_sessions(*(user("the blue one", names=each) for each in names))
     assert one["rarity"] == many["rarity"]
 
 
-def test_the_first_turn_of_the_user_states_the_task() -> None:
+def test_the_first_turn_of_the_user_and_the_turn_after_an_error_count() -> None:
     parts = rate_sessions(assistant("the river", turn=0), user("the mill", turn=1), user("the boat", turn=2))
     assert ["first" in part for part in parts] == [False, True, False]
-
-
-def test_the_turn_after_an_error() -> None:
     parts = rate_sessions(tool("KeyError: 'x'", 0), assistant("the river", turn=1), assistant("the mill", turn=2))
     assert ["after error" in part for part in parts] == [False, True, False]
 
 
 def test_references_of_later_turns() -> None:
-    for later, expected in (
-        (["what about 4471 then"], 0.05),  # a number
-        (["what about 4471 then", "4471 again"], 0.1),
-        (["the harbour is far"], 0),  # one common word
-        (["the harbour crane is far"], 0.05),  # two
-        (["the harbour you mentioned"], 0.05),  # one, in a turn that looks back
-        (["haha", "so what"], 0),
-    ):
+    for expected, *later in (
+        (0.05, "what about 4471 then"), (0.1, "what about 4471 then", "4471 again"),  # a number, once and twice
+        (0, "the harbour is far"), (0.05, "the harbour crane is far"),  # one common word, and two
+        (0.05, "the harbour you mentioned"), (0, "haha", "so what"),  # one word in a turn that looks back
+    ):  # fmt: skip
         items = [user("the harbour crane has code 4471"), *(user(text, turn=i + 1) for i, text in enumerate(later))]
         assert rate_sessions(*items)[0].get("referred to", 0) == pytest.approx(expected), later
     parts = rate_sessions(user("the blue one", names=("acme",)), user("the red one", turn=1, names=("acme",)))

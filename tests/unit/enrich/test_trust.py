@@ -55,46 +55,31 @@ def test_a_hedge_makes_a_speculation_but_not_in_a_tool() -> None:
 PROPOSAL: Final = "We could store it in Postgres or in SQLite; I'd suggest SQLite, and a backup on Thursday."
 
 
+ANSWERS = {
+    "confirmed": ("yes", "ok, SQLite", "Sounds good", "go ahead", "do that, and add a test"),
+    "claim": ("Postgres it is.", "the second one please", "SQLite"),  # decide, whatever was proposed
+}
+
+
 def test_an_answer_confirms_itself_and_perhaps_the_proposal() -> None:
-    for text, supported in (
-        ("yes", True),
-        ("ok, SQLite", True),
-        ("Sounds good", True),
-        ("go ahead", True),
-        ("do that, and add a test", True),
-        ("Postgres it is.", False),  # decides, whatever was proposed
-        ("the second one please", False),
-        ("SQLite", False),
-    ):
-        sources = find_sources(assistant(PROPOSAL), user(text, turn=1))
-        assert sources == ["confirmed" if supported else "claim", "confirmed"], text
-
-
-def test_other_answers_confirm_nothing() -> None:
+    for source, text in [(source, text) for source, texts in ANSWERS.items() for text in texts]:
+        assert find_sources(assistant(PROPOSAL), user(text, turn=1)) == [source, "confirmed"], text
     for text in (
         "thanks", "no, SQLite is too slow", "what does a backup cost?", "the build is red",
-        "yesterday Postgres crashed", "not sure about SQLite"):  # fmt: skip
+        "yesterday Postgres crashed", "not sure about SQLite",
+    ):  # fmt: skip
         assert "confirmed" not in find_sources(assistant(PROPOSAL), user(text, turn=1)), text
 
 
-def test_a_yes_without_a_proposal_confirms_nothing() -> None:
-    assert find_sources(assistant("The river runs past the mill."), user("yes", turn=1))[1] == "statement"
+def test_only_a_yes_of_a_person_to_a_proposal_confirms() -> None:
+    river, proposal = assistant("The river runs past the mill."), assistant(PROPOSAL)
+    assert find_sources(river, user("yes", turn=1))[1] == "statement"
     assert find_sources(user("yes")) == ["statement"]
-
-
-def test_an_assistant_confirms_nothing() -> None:
-    items = user("let me know: should we use SQLite?"), assistant("yes, go ahead", turn=1)
-    assert find_sources(*items)[1] == "claim"
-
-
-def test_tools_between_proposal_and_answer_are_skipped() -> None:
-    sources = find_sources(assistant(PROPOSAL, turn=0), tool("ok", 1), user("do it", turn=2))
-    assert sources == ["confirmed", "output", "confirmed"]
-
-
-def test_of_a_long_turn_only_the_proposal_is_confirmed() -> None:
-    sources = find_sources(assistant("The river runs past the mill."), assistant(PROPOSAL), user("yes", turn=1))
-    assert sources == ["claim", "confirmed", "confirmed"]
+    question = user("let me know: should we use SQLite?")
+    assert find_sources(question, assistant("yes, go ahead", turn=1))[1] == "claim"
+    # Tools between proposal and answer are skipped; of a long turn only the proposal is confirmed.
+    assert find_sources(proposal, tool("ok", 1), user("do it", turn=2)) == ["confirmed", "output", "confirmed"]
+    assert find_sources(river, proposal, user("yes", turn=1)) == ["claim", "confirmed", "confirmed"]
 
 
 FLOORS: Final = {

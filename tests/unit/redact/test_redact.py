@@ -89,12 +89,6 @@ def test_the_output_of_a_tool_is_found_by_the_id_of_its_call() -> None:
     assert json.loads(json.loads(text.split("\n")[1])["output"])["output"] == "[REDACTED:secret]\n"
 
 
-def test_all_session_cookies_are_replaced() -> None:
-    text, counts = redact("Cookie: sid=q7zp29dlxk4m; lang=de; auth_token=q7zp29dlxk4m; csrftoken=q7zp29dlxk4m")
-    assert counts == {"cookie": 2}
-    assert text == "Cookie: sid=[REDACTED:cookie]; lang=de; auth_token=[REDACTED:cookie]; csrftoken=q7zp29dlxk4m"
-
-
 def test_json_stays_json() -> None:
     values: list[object] = [
         ["token=", 12345678, "x"], ["password=", 123456789, "x"], ["password=\\", 12345678], {"mysql -p": []},
@@ -109,43 +103,41 @@ def test_json_stays_json() -> None:
         json.loads(json.loads(redact(json.dumps(line))[0]))
 
 
-def test_every_kind_is_counted() -> None:
-    _, counts = redact(f"{TOKEN} {TOKEN} DB_PASSWORD=hunterhunter")
-    assert counts == {"github-pat": 2, "password": 1}
+UUID = f"{HEX[:8]}-{HEX[:4]}-{HEX[:4]}-{HEX[:4]}-{HEX[:12]}"
+REDACTED = {
+    # each kind is counted; all session cookies are replaced; the more specific placeholder wins
+    f"{TOKEN} {TOKEN} PASSWORD=hunterhunter":
+        ("[REDACTED:github-pat] [REDACTED:github-pat] PASSWORD=[REDACTED:password]", {"github-pat": 2, "password": 1}),
+    "Cookie: sid=q7zp29dlxk4m; lang=de; auth_token=q7zp29dlxk4m; csrftoken=q7zp29dlxk4m":
+        ("Cookie: sid=[REDACTED:cookie]; lang=de; auth_token=[REDACTED:cookie]; csrftoken=q7zp29dlxk4m", {"cookie": 2}),
+    f"GITHUB_TOKEN={TOKEN}": ("GITHUB_TOKEN=[REDACTED:github-pat]", {"github-pat": 1}),
+    f'HEROKU_API_KEY="{UUID}"': ('HEROKU_API_KEY="[REDACTED:heroku-api-key]"', {"heroku-api-key": 1}),
+    # The key seems to continue in digits, until the token that they begin is replaced.
+    "AI" + "za" + LETTERS[:35] + "123456789:" + "AA" + LETTERS[:33]:
+        ("[REDACTED:gcp-api-key][REDACTED:telegram-bot-api-token]", {"gcp-api-key": 1, "telegram-bot-api-token": 1}),
+}  # fmt: skip
 
 
-def test_the_more_specific_placeholder_wins() -> None:
-    text, counts = redact(f"GITHUB_TOKEN={TOKEN}")
-    assert text == "GITHUB_TOKEN=[REDACTED:github-pat]"
-    assert counts == {"github-pat": 1}
-    text, _ = redact(f'HEROKU_API_KEY="{HEX[:8]}-{HEX[:4]}-{HEX[:4]}-{HEX[:4]}-{HEX[:12]}"')
-    assert text == 'HEROKU_API_KEY="[REDACTED:heroku-api-key]"'
+def test_placeholders_and_their_counts() -> None:
+    assert {text: redact(text) for text in REDACTED} == REDACTED
 
 
-def test_overlapping_secrets_become_one() -> None:
+def test_overlapping_secrets_become_one_and_neighbours_are_both_found() -> None:
     text, counts = redact(f'"password": "{TOKEN}zz;{TOKEN}"')
     assert counts.total() == 1
     assert text.startswith('"password": "[REDACTED:')
     assert text.endswith(']"')
-
-
-def test_neighbours_are_both_found() -> None:
     text, _ = redact(f"PASSWORD=hunter2secret;TOKEN={TOKEN}")
     assert "hunter2" not in text
     assert TOKEN not in text
 
 
-def test_a_replacement_reveals_its_neighbour() -> None:
-    # The key seems to continue in digits, until the token that they begin is replaced.
-    text, counts = redact("AI" + "za" + LETTERS[:35] + "123456789:" + "AA" + LETTERS[:33])
-    assert text == "[REDACTED:gcp-api-key][REDACTED:telegram-bot-api-token]"
-    assert counts == {"gcp-api-key": 1, "telegram-bot-api-token": 1}
-
-
 def test_placeholders_stay() -> None:
     for text in (
-        "[REDACTED:token], 'abc12345xyz'", "authorization [REDACTED:authorization], x=" + LETTERS, "[REDACTED:",
-    ):  # fmt: skip
+        "[REDACTED:token], 'abc12345xyz'",
+        f"authorization [REDACTED:authorization], x={LETTERS}",
+        "[REDACTED:",
+    ):
         assert redact(text) == (text, {})
 
 
