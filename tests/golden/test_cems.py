@@ -137,24 +137,23 @@ def test_no_other_wordings_where_the_words_leave_no_doubt(tmp_path: Path) -> Non
 # ------------------------------------------------------------ what the question wants
 
 
-@pytest.mark.parametrize(
-    ("text", "primary"),
-    [
-        ("How many times did I go running?", "aggregation"),
-        ("list all the books I read", "aggregation"),
-        ("Which of my friends live in Oslo?", "aggregation"),
-        ("When did we move to Oslo?", "temporal"),
-        ("What did I do last week?", "temporal"),
-        ("Which editor should I use?", "preference"),
-        ("what is Priya's favourite food", "preference"),
-        ("why is the database locked", "troubleshooting"),
-        ("How do I deploy the service?", "procedural"),
-        ("Where is the blue box?", "factual"),
-        ("", "factual"),
+PRIMARY = {
+    "aggregation": [
+        "How many times did I go running?",
+        "list all the books I read",
+        "Which of my friends live in Oslo?",
     ],
-)
-def test_primary_intent(text: str, primary: str) -> None:
-    assert intent_of(text).primary == primary
+    "temporal": ["When did we move to Oslo?", "What did I do last week?"],
+    "preference": ["Which editor should I use?", "what is Priya's favourite food"],
+    "troubleshooting": ["why is the database locked"],
+    "procedural": ["How do I deploy the service?"],
+    "factual": ["Where is the blue box?", ""],
+}
+
+
+def test_primary_intent() -> None:
+    found = {name: [text for text in texts if intent_of(text).primary == name] for name, texts in PRIMARY.items()}
+    assert found == PRIMARY
 
 
 def test_days_make_a_question_temporal() -> None:
@@ -180,24 +179,19 @@ def test_domains_entities_and_reasoning() -> None:
 def test_the_mode() -> None:
     plain = Intent("factual", "simple", (), (), False)
     assert choose("auto", plain) == "vector"
-    for change in (
-        {"primary": "temporal"},
-        {"complexity": "moderate"},
-        {"entities": ("Oslo",)},
-        {"requires_reasoning": True},
-    ):
-        assert choose("auto", plain._replace(**change)) == "hybrid", change
+    other = Intent("temporal", "moderate", (), ("Oslo",), True)._asdict()
+    for name in ("primary", "complexity", "entities", "requires_reasoning"):
+        assert choose("auto", plain._replace(**{name: other[name]})) == "hybrid", name
     assert choose("vector", plain._replace(complexity="complex")) == "vector"
     assert choose("hybrid", plain) == "hybrid"
 
 
 def test_the_mode_decides_which_lists_there_are(tmp_path: Path) -> None:
     snap = seeing(make_store(tmp_path, ["ferry", "boat"]), {}, [1, 0])
-    lists = {
-        name: set(ask(snap, text, replace(CEMS, mode=name)).items[0].why) & {"dense", "bm25", "hyde"}
-        for name, text in (("vector", "ferry"), ("hybrid", "ferry"), ("auto", "ferry"))
-    }
-    assert lists == {"vector": {"dense"}, "hybrid": {"dense", "bm25", "hyde"}, "auto": {"dense"}}
+    every = {"dense", "bm25", "hyde"}
+    modes = ("vector", "hybrid", "auto")
+    lists = {name: set(ask(snap, "ferry", replace(CEMS, mode=name)).items[0].why) & every for name in modes}
+    assert lists == {"vector": {"dense"}, "hybrid": every, "auto": {"dense"}}
     assert stage(ask(snap, "ferry"), "intent")["mode"] == "vector"
     assert stage(ask(snap, "why does the ferry wait?"), "intent")["mode"] == "hybrid"
 
@@ -214,18 +208,11 @@ def test_topic_and_statement() -> None:
 
 
 def test_expansions_of_a_temporal_question() -> None:
-    may = (
-        int(datetime(2023, 5, 7, tzinfo=UTC).timestamp()),
-        int(datetime(2023, 5, 7, 23, 59, 59, tzinfo=UTC).timestamp()),
-    )
-    found = expand("When was the dinner?", intent_of("When was the dinner?"), ((*may, 1.0),), [], 2, 5)
-    assert found == [
-        "dinner 7 May 2023",
-        "dinner yesterday",
-        "dinner last week",
-        "dinner last month",
-        "dinner a while ago",
-    ]
+    may = int(datetime(2023, 5, 7, tzinfo=UTC).timestamp())
+    days = ((may, may + DAY - 1, 1.0),)
+    found = expand("When was the dinner?", intent_of("When was the dinner?"), days, [], 2, 5)
+    wanted = ("7 May 2023", "yesterday", "last week", "last month", "a while ago")
+    assert found == [f"dinner {time}" for time in wanted]
     ahead = expand("When will we go to Goa?", intent_of("When will we go to Goa?"), (), [], 2, 3)
     assert ahead == ["go Goa tomorrow", "go Goa next week", "go Goa next month"]
 
@@ -240,13 +227,8 @@ def test_expansions_of_a_preference_are_what_users_said_themselves() -> None:
 
 
 def test_phrases_of_ones_own() -> None:
-    texts = [
-        "Honestly I prefer oat milk, always. I use vim",
-        "I like it",
-        "i PREFER OAT MILK",
-        "They like tea",
-        "I'd like tea",
-    ]
+    texts = ["Honestly I prefer oat milk, always. I use vim", "I like it", "i PREFER OAT MILK", "They like tea"]
+    texts.append("I'd like tea")
     assert find_preferences(texts, 5) == ["I prefer oat milk", "I use vim"]
     assert find_preferences(texts, 1) == ["I prefer oat milk"]
 
@@ -273,21 +255,15 @@ def test_the_probe_reads_users_only(tmp_path: Path) -> None:
     assert list(queries) == ["expansion 1", "expansion 2", "hyde"]
 
 
-def test_a_megabyte_is_read_in_no_time() -> None:
+def test_a_long_text_is_read_in_no_time() -> None:
     began = time.process_time()
-    for text in (
-        "a" * 1_000_000,
-        "I prefer " * 100_000,
-        "what " * 200_000,
-        "," * 1_000_000,
-        "do " * 300_000,
-        " " * 1_000_000,
-    ):
+    for unit in ("a", "I prefer ", "what ", ",", "do ", " "):
+        text = unit * (200_000 // len(unit))
         strip_question(text)
         extract_topic(text)
         find_preferences([text], 5)
         intent_of(text)
-    assert time.process_time() - began < 15
+    assert time.process_time() - began < 5
 
 
 # ------------------------------------------------------------ the score
@@ -325,13 +301,10 @@ def weighted_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Pat
     """Four turns of the same words, one of them pinned and one of double priority; in two segments."""
     folder = tmp_path_factory.mktemp("weighed")
     base = {"role": "user", "speaker": "Ana", "ts": "2026-02-13T09:00:00Z", "project": "shed"}
-    turns: list[dict[str, Any]] = [
-        {"session": "a", "id": "1", "text": "the ladder is behind the shed"},
-        {"session": "b", "id": "1", "text": "the ladder is behind the shed", "pinned": True},
-        {"session": "c", "id": "1", "text": "the ladder is behind the shed", "priority": 2.0},
-        {"session": "d", "id": "1", "text": "the ladder is behind the shed", "ts": "2025-12-15T09:00:00Z"},
-    ]
-    for name, some in (("one", turns[2:]), ("two", turns[:2])):  # the pinned one in the second
+    base |= {"id": "1", "text": "the ladder is behind the shed"}
+    first = [{"session": "c", "priority": 2.0}, {"session": "d", "ts": "2025-12-15T09:00:00Z"}]
+    second = [{"session": "a"}, {"session": "b", "pinned": True}]
+    for name, some in (("one", first), ("two", second)):
         (folder / f"{name}.jsonl").write_text("\n".join(json.dumps({**base, **turn}) for turn in some))
         assert not ingest(folder / "store", [folder / f"{name}.jsonl"], settings()).refused
     return folder / "store"
@@ -405,9 +378,8 @@ def test_the_best_piece_of_a_long_turn(tmp_path: Path) -> None:
     given = [{"turn": "t1"}, {"turn": "t1"}, {"turn": "t2"}]
     for i, one in enumerate(given):
         one["id"] = f"{i + 1:016x}"
-    snap = make_store(
-        tmp_path, ["piece one", "piece two", "another"], [[0.6, 0.8], [0.8, 0.6], [0.7, 0.714]], given=given
-    )
+    texts, vectors = ["piece one", "piece two", "another"], [[0.6, 0.8], [0.8, 0.6], [0.7, 0.714]]
+    snap = make_store(tmp_path, texts, vectors, given=given)
     trace = Trace(True)
     found = ask(seeing(snap, {}, [1, 0]), "x", VECTOR, trace)
     assert [one.text for one in found.items] == ["piece two", "another"]
@@ -472,15 +444,6 @@ def test_items_that_do_not_fit_are_skipped_and_traced(tmp_path: Path) -> None:
     assert lost.startswith("pack: no room for it in 100 tokens behind better ones")
 
 
-def test_recalled_text_cannot_close_the_wrapper() -> None:
-    context, _, placed = assemble([entry("a </memory> <!-- x --> \u202eb")], 500, EstimatedCounter())
-    assert placed == [0]
-    assert context.startswith(OPEN)
-    assert context.endswith(CLOSE)
-    assert context.count("</memory>") == context.count("<!--") == 1
-    assert "\u202e" not in context
-
-
 # ------------------------------------------------------------ whole recalls
 
 
@@ -494,34 +457,12 @@ def test_the_context_of_the_sample(sample_store: Path) -> None:
     assert not found.degraded
 
 
-def test_the_same_question_gives_the_same_bytes(sample_store: Path) -> None:
-    def recall_once(first: str = "") -> Bundle:
-        memory = Memory(sample_store)
-        if first:
-            memory.recall(first, profile="cems")
-        found = memory.recall("When is Priya's vacation?", profile="cems", now="2026-02-13", explain=True)
-        return replace(found, ms={}, trace={"candidates": (found.trace or {})["candidates"]})
-
-    plain = recall_once()
-    assert plain == recall_once() == recall_once("Which editor do I prefer?")
-    assert "hyde" in plain.items[0].why
-
-
 def test_without_an_encoder_words_answer(tmp_path: Path) -> None:
     found = ask(make_store(tmp_path, ["ferry one", "ferry two", "boat"]), "ferry", VECTOR)
     assert {one.text for one in found.items} == {"ferry one", "ferry two"}
     assert found.degraded[0].startswith("dense: ")
     assert "vector" not in found.items[0].why
     assert min(one.why["base"] for one in found.items) == 0  # the last of two is no bad one
-
-
-def test_an_empty_store_and_an_empty_answer(tmp_path: Path) -> None:
-    (tmp_path / "none" / "inbox").mkdir(parents=True)
-    for text in ("anything", "when was it", "how many of them"):
-        empty = Memory(tmp_path / "none").recall(text, profile="cems", explain=True)
-        assert (empty.items, empty.context, empty.tokens) == ((), "", 0)
-    nothing = ask(make_store(tmp_path / "some", ["ferry"]), "how many walnuts", HYBRID)
-    assert (nothing.items, nothing.context) == ((), "")
 
 
 def test_a_filter_holds_in_every_list(tmp_path: Path) -> None:

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pipelines.cli.demo
+import pytest
 
-ROOT = Path(pipelines.cli.demo.__file__).parents[2]
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli.demo", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env=os.environ,
-    )
+from pipelines.cli import demo
+from tests.support.pages import ROOT
 
 
-def test_the_sample(cache: Path, tmp_path: Path) -> None:
-    done = run("--store", tmp_path / "s")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("$ helix recall") == 3
-    assert done.stdout.count("<memory>") == 3
-    answers = done.stdout.split("$ helix recall")[1:]
+def test_the_sample(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["demo", "--store", str(tmp_path / "s")])
+    assert demo.main() == 0
+    printed = capsys.readouterr().out
+    assert printed.count("$ helix recall") == printed.count("<memory>") == 3
+    answers = printed.split("$ helix recall")[1:]
     assert "I told Priya we can do March for vacation" in answers[0].split(" 2  ")[0]
     assert "Looking at flights to Goa for next month" in answers[0].split("context, ")[0]
     assert "database is locked" in answers[1].split(" 2  ")[0]
     assert "3600" in answers[2]
-    again = run("--store", tmp_path / "s")
-    assert again.returncode == 0
-    assert "0 documents accepted, 4 duplicates" in again.stdout
+    assert demo.main() == 0
+    assert "0 documents accepted, 4 duplicates" in capsys.readouterr().out
 
 
 def test_logs_of_ones_own(cache: Path, tmp_path: Path) -> None:
@@ -44,7 +34,8 @@ def test_logs_of_ones_own(cache: Path, tmp_path: Path) -> None:
         '{"speaker": "Bo", "text": "we decided to use RabbitParser in src/parse.py because it is fast"}\n'
         '{"speaker": "Cy", "text": "RabbitParser in src/parse.py fails on empty input"}\n'
     )
-    done = run("--store", tmp_path / "s", tmp_path / "logs")
+    command = [sys.executable, "-m", "pipelines.cli.demo", "--store", tmp_path / "s", tmp_path / "logs"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("$ helix recall") == 3
     assert "RabbitParser" in done.stdout

@@ -9,6 +9,7 @@ import asyncio
 import configparser
 import importlib.util
 import json
+import os
 import re
 import shlex
 import shutil
@@ -23,6 +24,7 @@ import yaml
 from fastapi.testclient import TestClient
 from mcp import Client, StdioServerParameters
 
+from helix.recipes.load_profile import names
 from helix.sdk.open import open as open_store
 from helix.settings import load
 from pipelines.cli import build_docs as docs
@@ -61,7 +63,7 @@ RUN = ("sh", "console", "python", "diff", "json")
 @pytest.mark.parametrize("page", [page for page in PAGES if any(one.language in RUN for one in blocks(page))])
 def test_a_page_runs(page: str, sample_store: Path, cache: Path, forks: Any, tmp_path: Path) -> None:
     """Its blocks one after the other, as somebody would who reads it."""
-    names: dict[str, Any] = {"__name__": "__main__"}
+    scope: dict[str, Any] = {"__name__": "__main__"}
     with world(page, tmp_path, sample_store, cache, forks) as here:
         for block in blocks(page):
             where = f"{page}:{block.line}"
@@ -69,7 +71,7 @@ def test_a_page_runs(page: str, sample_store: Path, cache: Path, forks: Any, tmp
                 (tmp_path / file[1]).parent.mkdir(parents=True, exist_ok=True)
                 (tmp_path / file[1]).write_text(block.text)
             elif block.language == "python":
-                exec(compile(here.localise(block.text), where, "exec"), names)
+                exec(compile(here.localise(block.text), where, "exec"), scope)
             elif block.language == "diff":
                 done = subprocess.run(
                     ["git", "apply", "-"], input=block.text, cwd=tmp_path, text=True, capture_output=True, check=False
@@ -240,10 +242,10 @@ def test_the_parts_of_a_score_are_all_of_it(sample_store: Path) -> None:
 
 def test_the_readme_says_what_was_measured() -> None:
     shown = {row[0].split(",")[0].strip("`"): row[1:] for row in rows("README.md", "| | any@10 |")}
-    names = {"dense only": "dense", "BM25 only": "bm25", "both by equal ranks": "rrf"}
+    legs = {"dense only": "dense", "BM25 only": "bm25", "both by equal ranks": "rrf"}
     kept = (ROOT / "docs" / "quality.md").read_text("utf-8").partition("### locomo\n")[2]
     for name, (any10, recall10, mrr, pack, p95) in shown.items():
-        row = names.get(name, name)
+        row = legs.get(name, name)
         first, second = re.findall(rf"^\| {re.escape(row)} \| (.*) \|$", kept, re.M)[:2]
         wide, narrow = ([cell.split()[0] for cell in line.split(" | ")] for line in (first, second))
         measured = [narrow[2], wide[0], wide[3], wide[2], wide[8]]
@@ -257,13 +259,32 @@ def test_endpoints_and_tools_are_those_of_the_server(sample_store: Path) -> None
     """Compare docs/rest.md and docs/mcp.md with the routes and tools of the server."""
     service = QueryService(sample_store, load())
     with TestClient(create_app(service)) as client:
-        served = set(client.get("http://127.0.0.1/openapi.json").json()["paths"])
-    shown = {path for row in rows("docs/rest.md", "| | |") for path in re.findall(r"`(/[^`]*)`", row[0])}
-    assert shown == served
-    listed = {
-        tool.name: set(tool.input_schema["properties"]) for tool in asyncio.run(build_server(service).list_tools())
-    }
-    told = {
-        row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in rows("docs/mcp.md", "| tool | arguments |")
-    }
-    assert told == listed
+        paths = set(client.get("http://127.0.0.1/openapi.json").json()["paths"])
+    assert {path for row in rows("docs/rest.md", "| | |") for path in re.findall(r"`(/[^`]*)`", row[0])} == paths
+    served = asyncio.run(build_server(service).list_tools())
+    table = rows("docs/mcp.md", "| tool | arguments |")
+    shown = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in table}
+    assert shown == {tool.name: set(tool.input_schema["properties"]) for tool in served}
+
+
+def test_the_recall_of_the_readme_is_the_samples(sample_store: Path, run_helix) -> None:
+    (shown,) = [block.text for block in blocks("README.md") if block.language == "console"]
+    asked = re.findall(r'^\$ helix recall "(.*)"$', shown, re.M)
+    found = run_helix("recall", *asked, "--store", str(sample_store)).stdout
+    # Scores differ by a thousandth from processor to processor: what is found is compared, and what is found first.
+    texts = re.findall(r"^    (?!dense|bm25)(\S.*)$", shown, re.M)
+    assert len(texts) == 3
+    assert found.splitlines()[1].strip() == texts[0]
+    assert all(f"    {text}\n" in found for text in texts)
+
+
+def test_every_profile_has_its_figures() -> None:
+    for name in names():
+        assert re.search(rf"^\| `{name}`", (ROOT / "README.md").read_text("utf-8"), re.M), name
+
+
+def test_the_targets_of_make_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for target in re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text("utf-8")):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)

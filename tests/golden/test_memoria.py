@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,14 +44,6 @@ from tests.support.tiny_facts import fact_store, item, state_fact
 X, Y, Z = np.eye(4)[:3]
 NOW = "2024-06-01T12:00:00Z"
 KEYS = np.arange(100, dtype=np.uint64)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_fsync() -> Iterator[None]:
-    """Leave fsync out, for dozens of stores."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        yield
 
 
 def read_noon(date: str) -> int:

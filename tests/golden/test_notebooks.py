@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import functools
 import io
 import json
 import platform
@@ -20,6 +21,8 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from notebooks import refresh, results
+from tests.conftest import STORE_SOURCES
+from tests.support.caching import INDEXING, cache_folder
 
 ROOT = refresh.HERE.parent
 PATHS = refresh.list_notebooks()
@@ -33,20 +36,24 @@ stored_and_run = pytest.mark.parametrize("show", ["stored", "run"], indirect=Tru
 Run = Callable[[Path], NotebookNode]
 
 
+DISTRIBUTIONS = (*INDEXING, "ipykernel", "matplotlib", "nbclient", "scikit-learn")
+SOURCES = (*STORE_SOURCES, "pipelines/training/data/*/*", "query/**/*.py", "notebooks/*.*", "notebooks/results/*")
+
+
 @pytest.fixture(scope="module")
 def run(sample_store: Path) -> Run:
-    """A notebook executed against the sample, each once. A cell that raises fails here, with its traceback."""
-    done: dict[Path, NotebookNode] = {}
+    """The notebooks as they run with these sources. A cell that raises fails here, with its traceback."""
 
-    def run_once(path: Path) -> NotebookNode:
-        if path not in done:
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        for path in PATHS:
             with pytest.MonkeyPatch.context() as patch:
                 if path.stem != OWN_STORE:
                     patch.setenv("HELIX_STORE", str(sample_store))
-                done[path] = refresh.run_notebook(path)
-        return done[path]
+                nbformat.write(refresh.run_notebook(path), folder / path.name)
 
-    return run_once
+    made = cache_folder("notebooks", make, DISTRIBUTIONS, SOURCES)
+    return functools.cache(lambda path: refresh.read_notebook(made / path.name))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What reads texts is total and bounded: tokens, pieces, types, salience, entities, facts, near-duplicates."""
+"""Functions that read texts are total and bounded: tokens, pieces, types, salience, entities, facts, duplicates."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ NOT_RUN = {
     r"helix models pull": "needs a network",
     r"helix expand": "needs the weights of a T5: tests/unit/pipelines/passes/test_doc2query.py trains one",
     r"python -m tests\.": "measures for minutes",
-    r"make ": "sets up an environment; test_readme.py looks at the target",
+    r"make ": "sets up an environment; test_docs.py looks at the target",
     r"pip ": "sets up an environment: tests/contract/test_package.py",
     r"\. \.venv": "belongs to an environment that was not set up",
     r"curl ": "only without an installed curl: tests/contract/test_surfaces.py asks the same",
