@@ -33,6 +33,10 @@ def test_more_than_thirty_are_refused_with_the_reason() -> None:
         check_top(0)
     with pytest.raises(UsageError, match="at most 30"):
         blend(np.linspace(1, 0, 50, dtype=np.float32), np.linspace(0, 1, 31, dtype=np.float32), 0.5)
+    with pytest.raises(UsageError, match=r"a rerank weight of 1\.5"):
+        blend(f32(1, 0), f32(0, 1), 1.5)
+    with pytest.raises(UsageError, match="3 rerank scores for 2 items"):
+        blend(f32(1, 0), f32(0, 1, 2), 0.5)
 
 
 def test_the_blend_by_hand() -> None:
@@ -43,6 +47,7 @@ def test_the_blend_by_hand() -> None:
     assert (blend(final, f32(1, 2, 3), 0) == final).all()
     assert blend(final, f32(-5, 0, 5, 5, 5), 1) == pytest.approx([0.1, 0.5, 0.9, 0.9, 0.9])  # all of them
     assert (final == f32(0.9, 0.7, 0.5, 0.4, 0.1)).all()  # the input is unchanged
+    assert np.argsort(-blend(f32(0.5, 0.5, 0.5, 0.5), f32(1, 3, 2), 0.5)).tolist() == [1, 2, 0, 3]  # ties are broken
 
 
 @pytest.mark.parametrize("weight", [0.1, 0.5, 1.0])
@@ -61,29 +66,14 @@ def test_no_item_passes_the_border_of_the_top_at_any_scores(weight: float) -> No
         assert new.max() <= final[0] + 2e-4
 
 
-def test_the_reranker_breaks_ties() -> None:
-    new = blend(f32(0.5, 0.5, 0.5, 0.5), f32(1, 3, 2), 0.5)
-    assert np.argsort(-new).tolist() == [1, 2, 0, 3]
-
-
-@pytest.mark.parametrize(
-    ("scores", "reason"),
-    [
+def test_unusable_scores_leave_the_order_and_give_the_reason() -> None:
+    final = f32(0.9, 0.7, 0.5, 0.4)
+    for scores, reason in (
         ([0.5, 0.5, 0.5], r"all 3 rerank scores are the same \(0\.5\)"),
         ([0.5, np.nan, 0.7], "1 of 3 rerank scores are not finite"),
         ([np.inf, 0.1, -np.inf], "2 of 3 rerank scores are not finite"),
         ([], "there are no rerank scores"),
-    ],
-)
-def test_unusable_scores_leave_the_order_and_give_the_reason(scores: list[float], reason: str) -> None:
-    final = f32(0.9, 0.7, 0.5, 0.4)
-    assert re.search(reason, explain_unusable(f32(*scores)))
-    assert (blend(final, f32(*scores), 1) == final).all()
+    ):
+        assert re.search(reason, explain_unusable(f32(*scores)))
+        assert (blend(final, f32(*scores), 1) == final).all()
     assert explain_unusable(f32(0.1, 0.2)) == ""
-
-
-def test_wrong_use_is_named() -> None:
-    with pytest.raises(UsageError, match=r"a rerank weight of 1\.5"):
-        blend(f32(1, 0), f32(0, 1), 1.5)
-    with pytest.raises(UsageError, match="3 rerank scores for 2 items"):
-        blend(f32(1, 0), f32(0, 1, 2), 0.5)

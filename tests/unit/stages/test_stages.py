@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,29 +37,22 @@ def leg(name: str, *rows: int) -> Leg:
 # ------------------------------------------------------------ fuse
 
 
-def test_rrf_counts_ranks_from_one(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, ["a b", "c d", "e f"])
+def test_rrf(tmp_path: Path) -> None:
+    """Ranks count from one; ties go to the smaller id; a list weighs as much as is given."""
+    snap = make_store(tmp_path / "three", ["a b", "c d", "e f"])
     pool = fuse([leg("dense", 1, 0), leg("bm25", 1, 2)], snap, 60, {"dense": 1.0, "bm25": 1.0})
     assert pool.row[0] == 1
-    assert pool.rrf[0] == pytest.approx(2 / 61)
     by_row = dict(zip(pool.row.tolist(), pool.rrf.tolist(), strict=True))
-    assert by_row[0] == pytest.approx(1 / 62)
-    assert by_row[2] == pytest.approx(1 / 62)
+    assert by_row == pytest.approx({1: 2 / 61, 0: 1 / 62, 2: 1 / 62})
     assert np.isnan(pool.bm25[pool.row == 0]).all()
     assert pool.dense[pool.row == 0] == 2
-
-
-def test_rrf_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, ["a b", "c d"], given=[{"id": "00000000000000ff"}, {"id": "0000000000000001"}])
-    pool = fuse([leg("dense", 0), leg("bm25", 1)], snap, 60, {"dense": 1.0, "bm25": 1.0})
-    assert pool.row.tolist() == [1, 0]
-
-
-def test_list_weights(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, ["a b", "c d"])
     pool = fuse([leg("dense", 0), leg("bm25", 1)], snap, 60, {"dense": 1.0, "bm25": 2.0})
     assert pool.row.tolist() == [1, 0]
     assert pool.rrf[0] == pytest.approx(2 / 61)
+    given = [{"id": "00000000000000ff"}, {"id": "0000000000000001"}]
+    snap = make_store(tmp_path / "ties", ["a b", "c d"], given=given)
+    pool = fuse([leg("dense", 0), leg("bm25", 1)], snap, 60, {"dense": 1.0, "bm25": 1.0})
+    assert pool.row.tolist() == [1, 0]
 
 
 # ------------------------------------------------------------ BM25
@@ -76,11 +70,8 @@ def test_idf_and_saturation_by_hand() -> None:
 
 
 def test_filters_are_pre_filters(tmp_path: Path) -> None:
-    given = [
-        {"project": "a", "type": "decision", "time": BASE},
-        {"project": "a", "type": "code", "time": BASE + 86_400},
-        {"project": "b", "type": "decision", "time": None},
-    ]
+    kinds = (("a", "decision", BASE), ("a", "code", BASE + 86_400), ("b", "decision", None))
+    given = [{"project": project, "type": type_, "time": time} for project, type_, time in kinds]
     snap = make_store(tmp_path, ["red one", "red two", "red three"], given=given)
 
     def allowed_rows(**filters):
@@ -156,34 +147,21 @@ def spread_words(snap: Snapshot, **filters: Any) -> tuple[Candidates, Candidates
     return pool, spread(pool, query, snap, plan, PAPER.graph)
 
 
-def test_the_walk_brings_items_that_share_an_entity_and_no_word(tmp_path: Path) -> None:
+def test_the_walk_brings_items_that_share_a_rare_entity_and_no_word(tmp_path: Path) -> None:
     goa = [("name", "goa", "Goa")]
-    mentions = [goa, goa, [], []]
-    given = [{"session": name} for name in "abcd"]
+    given = [{"session": name, "project": name} for name in "abcd"]
     texts = ["plan vacation", "look at flights", "walnut bread", "pick a database"]
-    snap = make_store(tmp_path, texts, given=given, mentions=mentions)
-    pool, spreaded = spread_words(snap)
-    assert pool.row.tolist() == [0]
-    assert set(spreaded.row.tolist()) == {0, 1}
-    assert np.isnan(spreaded.rrf[spreaded.row == 1]).all()
-    assert (spreaded.ppr > 0).all()
-    assert (spreaded.ppr <= PAPER.graph.mass + 1e-6).all()
-
-
-def test_the_walk_never_leaves_the_filter(tmp_path: Path) -> None:
-    goa = [("name", "goa", "Goa")]
-    given = [{"project": "a", "session": "a"}, {"project": "b", "session": "b"}]
-    snap = make_store(tmp_path, ["plan vacation", "look at flights"], given=given, mentions=[goa, goa])
-    assert spread_words(snap, project="a")[1].row.tolist() == [0]
-
-
-def test_hubs_carry_nothing(tmp_path: Path) -> None:
-    hub = [("name", "goa", "Goa")]
-    n = PAPER.graph.entity_df + 1
-    texts = ["plan vacation", *(f"thing{i}" for i in range(n - 1))]
-    snap = make_store(
-        tmp_path, texts, given=[{"session": str(i)} for i in range(n)], mentions=[hub] * n, vectors=np.eye(n, 4) + 0.1
-    )
+    snap = make_store(tmp_path / "four", texts, given=given, mentions=[goa, goa, [], []])
+    before, after = spread_words(snap)
+    assert before.row.tolist() == [0]
+    assert set(after.row.tolist()) == {0, 1}
+    assert np.isnan(after.rrf[after.row == 1]).all()
+    assert (after.ppr > 0).all()
+    assert (after.ppr <= PAPER.graph.mass + 1e-6).all()
+    assert spread_words(snap, project="a")[1].row.tolist() == [0]  # it never leaves the filter
+    n = PAPER.graph.entity_df + 1  # a hub carries nothing
+    texts, given = ["plan vacation", *(f"thing{i}" for i in range(n - 1))], [{"session": str(i)} for i in range(n)]
+    snap = make_store(tmp_path / "hub", texts, np.eye(n, 4) + 0.1, given, [goa] * n)
     assert spread_words(snap)[1].row.tolist() == [0]
 
 
@@ -211,14 +189,10 @@ def test_the_papers_weights_are_the_designs() -> None:
     assert PAPER.diversify.jaccard == 0.8
 
 
-@pytest.mark.parametrize("name", ["helix", "helix-paper"])
-def test_weights_of_a_type_sum_to_one_whether_recency_is_asked_for_or_not(name: str) -> None:
-    for recent in (True, False):
-        assert type_weights(load(name), recent).sum(axis=0).tolist() == pytest.approx([1.0] * len(TYPES))
-
-
-def test_recency_that_nobody_asks_for_goes_to_sim() -> None:
+def test_weights_of_a_type_sum_to_one_and_recency_not_asked_for_goes_to_sim() -> None:
     default = load("helix")
+    for profile, recent in product((default, PAPER), (True, False)):
+        assert type_weights(profile, recent).sum(axis=0).tolist() == pytest.approx([1.0] * len(TYPES))
     asked, silent = type_weights(default, True), type_weights(default, False)
     assert (silent[1] == 0).all()
     assert (asked[1] > 0).all()
@@ -228,17 +202,11 @@ def test_recency_that_nobody_asks_for_goes_to_sim() -> None:
 def test_recency_decays_from_last_access_by_type(tmp_path: Path) -> None:
     hour = int(NOW.timestamp()) - 3600
     given = [{"time": hour}, {"time": hour - 3600}, {"time": hour, "type": "code"}, {"time": hour + 7200}]
-    snap = make_store(tmp_path, ["a b", "c d", "e f", "g h"], given=given)
+    given.append({"time": None, "t_valid": BASE, "t_ingested": hour - 3600})  # as recent as its ingest
+    snap = make_store(tmp_path, ["a b", "c d", "e f", "g h", "i j"], given=given)
     query = make_query("a", snap, SETTINGS, now=NOW)
-    found = recency(np.arange(4), query, snap, PAPER)
-    assert found.tolist() == pytest.approx([0.995, 0.995**2, 0.999, 1.0])
-
-
-def test_an_item_without_a_time_is_as_recent_as_its_ingest(tmp_path: Path) -> None:
-    ingested = int(NOW.timestamp()) - 7200
-    snap = make_store(tmp_path, ["a b"], given=[{"time": None, "t_valid": BASE, "t_ingested": ingested}])
-    query = make_query("a", snap, SETTINGS, now=NOW)
-    assert recency(np.arange(1), query, snap, PAPER).tolist() == pytest.approx([0.995**2])
+    found = recency(np.arange(5), query, snap, PAPER)
+    assert found.tolist() == pytest.approx([0.995, 0.995**2, 0.999, 1.0, 0.995**2])
 
 
 def test_a_turn_between_matching_turns_beats_a_lone_match(tmp_path: Path) -> None:
@@ -290,10 +258,7 @@ def test_near_duplicates_leave_the_better_one(tmp_path: Path) -> None:
     assert unique.tolist() == [True, True, False]
     assert find_repeats(snap.row_map.signatures(np.array([2, 1, 0])), 0.8).tolist() == [-1, -1, 0]
     assert find_repeats(snap.row_map.signatures(np.empty(0, int)), 0.8).tolist() == []
-
-
-def test_near_duplicates_of_a_dropped_row_may_stay() -> None:
-    """a ~ b and b ~ c do not make a ~ c: c stays, since only b, which is gone, is near it."""
+    # a ~ b and b ~ c do not make a ~ c: c stays, since only b, which is gone, is near it.
     a = np.arange(64, dtype=np.uint32)
     b = a.copy()
     b[:12] += 1000
@@ -307,22 +272,17 @@ def make_pool(*final: float) -> Candidates:
     return Candidates(np.arange(len(final), dtype=np.uint32), *([nothing] * 12), np.array(final, np.float32))
 
 
-def test_diversify_returns_k_best_first(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, ["a one", "b two", "c three"], np.eye(3))
-    pool = make_pool(0.9, 0.8, 0.7)
-    chosen = diversify(pool, snap, 2, PAPER.diversify)
-    left = explain_left_out(pool, chosen, snap, PAPER.diversify)
-    assert chosen.row.tolist() == [0, 1]
-    assert left.near.tolist() == []
-    assert left.far.tolist() == []  # the third is out by its score alone
+def test_diversify_returns_k_best_first_and_explains_what_it_leaves_out(tmp_path: Path) -> None:
+    def choose_two(name: str, texts: list[str], vectors: Any, *score: float) -> tuple[list[int], Any]:
+        snap, pool = make_store(tmp_path / name, texts, vectors), make_pool(*score)
+        chosen = diversify(pool, snap, 2, PAPER.diversify)
+        return chosen.row.tolist(), explain_left_out(pool, chosen, snap, PAPER.diversify)
 
-
-def test_diversify_explains_what_it_leaves_out(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, [LONG, LONG + " ok", "b two", "c three"], np.eye(4)[[0, 0, 0, 1]])
-    pool = make_pool(0.9, 0.85, 0.8, 0.7)
-    chosen = diversify(pool, snap, 2, PAPER.diversify)
-    left = explain_left_out(pool, chosen, snap, PAPER.diversify)
-    assert chosen.row.tolist() == [0, 3]  # .5·.8 − .5·1 < .5·.7
+    rows, left = choose_two("far", ["a one", "b two", "c three"], np.eye(3), 0.9, 0.8, 0.7)
+    assert (rows, left.near.tolist(), left.far.tolist()) == ([0, 1], [], [])  # the third is out by its score alone
+    texts, vectors = [LONG, LONG + " ok", "b two", "c three"], np.eye(4)[[0, 0, 0, 1]]
+    rows, left = choose_two("near", texts, vectors, 0.9, 0.85, 0.8, 0.7)
+    assert rows == [0, 3]  # .5·.8 − .5·1 < .5·.7
     assert (left.near.tolist(), left.of.tolist()) == ([1], [0])
     assert left.far.tolist() == [2]
     assert left.alike == pytest.approx([1], abs=0.01)
@@ -331,7 +291,7 @@ def test_diversify_explains_what_it_leaves_out(tmp_path: Path) -> None:
 def test_dropped_near_duplicates_make_room_for_lower_rows(tmp_path: Path) -> None:
     """With λ = 1 only the best k count, and one more for each copy among them."""
     snap = make_store(tmp_path, [LONG, LONG + " ok", "b two", LONG + " yes", "c three"], np.eye(5))
-    pool = Candidates(np.arange(5, dtype=np.uint32), *([np.full(5, np.nan, np.float32)] * 12), np.linspace(1, 0.5, 5))
+    pool = make_pool(*np.linspace(1, 0.5, 5))
     plain = replace(PAPER.diversify, lambda_=1.0)
     assert [diversify(pool, snap, k, plain).row.tolist() for k in range(1, 5)] == [[0], [0, 2], [0, 2, 4], [0, 2, 4]]
     assert diversify(pool.take(np.arange(0)), snap, 3, plain).row.tolist() == []

@@ -26,11 +26,8 @@ def homes(root: Path) -> Snapshot:
     texts = ["Oslo", "Rome", "Bern", "chess", "both", "nothing"]
     given = [{"session": f"s{i}", "time": BASE + i * 100} for i in range(len(texts))]
     hobby = {"subject": "ana", "relation": "likes", "object_": "chess", "functional": False, "until": BASE + 350}
-    facts = [
-        *([home("oslo")], [home("rome")], [home("bern")], [hobby]),
-        [{"subject": "bo", "relation": "lives_in", "object_": "york"}, {**hobby, "object_": "go", "subject": "bo"}],
-        [],
-    ]
+    both = [home("york", subject="bo"), {**hobby, "object_": "go", "subject": "bo"}]
+    facts = [[home("oslo")], [home("rome")], [home("bern")], [hobby], both, []]
     return make_store(root, texts, given=given, facts=facts)
 
 
@@ -96,24 +93,27 @@ def crowd(root: Path, sizes: list[int], others: int) -> tuple[Snapshot, np.ndarr
     return make_store(root, [f"text {i}" for i in range(len(near))], np.ones((len(near), 2)), near=near), score
 
 
+K = 20
+
+
+def search_best(plan: Plan, score: np.ndarray) -> Leg:
+    rows = np.flatnonzero(np.ones(len(score), bool) if plan.allowed is None else plan.allowed)
+    best = rows[np.argsort(-score[rows], kind="stable")][:K]
+    return Leg("dense", best.astype(np.uint32), score[best])
+
+
 @pytest.mark.parametrize("sizes", [[60], [40, 40], [25, 25, 25, 25], [3, 2], [1]])
 def test_a_crowd_takes_one_place(tmp_path: Path, sizes: list[int]) -> None:
     """Against taking every copy out by hand; a leg that is not crowded is left alone."""
     snap, score = crowd(tmp_path, sizes, 40)
-    k, searches = 20, 0
-
-    def search(plan: Plan) -> Leg:
-        nonlocal searches
-        searches += 1
-        rows = np.flatnonzero(np.ones(snap.rows, bool) if plan.allowed is None else plan.allowed)
-        best = rows[np.argsort(-score[rows], kind="stable")][:k]
-        return Leg("dense", best.astype(np.uint32), score[best])
-
-    leg, copies, better = collapse(search, Plan(None, snap.rows), snap, k)
+    k, plans = K, list[Plan]()
+    leg, copies, better = collapse(
+        lambda plan: plans.append(plan) or search_best(plan, score), Plan(None, snap.rows), snap, k
+    )
     group = clusters(np.arange(snap.rows, dtype=np.uint32), snap)
     in_order = np.argsort(-score, kind="stable")
     if len(sizes) * 2 > k or sum(sizes) < k // 2:
-        assert searches == 1
+        assert len(plans) == 1
         assert leg.rows.tolist() == in_order[:k].tolist()
         return
     _, first = np.unique(group[in_order], return_index=True)
@@ -133,9 +133,7 @@ def test_only_what_may_be_searched_is_searched_again(tmp_path: Path) -> None:
         assert plan.allowed is not None
         assert not plan.allowed[60:90].any()
         assert plan.allowed_rows == int(plan.allowed.sum())
-        rows = np.flatnonzero(plan.allowed)
-        best = rows[np.argsort(-score[rows], kind="stable")][:20]
-        return Leg("dense", best.astype(np.uint32), score[best])
+        return search_best(plan, score)
 
-    leg, _, _ = collapse(search, Plan(allowed, 70), snap, 20)
+    leg, _, _ = collapse(search, Plan(allowed, 70), snap, K)
     assert len(leg.rows) == 11  # one of the crowd, and the ten others that may be searched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -11,17 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+import helix
 from helix.encoders.rerank import Rerankers
+from helix.errors import UsageError
 from helix.recipes.default import recall
 from helix.recipes.load_profile import load
+from helix.settings import load as load_settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.trace import Trace, why_not
 from helix.types import TYPES
+from pipelines.embedded.ingest import ingest
+from pipelines.maintain.compact import compact
 from query.schema.answers import render_bundle
 from tests.support.queries import make_query
-from tests.support.tiny import BASE, SETTINGS, fact, make_store
-
-__all__ = ["fact"]
+from tests.support.tiny import BASE, SETTINGS, make_store
 
 NOW = datetime(2023, 11, 20, tzinfo=UTC)
 LONG = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
@@ -74,24 +78,24 @@ def test_every_stage_says_rows_in_and_out_and_milliseconds(tmp_path: Path) -> No
     assert first["sim"] == found.items[0].why["sim"]
 
 
+def check_sums(candidates: list[dict[str, Any]]) -> None:
+    """Check that the shares of each candidate add up to its score."""
+    for one in candidates:
+        assert sum(one["shares"].values()) == pytest.approx(one["score"], abs=1e-5)
+
+
 def test_shares_are_weight_times_signal(tmp_path: Path) -> None:
     snap = make_store(tmp_path, [LONG, "a recent fox", "walnut bread"], given=[{"type": "code"}, {}, {}])
     for name, text in (("helix", "fox"), ("helix", "the recent fox"), ("helix-paper", "fox")):
         found, _ = ask(snap, text, load(name))
         recent = name == "helix-paper" or "recent" in text
         for one in found.trace["candidates"]:
-            weights = load(name).weights[snap_type(snap, one["id"])]
+            weights = load(name).weights[TYPES[snap.columns.type[snap.find(one["id"])]]]
             if not recent:  # what is not asked for goes to the similarity
                 weights = {**weights, "sim": weights["sim"] + weights["recency"], "recency": 0}
             expected = {signal: weight * one[signal] for signal, weight in weights.items() if weight * one[signal]}
             assert one["shares"] == pytest.approx(expected, abs=2e-6)
-            assert sum(one["shares"].values()) == pytest.approx(one["score"], abs=1e-5)
-
-
-def snap_type(snap: Snapshot, identity: str) -> str:
-    row = snap.find(identity)
-    assert row is not None
-    return TYPES[snap.columns.type[row]]
+        check_sums(found.trace["candidates"])
 
 
 def test_shares_say_what_later_steps_added_or_took_off(tmp_path: Path) -> None:
@@ -103,18 +107,14 @@ def test_shares_say_what_later_steps_added_or_took_off(tmp_path: Path) -> None:
     shares = {snap.find(one["id"]): one["shares"] for one in found.trace["candidates"]}
     assert shares[0]["superseded"] < 0 < shares[1]["superseded"]
     assert "superseded" not in shares[2]
-    for one in found.trace["candidates"]:
-        assert sum(one["shares"].values()) == pytest.approx(one["score"], abs=1e-5)
+    check_sums(found.trace["candidates"])
 
 
 def test_shares_with_a_reranker_add_up(sample_store: Path) -> None:
-    import helix
-
     found = helix.open(sample_store).recall("who reviews signing", rerank="late", explain=True, now="2026-06-01")
     candidates = (found.trace or {})["candidates"]
     assert any(one["shares"].get("rerank") for one in candidates)
-    for one in candidates:
-        assert sum(one["shares"].values()) == pytest.approx(one["score"], abs=1e-5)
+    check_sums(candidates)
 
 
 def test_why_not_names_the_stage_and_the_margin(tmp_path: Path) -> None:
@@ -126,8 +126,7 @@ def test_why_not_names_the_stage_and_the_margin(tmp_path: Path) -> None:
     assert reason(snap, 2, "fox", project="p") == "route: outside the filter project p"
     assert reason(snap, 4, "fox", since="2023-11-14") == "route: outside the filter since 2023-11-14 00:00"
     better = f"{int(snap.columns.key[0]):016x}"
-    said = reason(snap, 1, "fox brown mill")
-    assert said.startswith(f"diversify: a near-duplicate of {better} (rank ")
+    assert reason(snap, 1, "fox brown mill").startswith(f"diversify: a near-duplicate of {better} (rank ")
     assert reason(snap, 4, "fox").startswith("it is in the answer, at rank 1")
     assert reason(snap, 2, "fox", k=1).startswith("rank: rank 2 of 4, score ")
     assert "the last item returned has" in reason(snap, 2, "fox", k=1)
@@ -135,16 +134,10 @@ def test_why_not_names_the_stage_and_the_margin(tmp_path: Path) -> None:
 
 
 def test_why_not_below_the_limit_of_a_leg(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     snap = make_store(tmp_path, ["fox fox fox", "fox and a hen that crow all day long", "walnut"])
     profile = load("helix")
-    one = replace(
-        profile,
-        retrieve=replace(profile.retrieve, bm25=1),
-        graph=replace(profile.graph, extra=0),  # nor may it come by another way
-        link=replace(profile.link, beside=0),
-    )
+    graph, link = replace(profile.graph, extra=0), replace(profile.link, beside=0)  # nor may it come by another way
+    one = replace(profile, retrieve=replace(profile.retrieve, bm25=1), graph=graph, link=link)
     found, trace = ask(snap, "fox", one)
     said = reason(snap, 1, "fox", one)
     leg, _, score = trace.retrieved[0]
@@ -156,8 +149,6 @@ def test_why_not_below_the_limit_of_a_leg(tmp_path: Path) -> None:
 
 
 def test_mmr_explains_what_it_does_not_choose(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     texts = ["fox hen owl elk", "fox hen owl asp", "fox emu"]
     snap = make_store(tmp_path, texts, np.eye(3)[[0, 0, 1]], given=[{"session": f"s{i}"} for i in range(3)])
     profile = load("helix")
@@ -169,53 +160,38 @@ def test_mmr_explains_what_it_does_not_choose(tmp_path: Path) -> None:
     assert said.startswith("diversify: another was preferred, since it is 1.00 alike to one that was chosen (rank 2 of")
 
 
+def answer(memory: helix.Memory, text: str, **options: Any) -> str:
+    """Return an answer as JSON, without the milliseconds."""
+    wire = render_bundle(memory.recall(text, now="2026-03-01", explain=True, **options))
+    del wire["ms"]
+    for stage in wire["trace"]["stages"]:
+        stage.pop("ms", None)
+    del wire["trace"]["spans"]
+    return json.dumps(wire)
+
+
 def test_a_replay_gives_the_same_bytes(sample_store: Path) -> None:
     """Snapshot, query, `now` and profile decide everything but the milliseconds."""
-    import helix
-
-    last = helix.open(sample_store).recall("coffee", k=1).items[0].id
-
-    def answer() -> str:
-        found = helix.open(sample_store).recall(
-            "What did I tell Priya about vacation?", now="2026-03-01", explain=True, why_not=last, rerank="late"
-        )
-        wire = render_bundle(found)
-        del wire["ms"]
-        for stage in wire["trace"]["stages"]:
-            stage.pop("ms", None)
-        del wire["trace"]["spans"]
-        return json.dumps(wire)
-
-    assert answer() == answer()
+    options = {"why_not": helix.open(sample_store).recall("coffee", k=1).items[0].id, "rerank": "late"}
+    asked = "What did I tell Priya about vacation?"
+    once, again = (answer(helix.open(sample_store), asked, **options) for _ in range(2))
+    assert once == again
 
 
 def test_a_generation_that_is_kept_answers_as_it_did(tmp_path: Path, cache: Path) -> None:
     """Later generations, a merge included, do not change an answer by an earlier snapshot."""
-    import helix
-    from helix.errors import UsageError
-    from helix.settings import load
-    from pipelines.embedded.ingest import ingest
-    from pipelines.maintain.compact import compact
-
     for i, text in enumerate(("the red fox hunts at night", "the red hen sleeps at night", "a red elk at noon")):
         (tmp_path / f"{i}.jsonl").write_text(json.dumps({"session": f"s{i}", "text": text, "ts": "2026-01-02"}))
 
-    def answer(memory: helix.Memory) -> dict[str, Any]:
-        wire = render_bundle(memory.recall("what does the red fox do", now="2026-02-01", explain=True))
-        for stage in wire["trace"]["stages"]:
-            stage.pop("ms", None)
-        del wire["trace"]["spans"]
-        return {**wire, "ms": None}
-
-    root = tmp_path / "store"
-    ingest(root, [tmp_path / "0.jsonl", tmp_path / "1.jsonl"], load())
+    root, asked = tmp_path / "store", "what does the red fox do"
+    ingest(root, [tmp_path / "0.jsonl", tmp_path / "1.jsonl"], load_settings())
     first = helix.open(root)
-    before, number = answer(first), first.snapshot.generation
-    ingest(root, [tmp_path / "2.jsonl"], load())
-    compact(root, load(), full=True)
+    before, number = answer(first, asked), first.snapshot.generation
+    ingest(root, [tmp_path / "2.jsonl"], load_settings())
+    compact(root, load_settings(), full=True)
     kept = helix.open(root, snapshot=number)
-    assert json.dumps(answer(kept)) == json.dumps(before)
-    assert answer(helix.open(root)) != before
+    assert answer(kept, asked) == before
+    assert answer(helix.open(root), asked) != before
     assert not kept.stale()
     assert not kept.refresh()
     with pytest.raises(UsageError, match=f"no generation 99 of .* there are: {number}, "):

@@ -86,11 +86,6 @@ def store(folder: Path, turns: Sequence[tuple[str, dict[str, Any]]], vectors: An
     return make_store(folder, [text for text, _ in turns], vectors, [said for _, said in turns], **more)
 
 
-def test_nothing_is_weighed_but_what_has_a_weight(tmp_path: Path) -> None:
-    snap = store(tmp_path, talk("always walnut bread?", "I bake walnut bread"))
-    assert score_rows(snap, "walnut bread", [1, 0]) == [0, 0]
-
-
 def test_a_score_is_divided_by_the_best_of_the_pool() -> None:
     assert divide_by_best(np.array([1, 2, -4], np.float32)).tolist() == [0.5, 1, -2]
     assert divide_by_best(np.array([0.01, 0.02], np.float32)).tolist() == pytest.approx([0.2, 0.4])  # not of noise
@@ -108,35 +103,26 @@ def test_own_words(tmp_path: Path) -> None:
     assert score_rows(snap, "absent", own=0.5) == [0, 0, 0]
     assert score_rows(snap, "the of and", own=0.5) == [0, 0, 0]  # no term at all
 
-
-def test_own_words_that_say_next_to_nothing(tmp_path: Path) -> None:
-    """A word of every item: log(1 + .5/20.5) = .024 is less than half of what counts as a score."""
-    snap = store(tmp_path, talk(*["red"] * 20))
+    # A word of every item: log(1 + .5/20.5) = .024 is less than half of what counts as a score.
+    snap = store(tmp_path / "red", talk(*["red"] * 20))
     assert score_rows(snap, "red", own=1.0) == pytest.approx([log(1 + 0.5 / 20.5) / 0.05] * 20, rel=1e-4)
 
 
-SEVEN = talk("one", "two two", "three", "walnut four", "five", "six six six", "seven")
-
-
 def test_the_window_is_two_turns_to_either_side(tmp_path: Path) -> None:
-    """Terms 1 2 1 2 1 3 1: windows of 4, 6, 7, 9, 8, 7 and 5; and a session of one before, whose window is itself."""
-    snap = store(tmp_path, [*talk("zero zero", session="r"), *SEVEN, *talk("eight", session="t")])
-    lengths = [2, 4, 6, 7, 9, 8, 7, 5, 1]
-    assert snap.lexical.mean_window_length == pytest.approx(sum(lengths) / 9)
-    own = [
-        bm25(tf, length, sum(lengths) / 9, 1, 9)
-        for tf, length in zip((0, 0, 1, 1, 1, 1, 1, 0, 0), lengths, strict=True)
-    ]
-    assert score_rows(snap, "walnut", window=0.3) == pytest.approx([0.3 * one / max(own) for one in own], rel=1e-5)
+    """Terms 1 2 1 2 1 3 1: windows of 4, 6, 7, 9, 8, 7 and 5; and a session of one before, whose window is itself.
 
-
-def test_a_window_goes_over_what_is_deleted(tmp_path: Path) -> None:
-    """Without "five", whatever segments they lie in: windows of 4, 6, 9, 9, 7 and 6."""
-    snap = store(tmp_path, SEVEN, cuts=(3, 5), deleted={1: [1]})
-    lengths = [4, 6, 9, 9, 7, 6]
-    assert snap.lexical.mean_window_length == pytest.approx(sum(lengths) / 6)
-    own = [bm25(tf, length, sum(lengths) / 6, 1, 6) for tf, length in zip((0, 1, 1, 1, 1, 1), lengths, strict=True)]
-    assert score_rows(snap, "walnut", window=1) == pytest.approx([one / max(own) for one in own], rel=1e-5)
+    Without "five", in whatever segments the others are: windows of 4, 6, 9, 9, 7 and 6.
+    """
+    seven = talk("one", "two two", "three", "walnut four", "five", "six six six", "seven")
+    whole = store(tmp_path / "whole", [*talk("zero zero", session="r"), *seven, *talk("eight", session="t")])
+    for snap, lengths, counts in (
+        (whole, [2, 4, 6, 7, 9, 8, 7, 5, 1], (0, 0, 1, 1, 1, 1, 1, 0, 0)),
+        (store(tmp_path / "cut", seven, cuts=(3, 5), deleted={1: [1]}), [4, 6, 9, 9, 7, 6], (0, 1, 1, 1, 1, 1)),
+    ):
+        n, mean = len(lengths), sum(lengths) / len(lengths)
+        assert snap.lexical.mean_window_length == pytest.approx(mean)
+        own = [bm25(tf, length, mean, 1, n) for tf, length in zip(counts, lengths, strict=True)]
+        assert score_rows(snap, "walnut", window=0.3) == pytest.approx([0.3 * one / max(own) for one in own], rel=1e-5)
 
 
 def test_a_window_adds_up_its_words(tmp_path: Path) -> None:
@@ -174,10 +160,8 @@ def test_the_order_of_the_words(tmp_path: Path) -> None:
     weight = 2 * log(1 + (4 - 4 + 0.5) / 4.5)
     lengths = [len(tokenise(text)) for text in texts[:4]]
     mean = sum(lengths) / 4
-    by_hand = [
-        weight * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / mean))
-        for tf, length in zip((1, 2, 0, 0), lengths, strict=True)
-    ]
+    norms = [1.2 * (0.25 + 0.75 * length / mean) for length in lengths]
+    by_hand = [weight * tf * 2.2 / (tf + norm) for tf, norm in zip((1, 2, 0, 0), norms, strict=True)]
     assert lengths == [2, 4, 2, 3]
     assert neighbour_rows(np.arange(4), terms("walnut bread"), snap).tolist() == pytest.approx(by_hand, rel=1e-5)
     shares = [one / max(by_hand) for one in by_hand]
@@ -187,23 +171,16 @@ def test_the_order_of_the_words(tmp_path: Path) -> None:
     assert score_rows(snap, "bread, walnut", adjacent=0.2) == pytest.approx([0, 0.2 * longer, 0.2, 0], rel=1e-5)
     for nothing in ("walnut", "walnut walnut", "walnut absent", "absent walnut"):
         assert neighbour_rows(np.arange(4), terms(nothing), snap).tolist() == [0] * 4
+    # A pair is counted once, however often it is asked; an item's end and the next one's start are none.
+    snap = store(tmp_path / "two", talk("walnut bread", "rye walnut", "bread rye"))
+    texts = ("walnut bread", "walnut bread walnut bread")
+    once, twice = (neighbour_rows(np.arange(3), terms(text), snap).tolist() for text in texts)
+    assert twice[0] == once[0] > 0
+    assert once[1:] == [0, 0]
 
 
 def terms(text: str) -> U64:
     return hash_terms(tokenise(text))
-
-
-def test_a_pair_is_counted_once_however_often_it_is_asked(tmp_path: Path) -> None:
-    snap = store(tmp_path, talk("walnut bread", "rye"))
-    once, twice = (
-        neighbour_rows(np.arange(2), terms(text), snap) for text in ("walnut bread", "walnut bread walnut bread")
-    )
-    assert twice[0] == once[0]
-
-
-def test_the_end_of_an_item_and_the_start_of_the_next_are_not_adjacent(tmp_path: Path) -> None:
-    snap = store(tmp_path, talk("rye walnut", "bread rye"))
-    assert neighbour_rows(np.arange(2), terms("walnut bread"), snap).tolist() == [0, 0]
 
 
 def test_an_answer_gets_its_questions_words(tmp_path: Path) -> None:
@@ -235,17 +212,16 @@ def test_the_inner_product(tmp_path: Path) -> None:
     )
     assert score_rows(snap, "x", None, dense=0.5) == [0, 0, 0]  # no encoder
 
-
-def test_the_mean_vector_is_taken_off(tmp_path: Path) -> None:
-    """It is (.533, .6): of the question (1, 0) half of .533, the same of every item. Deleted ones have no part."""
-    snap = store(tmp_path, [*talk("a", "b", "c"), *talk("d", session="t")], [*SLANT, [-1, 0]], deleted={0: [3]})
+    # The mean vector is (.533, .6): of the question (1, 0) half of .533, the same of every item, without deleted ones.
+    turns = [*talk("a", "b", "c"), *talk("d", session="t")]
+    snap = store(tmp_path / "mean", turns, [*SLANT, [-1, 0]], deleted={0: [3]})
     left = [1 - 0.5 * 1.6 / 3, 0.6 - 0.5 * 1.6 / 3, -0.5 * 1.6 / 3]
     by_hand = [one / left[0] for one in left]
     assert score_rows(snap, "x", [1, 0], dense=1, mean=0.5) == pytest.approx(by_hand, abs=0.01)
 
 
 def test_a_vector_leans_to_its_neighbours(tmp_path: Path) -> None:
-    """By a quarter of each; then it is of unit length again. The last has no neighbour."""
+    """By a quarter of each; then it is of unit length again. The last has no neighbour; a deleted one is none."""
     turns = [*talk("a", "b", "c"), *talk("d", session="t")]
     snap = store(tmp_path, turns, [*SLANT, [0, 1]])
     leaning = [(1 + 0.15, 0.2), (0.6 + 0.25, 0.8 + 0.25), (0.15, 1 + 0.2), (0, 1)]
@@ -257,19 +233,12 @@ def test_a_vector_leans_to_its_neighbours(tmp_path: Path) -> None:
     assert (leaning_vectors(np.arange(4), snap, 0.0) == snap.vectors.dequantise(np.arange(4))).all()
     alone, _ = score_vectors_blended(around(np.arange(4), snap), np.array([1, 0], np.float32), snap, 0.25)
     assert alone.tolist() == snap.vectors.dequantise(np.arange(4))[:, 0].tolist()
-
-
-def test_a_vector_does_not_lean_over_a_border_but_over_what_is_deleted(tmp_path: Path) -> None:
-    turns = [*talk("a", "b", "c"), *talk("d", session="t")]
-    snap = store(tmp_path, turns, [[1, 0], [-1, 0], [0, 1], [1, 0]], cuts=(1, 3), deleted={1: [0]})
-    got = leaning_vectors(np.array([0, 2, 3]), snap, 0.5)
+    snap = store(tmp_path / "cut", turns, [[1, 0], [-1, 0], [0, 1], [1, 0]], cuts=(1, 3), deleted={1: [0]})
     side = np.array([1, 0.5]) / sqrt(1.25)
-    np.testing.assert_allclose(got, [side, side[::-1], [1, 0]], atol=0.005)
-
-
-def test_leaning_on_the_opposite_leaves_no_vector(tmp_path: Path) -> None:
-    snap = store(tmp_path, talk("a", "b"), [[1, 0], [-1, 0]])
-    assert np.isfinite(leaning_vectors(np.arange(2), snap, 1.0)).all()
+    expected = [side, side[::-1], [1, 0]]
+    np.testing.assert_allclose(leaning_vectors(np.array([0, 2, 3]), snap, 0.5), expected, atol=0.005)
+    opposite = store(tmp_path / "opposite", talk("a", "b"), [[1, 0], [-1, 0]])
+    assert np.isfinite(leaning_vectors(np.arange(2), opposite, 1.0)).all()
 
 
 # ---------------------------------------------------------------- context of an item
@@ -305,24 +274,20 @@ def test_a_standing_instruction_counts_as_far_as_it_is_meant(tmp_path: Path) -> 
     assert score_rows(snap, "x", None, standing=0.2) == [0, 0, 0, 0]
 
 
-def test_first_person_questions_prefer_the_user(tmp_path: Path) -> None:
-    snap = store(tmp_path, talk("I bake", "Bo bakes", "our bread"))
+def test_features_of_an_item_alone(tmp_path: Path) -> None:
+    """First person, salience and the fused rank, which what the walk brought has not."""
+    turns = [*talk("I bake", salience=0.25), *talk("Bo bakes", salience=1.0), *talk("our bread", salience=0.5)]
+    snap = store(tmp_path, turns)
     assert score_rows(snap, "x", first_person=0.06) == pytest.approx([0.06, 0, 0.06])
-
-
-def test_salience(tmp_path: Path) -> None:
-    snap = store(tmp_path, [*talk("a", salience=0.25), *talk("b", salience=1.0)])
-    assert score_rows(snap, "x", salience=0.1) == pytest.approx([0.025, 0.1])
+    assert score_rows(snap, "x", salience=0.1) == pytest.approx([0.025, 0.1, 0.05])
+    assert score_rows(snap, "x", ranks=[0.1, np.nan, 0.2], rrf=0.5) == pytest.approx([0.25, 0, 0.5])
+    assert score_rows(snap, "bread", [1, 0, 0]) == [0, 0, 0]  # nothing has a weight
 
 
 def test_salience_says_nothing_of_documents(tmp_path: Path) -> None:
     """They get what the pool has in the mean: as much as a turn, and one as much as another."""
-    turns = [
-        *talk("a", salience=0.2, role="document"),
-        *talk("b", salience=0.9, role="document"),
-        *talk("c", salience=0.4),
-    ]
-    snap = store(tmp_path, turns)
+    kinds = (("a", 0.2, "document"), ("b", 0.9, "document"), ("c", 0.4, "user"))
+    snap = store(tmp_path, [turn for text, level, role in kinds for turn in talk(text, salience=level, role=role)])
     assert score_rows(snap, "x", salience=0.5) == pytest.approx([0.25, 0.25, 0.2])
     assert score_rows(snap, "x", rows=[0, 2], salience=0.5) == pytest.approx([0.15, 0.2])
 
@@ -352,26 +317,12 @@ def test_the_document_a_question_names(tmp_path: Path) -> None:
     assert score_rows(snap, "Who made it?", title=0.15) == [0, 0, 0]
 
 
-def test_the_fused_rank(tmp_path: Path) -> None:
-    """None for what the walk brought."""
-    snap = store(tmp_path, talk("a", "b", "c"))
-    assert score_rows(snap, "x", ranks=[0.1, np.nan, 0.2], rrf=0.5) == pytest.approx([0.25, 0, 0.5])
-
-
 def test_a_part_is_told_by_its_name(tmp_path: Path) -> None:
     """Of the features that have a weight and apply. Without a vector its weight goes to the words."""
     snap = store(tmp_path, talk("walnut bread", "I bake"))
     query = make_query("walnut", snap, SETTINGS, now=NOW)
-    plan = route(query, None, snap)
-    found = compute_parts(
-        np.arange(2),
-        np.zeros(2, np.float32),
-        query,
-        None,
-        snap,
-        plan,
-        single_feature(own=0.5, first_person=0.1, dense=1),
-    )
+    profile, none = single_feature(own=0.5, first_person=0.1, dense=1), np.zeros(2, np.float32)
+    found = compute_parts(np.arange(2), none, query, None, snap, route(query, None, snap), profile)
     assert {name: part.tolist() for name, part in found.items()} == {
         "own": pytest.approx([1.5, 0]),
         "first_person": pytest.approx([0, 0.1]),
