@@ -122,8 +122,7 @@ def test_a_statement_before_a_question_counts() -> None:
 def test_signs_depend_on_the_speaker() -> None:
     for sign, text, is_of_user in (
         ("narration", "Let me look at the pool.", False), ("event", "I sold the boat", True),
-        ("person", "my sister is a nurse", True),
-    ):  # fmt: skip
+        ("person", "my sister is a nurse", True)):  # fmt: skip
         assert is_of_user == (sign in rate_alone(user(text))) != (sign in rate_alone(assistant(text))), text
     assert "generic" in rate_alone(assistant("There are many ways to cook rice."))
     assert "number" not in rate_alone(tool("listed 212 files"))

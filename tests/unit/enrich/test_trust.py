@@ -66,8 +66,7 @@ def test_an_answer_confirms_itself_and_perhaps_the_proposal() -> None:
         assert find_sources(assistant(PROPOSAL), user(text, turn=1)) == [source, "confirmed"], text
     for text in (
         "thanks", "no, SQLite is too slow", "what does a backup cost?", "the build is red",
-        "yesterday Postgres crashed", "not sure about SQLite",
-    ):  # fmt: skip
+        "yesterday Postgres crashed", "not sure about SQLite"):  # fmt: skip
         assert "confirmed" not in find_sources(assistant(PROPOSAL), user(text, turn=1)), text
 
 

@@ -197,16 +197,8 @@ def test_hostile_text_needs_linear_time():
         parse(text)
 
     check_cpu_time(
-        read,
-        START + "> x\n" * 25_000,
-        START + "####   \n" * 25_000,
-        chat(user("x"), "<<<<<<< SEARCH\n" * 25_000),
-        chat(user("x"), "<<<<<<< SEARCH\n=======\n" * 25_000),
-        chat(user("x"), "a.py\n```\n" * 25_000),
-        chat(user("x"), "► **THINKING**\n" * 25_000),
-        chat(user("x"), tool("?" * 200_000)),
-        chat(user("x"), tool(*["a/" * 200 + "?"] * 500)),
-        "#### a\n" + "```\n" * 50_000,
-        "---\n" * 50_000,
-        "# aider chat started at 2026-03-02 09:14:05\n" * 5_000,
-    )
+        read, START + "> x\n" * 25_000, START + "####   \n" * 25_000, chat(user("x"), "<<<<<<< SEARCH\n" * 25_000),
+        chat(user("x"), "<<<<<<< SEARCH\n=======\n" * 25_000), chat(user("x"), "a.py\n```\n" * 25_000),
+        chat(user("x"), "► **THINKING**\n" * 25_000), chat(user("x"), tool("?" * 200_000)),
+        chat(user("x"), tool(*["a/" * 200 + "?"] * 500)), "#### a\n" + "```\n" * 50_000, "---\n" * 50_000,
+        "# aider chat started at 2026-03-02 09:14:05\n" * 5_000)  # fmt: skip

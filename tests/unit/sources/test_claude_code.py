@@ -75,7 +75,8 @@ def test_lines_and_parallel_calls_of_one_answer_are_one_turn():
     (call("WebFetch", prompt="what", url="https://x.org/"), "[WebFetch] https://x.org/"),
     (call("mcp__x__y", number=3, other="this one"), "[mcp__x__y] this one"),
     (call("TodoWrite", todos=[{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}]),
-     "[TodoWrite] b"), (call("Odd"), "[Odd]"))  # fmt: skip
+     "[TodoWrite] b"),
+    (call("Odd"), "[Odd]"))  # fmt: skip
 def test_a_tool_call_is_one_telling_line(block, line):
     assert read_texts(answer("a1", None, [block])) == [line]
 

@@ -124,7 +124,8 @@ def test_a_log_without_its_beginning_or_with_a_broken_line_gives_its_rest():
     ([call(md("Read [](file:///a/b.py#1-2), [the docs](https://x.org/y)"))], "[run] Read b.py, the docs"),
     ([call(toolSpecificData={"kind": "terminal", "command": "ls -l"})], "[run] ls -l"),
     ([call(toolSpecificData={"kind": "terminal", "commandLine": {"original": "ls", "userEdited": "ls -a"}})],
-     "[run] ls -a"), ([call(toolSpecificData={"kind": "subagent", "description": "Find uses"})], "[run] Find uses"),
+     "[run] ls -a"),
+    ([call(toolSpecificData={"kind": "subagent", "description": "Find uses"})], "[run] Find uses"),
     ([call(tool=None)], "[tool] Ran it"),
     ([{"kind": "treeData", "treeData": {}}, {"label": "src", "uri": {}}, md("a")], "a"),
     ([md("a"), {"kind": "textEditGroup", "edits": [[{"text": "x = 1"}]]}, md(" b")], "a b"))  # fmt: skip
@@ -216,7 +217,8 @@ def render_prompt(text):
     (chat(request(), workingDirectory={"path": "/home/ines/beacon"}), "beacon"),
     (chat(request(), repoData={"remoteUrl": "https://example.org/ines/beacon.git"}), "beacon"),
     (chat(render_prompt("I am working in a workspace with the following folders:\n- C:\\work\\beacon \n- /b")),
-     "beacon"), (chat(render_prompt("workspace with the following folder:\n- /srv/beacon")), "beacon"),
+     "beacon"),
+    (chat(render_prompt("workspace with the following folder:\n- /srv/beacon")), "beacon"),
     (chat(render_prompt("a list with the following folders:\n- /srv/x")), None),
     (chat(request(), workingDirectory=7, repoData=[]), None))  # fmt: skip
 def test_the_folder_that_was_open(value, project):
@@ -293,11 +295,5 @@ def test_time_is_linear():
         parse(chat(request(md(text), call(text), text=text)))
 
     check_cpu_time(
-        read,
-        "```\n" * 60_000,
-        "```\n" + " \n" * 200_000,
-        "[" * 200_000,
-        "[a](" * 60_000,
-        "[](x" * 60_000,
-        "\0" * 200_000,
-    )
+        read, "```\n" * 60_000, "```\n" + " \n" * 200_000, "[" * 200_000, "[a](" * 60_000, "[](x" * 60_000,
+        "\0" * 200_000)  # fmt: skip

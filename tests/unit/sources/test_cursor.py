@@ -196,12 +196,6 @@ def test_time_is_linear():
         transcript(record("user", text), record("assistant", text))
 
     check_cpu_time(
-        read,
-        "<user_query>" * 40_000,
-        "\n<user_query>" * 40_000,
-        "\n<rules>" * 40_000 + "</rules>" * 40_000,
-        " " * 400_000 + "<",
-        "x\n" + " \n" * 200_000 + "[REDACTED",
-        "<timestamp>Monday, " * 20_000,
-        "<user_info>\n" + "Workspace Path: " * 20_000,
-    )
+        read, "<user_query>" * 40_000, "\n<user_query>" * 40_000, "\n<rules>" * 40_000 + "</rules>" * 40_000,
+        " " * 400_000 + "<", "x\n" + " \n" * 200_000 + "[REDACTED", "<timestamp>Monday, " * 20_000,
+        "<user_info>\n" + "Workspace Path: " * 20_000)  # fmt: skip

@@ -184,7 +184,8 @@ def test_unknown_types_and_half_lines_are_reported_and_never_fatal():
     ({}, "This is the Gemini CLI. We are setting up the context\nI'm currently working in the directory: /w/till", "x",
      "till"),
     ({}, "This is the Gemini CLI. We are setting up the context\nfollowing directories:\n  - /w/till\n  - /w/b",
-     "x.jsonl", "till"), ({"directories": ["/w/other"]}, "Hi", "x.jsonl", "other"),
+     "x.jsonl", "till"),
+    ({"directories": ["/w/other"]}, "Hi", "x.jsonl", "other"),
     ({"directories": [7]}, "Hi", "x.jsonl", None), ({}, "I am working in the directory: /w/till", "x.jsonl", None),
     ({}, "Hi", "/home/a/.gemini/tmp/till/chats/session-1.jsonl", "till"),
     ({}, "Hi", f"/home/a/.gemini/tmp/{'0af3' * 16}/chats/session-1.jsonl", None),
@@ -269,15 +270,9 @@ def test_time_is_linear_in_the_text():
         parse(HEAD, user("u1", text), answer("a1", text, call(tool="run_shell_command", output=text)))
 
     check_cpu_time(
-        read,
-        "<hook_context>\n",
-        "<hook_context></hook_context>\n",
-        "<session_context>\n",
-        "--- Content from referenced files ---\n",
-        "--- End of content ---\n",
-        "Exit Code: 1\n",
-        "Exit Code: 1 \t",
-    )
+        read, "<hook_context>\n", "<hook_context></hook_context>\n", "<session_context>\n",
+        "--- Content from referenced files ---\n", "--- End of content ---\n", "Exit Code: 1\n", "Exit Code: 1 \t",
+    )  # fmt: skip
 
 
 def test_repeated_ids_lists_and_rewinds_replace_messages():
@@ -328,20 +323,13 @@ def test_documents_may_be_one_line_or_many_and_cut_ones_are_refused():
 
 
 def test_model_histories_and_calls_among_the_parts():
-    (session,) = parse(
-        {
-            "history": [
-                {
-                    "role": "user",
-                    "parts": [{"text": "What is this?"}, {"inlineData": {"data": "AAAA"}}],
-                    "ts": 1_695_000_000,
-                },
-                {"role": "model", "parts": [{"text": "A gauge."}]},
-            ],
-            "start_time": "2023-09-18T01:00:00Z",
-        },
-        path="a/log.json",
-    ).sessions
+    parts = [{"text": "What is this?"}, {"inlineData": {"data": "AAAA"}}]
+    asked, answered = (
+        {"role": "user", "parts": parts, "ts": 1_695_000_000},
+        {"role": "model", "parts": [{"text": "A gauge."}]},
+    )
+    log = {"history": [asked, answered], "start_time": "2023-09-18T01:00:00Z"}
+    (session,) = parse(log, path="a/log.json").sessions
     # printf 'a/log.json' | sha256sum
     assert session.id == "log-39eedaa2"
     expected = [("0", "user", "What is this?", "exact"), ("1", "assistant", "A gauge.", "derived")]

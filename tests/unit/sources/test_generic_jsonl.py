@@ -18,32 +18,19 @@ def one(**line):
 
 
 def test_every_field():
+    fields = {
+        "project": "p", "title": "Storage", "type": "decision", "pinned": True, "priority": 1.5, "confidence": 0.9,
+    }  # fmt: skip
+    said = {"id": "D1:3", "speaker": "Priya", "role": "assistant", "text": "We take DuckDB"}
     parsed = parse(
-        {
-            "session": "s1",
-            "id": "D1:3",
-            "speaker": "Priya",
-            "role": "assistant",
-            "text": "We take DuckDB",
-            "ts": "2026-05-04T10:00:00+02:00",
-            "project": "p",
-            "title": "Storage",
-            "type": "decision",
-            "acl": ["ana", "priya"],
-            "pinned": True,
-            "priority": 1.5,
-            "confidence": 0.9,
-            "anything": "else",
-        }
+        {"session": "s1", **said, **fields, "ts": "2026-05-04T10:00:00+02:00", "acl": ["ana", "priya"], "x": 1}
     )
     (session,) = parsed.sessions
     assert (session.source, session.id, session.project, session.title) == ("jsonl", "s1", "p", "Storage")
     (turn,) = session.turns
-    expected = ("D1:3", "We take DuckDB", "assistant", "assistant", "Priya")
-    assert (turn.id, turn.text, turn.role, turn.origin, turn.speaker) == expected
+    assert {name: getattr(turn, name) for name in (*said, *fields)} == said | fields
+    assert (turn.origin, turn.acl, turn.unique) == ("assistant", ("ana", "priya"), False)
     assert (turn.time, turn.time_quality) == (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact")
-    assert (turn.project, turn.title, turn.type, turn.acl) == ("p", "Storage", "decision", ("ana", "priya"))
-    assert (turn.pinned, turn.priority, turn.confidence, turn.unique) == (True, 1.5, 0.9, False)
 
 
 @cases("content, text",

@@ -110,16 +110,9 @@ def test_results_of_helix_are_no_turns(name, given):
 
 def test_ids_stay_apart_and_host_texts_are_left_out():
     assert [turn.id for turn in turns(*[message("m1", "user", text("a"))] * 3)] == ["m1", "m1-2", "m1-3"]
-    found = parse(
-        {
-            "info": {"title": "T"},
-            "messages": [
-                {"info": {"role": "user"}, "parts": []},
-                {"info": {"role": "assistant"}, "parts": [{"type": "step-start"}, {**tool(output="x"), "id": None}]},
-            ],
-        },
-        path="a/b.json",
-    ).sessions[0]
+    nameless = {"info": {"role": "assistant"}, "parts": [{"type": "step-start"}, {**tool(output="x"), "id": None}]}
+    value = {"info": {"title": "T"}, "messages": [{"info": {"role": "user"}, "parts": []}, nameless]}
+    (found,) = parse(value, path="a/b.json").sessions
     assert [turn.id for turn in found.turns] == ["1", "1:1"]
     assert found.turns[0].time is None
     assert found.turns[0].time_quality == "none"

@@ -38,18 +38,12 @@ def database(path, *exports, wal=False):
 def fill(made, export):
     info = export["info"]
     times = info.get("time", {})
+    given = [info.get(name) for name in ("id", "parentID", "directory", "title")]
+    revert = json.dumps(info["revert"]) if "revert" in info else None
     made.execute(
-        "INSERT INTO session (id, project_id, parent_id, directory, title, summary_diffs, revert, time_created,"
-        " time_updated) VALUES (?, 'p1', ?, ?, ?, '[]', ?, ?, ?)",
-        (
-            info["id"],
-            info.get("parentID"),
-            info.get("directory"),
-            info.get("title"),
-            json.dumps(info["revert"]) if "revert" in info else None,
-            times.get("created"),
-            times.get("updated"),
-        ),
+        "INSERT INTO session (id, parent_id, directory, title, revert, time_created, time_updated, project_id,"
+        " summary_diffs) VALUES (?, ?, ?, ?, ?, ?, ?, 'p1', '[]')",
+        (*given, revert, times.get("created"), times.get("updated")),
     )
     for entry in export["messages"]:
         data = {name: value for name, value in entry["info"].items() if name not in ("id", "sessionID")}

@@ -32,8 +32,8 @@ def sessions(*messages, **users):
     return {s.id: [turn.text for turn in s.turns] for s in parse(day(*messages, **users)).sessions}
 
 
-def one(*args, users=None, **more):
-    (session,) = parse(day(say(0, *args, **more), **(users or {}))).sessions
+def one(text, users=None, **more):
+    (session,) = parse(day(say(0, text, **more), **(users or {}))).sessions
     (turn,) = session.turns
     return turn
 
@@ -68,7 +68,8 @@ USERS = {"U01": "Noor", "W02": "Bram V."}
     ("<http://x.org|x.org>", "http://x.org"),
     ("<mailto:a@x.org|a@x.org> <mailto:b@x.org> <tel:123|1 2 3>", "a@x.org b@x.org 1 2 3"),
     ("<!here> <!channel> <!everyone|@everyone> <!subteam^S01|@devs> <!subteam^S02>",
-     "@here @channel @everyone @devs @subteam"), ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
+     "@here @channel @everyone @devs @subteam"),
+    ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
     ("a &lt; b &amp;&amp; c &gt; d &amp;lt; e &quot;", "a < b && c > d &lt; e &quot;"),
     ("&lt;@U01&gt; is how to mention", "<@U01> is how to mention"),
     ("<b> unlike <https://x.org>", "<b> unlike https://x.org"), ("```x = &lt;1&gt;\n<open```", "```x = <1>\n<open```"),
@@ -132,18 +133,15 @@ def test_attachments_count_without_text_and_blocks(attached, text):
     ({}, "Noor", "human"), ({"user": "U09"}, "U09", "human"), ({"user": "U09", "username": "guest"}, "guest", "human"),
     ({"username": "was"}, "Noor", "human"),
     ({"user": "U09", "user_profile": {"display_name": " ", "real_name": "Ilse Krog", "name": "ilse"}}, "Ilse Krog",
-     "human"), ({"user": None, "subtype": "file_comment", "comment": {"user": "U01"}}, "Noor", "human"),
+     "human"),
+    ({"user": None, "subtype": "file_comment", "comment": {"user": "U01"}}, "Noor", "human"),
     ({"user": None}, None, "human"),
     ({"user": None, "subtype": "bot_message", "bot_id": "B01", "username": "ci"}, "ci", "tool"),
     ({"bot_id": "B01", "bot_profile": {"name": "Quay"}}, "Quay", "tool"), ({"bot_id": "B01"}, "Noor", "tool"),
     ({"bot_id": None}, "Noor", "human"), ({"user": None, "subtype": "bot_message", "username": "ci"}, "ci", "tool"),
     ({"user": "USLACKBOT"}, "USLACKBOT", "tool"), ({"subtype": "slackbot_response"}, "Noor", "tool"))  # fmt: skip
 def test_speakers(message, speaker, origin):
-    turn = (
-        one("x", users=USERS, **message)
-        if "user" not in message
-        else one("x", message.pop("user"), users=USERS, **message)
-    )
+    turn = one("x", users=USERS, **message)
     assert (turn.speaker, turn.role, turn.origin) == (speaker, "user", origin)
 
 
@@ -192,17 +190,11 @@ def test_exports_without_messages_have_no_sessions(text):
 
 
 def test_any_value_may_be_of_any_type():
-    profile = {"display_name": "Noor"}
+    profile, attachments = {"display_name": "Noor"}, [{"text": "t", "fields": [{"title": "a", "value": "b"}]}]
     value = day(
         say(0, "hi <@U01>", thread_ts=ts(0), reply_count=1, user_profile=profile, files=[{"name": "f"}]),
         say(1, "", thread_ts=ts(0), blocks=RICH[:1]),
-        say(
-            2,
-            "",
-            bot_id="B",
-            bot_profile={"name": "b"},
-            attachments=[{"text": "t", "fields": [{"title": "a", "value": "b"}]}],
-        ),
+        say(2, "", bot_id="B", bot_profile={"name": "b"}, attachments=attachments),
         U01="Noor",
     )
     check_any_types(slack, value, has_times=True)

@@ -169,19 +169,11 @@ def test_hostile_text_needs_linear_time():
         parse(text)
 
     check_cpu_time(
-        read,
-        TOP + user("x") * 5_000,
-        TOP + agent("x") + '<tool-use data-tool-name="a">\n' * 12_500,
-        TOP + agent("x") + "<tool-use" * 25_000,
-        TOP + agent("x") + "<think>\n\n" * 12_500,
-        TOP + agent("x") + "Tool use: **a**\n" * 12_500,
-        TOP + agent(tool("```\n" * 25_000)),
-        TOP + agent(tool("```sh\n" * 25_000)),
-        TOP + agent(tool("`a` " * 25_000)),
-        TOP + "# " + "a (" * 25_000,
-        TOP + "_**User (" + "2026-04-14 08:30" * 12_500 + ")**_\n",
-        TOP + "</tool-use>\n" * 25_000,
-    )
+        read, TOP + user("x") * 5_000, TOP + agent("x") + '<tool-use data-tool-name="a">\n' * 12_500,
+        TOP + agent("x") + "<tool-use" * 25_000, TOP + agent("x") + "<think>\n\n" * 12_500,
+        TOP + agent("x") + "Tool use: **a**\n" * 12_500, TOP + agent(tool("```\n" * 25_000)),
+        TOP + agent(tool("```sh\n" * 25_000)), TOP + agent(tool("`a` " * 25_000)), TOP + "# " + "a (" * 25_000,
+        TOP + "_**User (" + "2026-04-14 08:30" * 12_500 + ")**_\n", TOP + "</tool-use>\n" * 25_000)  # fmt: skip
 
 
 def test_thoughts_notices_and_results_of_helix_are_left_out():

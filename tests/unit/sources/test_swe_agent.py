@@ -181,10 +181,5 @@ def test_hostile_text_needs_linear_time():
         swe_agent.detect(take_sample("{" + text, "x"))
 
     check_cpu_time(
-        read,
-        "<pr_description>" * 50_000,
-        "\n" * 200_000,
-        "INSTRUCTIONS:" * 50_000,
-        "(Open file: " * 50_000,
-        SHELL * 20_000,
-    )
+        read, "<pr_description>" * 50_000, "\n" * 200_000, "INSTRUCTIONS:" * 50_000, "(Open file: " * 50_000,
+        SHELL * 20_000)  # fmt: skip

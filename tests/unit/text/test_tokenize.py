@@ -41,8 +41,7 @@ def test_terms() -> None:
 def test_query_and_index_share_the_parts() -> None:
     for query, text in (
         ("visibility timeout", "VISIBILITY_TIMEOUT"), ("webhooks.py", "src/ledgerline/webhooks.py"),
-        ("OperationalError", "sqlite3.OperationalError"),
-    ):  # fmt: skip
+        ("OperationalError", "sqlite3.OperationalError")):  # fmt: skip
         assert set(tokenise(query)) <= set(tokenise(text)), query
 
 
