@@ -57,7 +57,7 @@ def check_cpu_time(read: Callable[[str], Any], *texts: str) -> None:
     assert slow == []
 
 
-def check_units(read: Callable[[str], Any], *units: str, size: int = 400_000) -> None:
+def check_units(read: Callable[[str], Any], *units: str, size: int = 250_000) -> None:
     """Check the computation for long texts, each of one unit again and again."""
     check_cpu_time(read, *(unit * (size // len(unit)) for unit in units))
 

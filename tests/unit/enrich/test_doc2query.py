@@ -385,9 +385,10 @@ def test_questions_do_not_depend_on_the_other_texts(generator: Generator) -> Non
 def test_parallel_batches_equal_sequential_ones(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("helix.enrich.doc2query._BATCH", 2)
     texts = [f"{text} {place}" for place in ("", "server", "march index") for text in TEXTS]
-    alone = [Generator(plain, 1).write_questions([text])[0] for text in texts]
+    generator = Generator(plain, 1)
+    alone = [generator.write_questions([text])[0] for text in texts]
     assert len({tuple(queries) for queries in alone}) > len(TEXTS)
-    assert Generator(plain, 1).write_questions(texts) == Generator(plain, 4).write_questions(texts) == alone
+    assert generator.write_questions(texts) == Generator(plain, 4).write_questions(texts) == alone
 
 
 def test_another_seed_gives_other_questions(plain: Path) -> None:

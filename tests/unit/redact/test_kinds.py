@@ -9,22 +9,13 @@ import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import helix.redact.kinds
-from helix.redact.kinds import (
-    SecretKind,
-    ShapePart,
-    compute_entropy,
-    find_anchor,
-    has_telling_prefix,
-    parse_shape,
-    read_assigned_kinds,
-    read_token_kinds,
-)
+from helix.redact import kinds as secret_kinds
+from helix.redact.kinds import SecretKind, ShapePart, compute_entropy, find_anchor, has_telling_prefix, parse_shape
 from helix.redact.redact import redact
 from helix.util.wordlists import read_toml
 
-TOKENS = read_token_kinds()
-ASSIGNED = list(dict.fromkeys(kind for kinds in read_assigned_kinds().values() for kind in kinds))
+TOKENS = secret_kinds.read_token_kinds()
+ASSIGNED = list(dict.fromkeys(kind for kinds in secret_kinds.read_assigned_kinds().values() for kind in kinds))
 # Shorter examples of these are examples of another kind.
 SIBLINGS = {"gitlab-pat-routable", "gitlab-runner-authentication-token-routable", "openai-api-key", "slack-bot-token"}
 
@@ -77,7 +68,7 @@ def test_the_table_is_whole() -> None:
 
 
 def test_the_table_names_its_licence() -> None:
-    folder = Path(helix.redact.kinds.__file__).parent
+    folder = Path(secret_kinds.__file__).parent
     table = (folder / "data" / "secrets.toml").read_text("utf-8")
     assert tomllib.loads(table).keys() == {"alphabet", "token", "assigned", "own"}
     notice = (folder / "SECRETS-NOTICE.md").read_text("utf-8")
