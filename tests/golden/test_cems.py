@@ -138,15 +138,10 @@ def test_no_other_wordings_where_the_words_leave_no_doubt(tmp_path: Path) -> Non
 
 
 PRIMARY = {
-    "aggregation": [
-        "How many times did I go running?",
-        "list all the books I read",
-        "Which of my friends live in Oslo?",
-    ],
+    "aggregation": ["How many times did I go running?", "list all the books I read", "Which of my friends ski?"],
     "temporal": ["When did we move to Oslo?", "What did I do last week?"],
     "preference": ["Which editor should I use?", "what is Priya's favourite food"],
-    "troubleshooting": ["why is the database locked"],
-    "procedural": ["How do I deploy the service?"],
+    **{"troubleshooting": ["why is the database locked"], "procedural": ["How do I deploy the service?"]},
     "factual": ["Where is the blue box?", ""],
 }
 

@@ -50,30 +50,16 @@ def read_noon(date: str) -> int:
     return int(datetime.fromisoformat(f"{date}T12:00:00+00:00").timestamp())
 
 
+HOME = {"session": "home"}
+ACME = state_fact("ben", "works_at", "acme", vector=Z, confidence=0.6)
+FRIENDS = state_fact("ana", "friend", "ben", vector=0.3 * X + 0.954 * Z, confidence=0.5, functional=False)
+BERLIN = state_fact("ana", "lives_in", "berlin kreuzberg", vector=X, confidence=0.9)
+PARIS = state_fact("ana", "lives_in", "paris", vector=0.9 * X + 0.436 * Y, confidence=0.8)
 ITEMS = (
-    item(
-        "I live in Berlin, in Kreuzberg.",
-        state_fact("ana", "lives_in", "berlin kreuzberg", vector=X, confidence=0.9),
-        session="home",
-        turn="h1",
-        time=read_noon("2024-01-10"),
-    ),
-    item(
-        "We have moved, I am in Paris now.",
-        state_fact("ana", "lives_in", "paris", vector=0.9 * X + 0.436 * Y, confidence=0.8),
-        session="home",
-        turn="h2",
-        time=read_noon("2024-05-01"),
-    ),
-    item("Nothing.", session="home", turn="h3", time=read_noon("2024-05-02")),
-    item(
-        "My friend Ben says hello. Ben works at Acme.",
-        state_fact("ana", "friend", "ben", vector=0.3 * X + 0.954 * Z, confidence=0.5, functional=False),
-        state_fact("ben", "works_at", "acme", vector=Z, confidence=0.6),
-        session="work",
-        turn="w1",
-        time=read_noon("2024-02-03"),
-    ),
+    item("I live in Berlin, in Kreuzberg.", BERLIN, **HOME, turn="h1", time=read_noon("2024-01-10")),
+    item("We have moved, I am in Paris now.", PARIS, **HOME, turn="h2", time=read_noon("2024-05-01")),
+    item("Nothing.", **HOME, turn="h3", time=read_noon("2024-05-02")),
+    item("Ben, who works at Acme, says hello.", FRIENDS, ACME, session="work", turn="w1", time=read_noon("2024-02-03")),
 )
 FRIEND = 2  # the third fact
 QUESTION = "Where does Ana live?"
@@ -119,13 +105,7 @@ def ask_facts(snapshot: Snapshot, text: str = QUESTION, **more: Any) -> Query:
     return make_query(text, snapshot, Settings(), **{"now": NOW, **more})
 
 
-def answer(
-    snapshot: Snapshot,
-    query: Query,
-    how: MemoriaProfile | None = None,
-    models: Any = NO_MODELS,
-    trace: Trace | None = None,
-) -> Bundle:
+def answer(snapshot: Snapshot, query: Query, how: Any = None, models: Any = NO_MODELS, trace: Any = None) -> Bundle:
     seen = snapshot.known_at(query.as_of)
     if seen is not snapshot:
         with_encoder(seen)
@@ -188,15 +168,8 @@ def test_an_item_is_a_fact_under_the_id_of_its_source(tmp_path: Path) -> None:
     best = answer(snapshot, ask_facts(snapshot)).items[0]
     (source,) = snapshot.text(np.array([1]))
     assert (best.id, best.session, best.turns, best.time) == (source["id"], "home", ("h2",), "2024-05-01T12:00:00Z")
-    assert best.why["fact"] == {
-        "subject": "ana",
-        "relation": "lives_in",
-        "object": "paris",
-        "qualifier": "",
-        "since": "2024-05-01",
-        "until": None,
-        "over": False,
-    }
+    stated = {"subject": "ana", "relation": "lives_in", "object": "paris", "qualifier": ""}
+    assert best.why["fact"] == {**stated, "since": "2024-05-01", "until": None, "over": False}
 
 
 def test_from_a_log_to_an_answer(cache: Path, tmp_path: Path) -> None:
@@ -288,31 +261,23 @@ def test_current_only_excludes_expired_facts(tmp_path: Path) -> None:
 
 
 def test_one_fact_of_an_item_that_holds_does_not_bring_another_that_does_not(tmp_path: Path) -> None:
-    both = item(
-        "a",
-        state_fact("ana", "likes", "tea", functional=False),
-        state_fact("ana", "diet", "fish", until=read_noon("2024-02-01")),
-    )
-    snapshot = with_encoder(fact_store(tmp_path, [both]))
+    tea = state_fact("ana", "likes", "tea", functional=False)
+    fish = state_fact("ana", "diet", "fish", until=read_noon("2024-02-01"))
+    snapshot = with_encoder(fact_store(tmp_path, [item("a", tea, fish)]))
     assert texts(answer(snapshot, ask_facts(snapshot, "what does ana eat", current_only=True))) == ["ana likes tea"]
 
 
 def test_a_closing_statement_is_no_fact(tmp_path: Path) -> None:
-    items = (
-        *ITEMS,
-        item("x", state_fact("ana", "friend", "ben", closes=True, functional=False), time=read_noon("2024-05-05")),
-    )
-    found = fact_texts(store(tmp_path, items))
+    closing = state_fact("ana", "friend", "ben", closes=True, functional=False)
+    found = fact_texts(store(tmp_path, (*ITEMS, item("x", closing, time=read_noon("2024-05-05")))))
     assert [text for text in texts(found) if "no longer" in text] == []
     assert {one.text: one.why["holds"] for one in found.items}["ana friend ben"] == 0.5
 
 
 def test_facts_that_may_not_be_searched_or_seen_are_in_no_list(tmp_path: Path) -> None:
-    private = (
-        *ITEMS,
-        item("x", state_fact("ana", "lives_in", "nowhere", vector=X), acl=["ana"], time=read_noon("2024-05-20")),
-    )
-    snapshot = store(tmp_path, private).seen_by(None)
+    private = state_fact("ana", "lives_in", "nowhere", vector=X)
+    items = (*ITEMS, item("x", private, acl=["ana"], time=read_noon("2024-05-20")))
+    snapshot = store(tmp_path, items).seen_by(None)
     with_encoder(snapshot)
     found = answer(snapshot, ask_facts(snapshot))
     assert "ana lives in nowhere" not in texts(found)

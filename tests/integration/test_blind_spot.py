@@ -29,34 +29,21 @@ AXIS = np.eye(DIM, dtype=np.float32)[0]
 class Needle(NamedTuple):
     question: str
     text: str
-    lure: str
-    """What the distractors around the question say: parts of what is asked for."""
+    lure: str  # of the distractors around the question: parts of what is asked for
 
 
-NEEDLES = {
-    "path": Needle(
-        "what broke in services/ledger/export_rows.py?",
-        "services/ledger/export_rows.py lost its last batch, fixed",
-        "the ledger export of the {} service broke",
-    ),
-    "id": Needle("what came of ticket PAY-48213?", "closed PAY-48213 as a duplicate", "ticket {} of pay came back"),
-    "hash": Needle(
-        "which change is 9f3c1ab7e2d4?", "9f3c1ab7e2d4 pins the driver", "this change of {} pins what it can"
-    ),
-    "error": Needle(
-        "ORA-01555: snapshot too old",
-        "nightly job stopped with ORA-01555: snapshot too old, larger undo helped",
-        "the old snapshot of {} is too small",
-    ),
-    "name in code": Needle(
-        "where is retryBudgetExceeded raised?",
-        "the pool raises retryBudgetExceeded at the third attempt",
-        "the retry budget of {} was exceeded",
-    ),
-    "made-up word": Needle(
-        "how do we seal the qzx-flumbrick?", "two turns of tape do for the qzx-flumbrick", "how to seal a {} brick"
-    ),
-}
+NEEDLES = {name: Needle(*texts) for name, texts in {
+    "path": ("what broke in services/ledger/export_rows.py?",
+             "services/ledger/export_rows.py lost its last batch, fixed", "the ledger export of the {} service broke"),
+    "id": ("what came of ticket PAY-48213?", "closed PAY-48213 as a duplicate", "ticket {} of pay came back"),
+    "hash": ("which change is 9f3c1ab7e2d4?", "9f3c1ab7e2d4 pins the driver", "this change of {} pins what it can"),
+    "error": ("ORA-01555: snapshot too old", "nightly job stopped with ORA-01555: snapshot too old, larger undo helped",
+              "the old snapshot of {} is too small"),
+    "name in code": ("where is retryBudgetExceeded raised?", "the pool raises retryBudgetExceeded at the third attempt",
+                     "the retry budget of {} was exceeded"),
+    "made-up word": ("how do we seal the qzx-flumbrick?", "two turns of tape do for the qzx-flumbrick",
+                     "how to seal a {} brick"),
+}.items()}  # fmt: skip
 COMMON = (
     "cache", "worker", "page", "invoice", "garden", "train", "kettle", "parser", "window", "letter", "report", "song",
 )  # fmt: skip
@@ -123,19 +110,13 @@ def noise(text: str) -> F32:
     return np.asarray(drawn / np.linalg.norm(drawn), np.float32)
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "vrombulax",
-        "zzyx " * 400,
-        "w" * 9_000,
-        "??? !!",
-        "who is it and where",
-        "\u200b\u200b x\u0301\u0302",
-        "-- :: // ..",
-    ],
-    ids=["unknown", "many", "long", "marks", "stop words", "invisible", "connectors"],
-)
+ODD = {
+    **{"unknown": "vrombulax", "many": "zzyx " * 400, "long": "w" * 9_000, "marks": "??? !!"},
+    **{"stop words": "who is it and where", "invisible": "\u200b\u200b x\u0301\u0302", "connectors": "-- :: // .."},
+}
+
+
+@pytest.mark.parametrize("question", ODD.values(), ids=ODD)
 def test_words_nobody_has_heard_of_blow_nothing_up(root: Path, question: str) -> None:
     """Switch: `minmax` or `over_best` without its guard against a division by zero (a pool no word tells apart)."""
     for memory in (memory_of(root, noise), memory_of(root)):

@@ -79,12 +79,8 @@ def vector(text: str) -> Any:
 
 
 FILTERS: list[dict[str, Any]] = [
-    {},
-    {"type": "episodic", "project": "p3", "speaker": "Ana"},
-    {"since": "2023-11-14", "until": "2023-11-16"},
-    {"current_only": True},
-    {"entities": ["name5"]},
-    {"profile": "helix-paper"},
+    *({}, {"type": "episodic", "project": "p3", "speaker": "Ana"}, {"since": "2023-11-14", "until": "2023-11-16"}),
+    *({"current_only": True}, {"entities": ["name5"]}, {"profile": "helix-paper"}),
 ]
 
 

@@ -19,15 +19,10 @@ from tests.support.processes import pick_port
 
 HELIX = Path(sys.executable).with_name("helix")
 CALLS = [
-    ["--version"],
-    [],
-    ["bread"],
-    ["recall", "--help"],
-    ["recall", "x", "--k", "0", "--store", "STORE"],
+    *(["--version"], [], ["bread"], ["recall", "--help"], ["recall", "x", "--k", "0", "--store", "STORE"]),
     ["recall", "where is the blue key", "--store", "nowhere"],
     ["recall", "What did I tell Priya?", "--store", "STORE", "--now", "2026-06-01", "--json"],
     ["sql", "SELECT count(*) FROM items", "--store", "STORE", "--json"],
-    ["status", "--store", "STORE", "--json"],
 ]
 
 

@@ -19,15 +19,10 @@ OLD = 400
 AXIS = np.eye(16)[0]
 DECISION = "we decided to keep the ledger in sqlite, since it needs no server"
 CHATTER = (
-    "sqlite again, here we go",
-    "ok, sqlite then",
-    "haha, sqlite of all things",
-    "my cat walked over the sqlite mug",
-    "is the ledger open on your screen",
-    "lunch first, sqlite later",
-    "the ledger, the ledger, always the ledger",
+    "sqlite again, here we go", "ok, sqlite then", "haha, sqlite of all things", "my cat walked over the sqlite mug",
+    "is the ledger open on your screen", "lunch first, sqlite later", "the ledger, the ledger, always the ledger",
     "sqlite sticker on the laptop of a stranger today",
-)
+)  # fmt: skip
 COSINE = {"decision": 0.6, "chatter": 0.5, "other": 0.1}
 
 ASKED = "what was decided of sqlite and the ledger?"

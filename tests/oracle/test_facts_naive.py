@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
     @property
     def group(self) -> int:
-        return 10 * self.family + self.qualifier
+        return self.family + self.qualifier
 
     @property
     def functional(self) -> bool:
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 ROW = st.builds(
     Row,
-    family=st.integers(1, 3),
+    family=st.sampled_from([10, 20, 30]),
     qualifier=st.integers(0, 2),
     object=st.integers(0, 3),
     valid=st.integers(-3, 6),
@@ -71,16 +71,12 @@ def resolve_naively(rows: list[Row]) -> list[int]:
 
 
 def resolve_columns(rows: list[Row]) -> I64:
-    return resolve_ends(
-        np.array([row.group for row in rows], np.uint64),
-        np.array([10 * row.family for row in rows], np.uint64),
-        np.array([row.object for row in rows], np.uint64),
-        np.array([row.valid for row in rows], np.int64),
-        np.array([row.ingested for row in rows], np.int64),
-        np.array([row.until for row in rows], np.int64),
-        np.array([row.functional for row in rows], bool),
-        np.array([row.closes for row in rows], bool),
-    )
+    columns = {
+        name: [getattr(row, name) for row in rows] for name in ("group", "family", "object", "valid", "ingested")
+    }
+    columns |= {name: [getattr(row, name) for row in rows] for name in ("until", "functional", "closes")}
+    kinds = [np.uint64] * 3 + [np.int64] * 3 + [bool] * 2
+    return resolve_ends(*(np.array(column, kind) for column, kind in zip(columns.values(), kinds, strict=True)))
 
 
 @draw_share(4)

@@ -82,20 +82,12 @@ def test_an_as_of_recall_equals_a_store_without_later_items(tmp_path: Path, seed
     assert differing
 
 
-@pytest.mark.parametrize(
-    ("given", "moment", "present"),
-    [
-        ({"t_valid": BASE + 10}, 10, True),
-        ({"t_valid": BASE + 11}, 10, False),
-        ({"t_valid": BASE + 11}, 10.9, False),
-        ({"t_invalid": BASE + 10}, 10, False),
-        ({"t_invalid": BASE + 11}, 10, True),
-        ({"t_invalid": BASE + 11}, 10.9, True),
-        ({"accepted": (BASE + 10) * 1_000_000}, 10, True),
-        ({"accepted": (BASE + 10) * 1_000_000 + 1}, 10, False),
-        ({"accepted": (BASE + 10) * 1_000_000 + 500_000}, 10.5, True),
-    ],
-)
+@pytest.mark.parametrize(("given", "moment", "present"), [
+    ({"t_valid": BASE + 10}, 10, True), ({"t_valid": BASE + 11}, 10, False), ({"t_valid": BASE + 11}, 10.9, False),
+    ({"t_invalid": BASE + 10}, 10, False), ({"t_invalid": BASE + 11}, 10, True), ({"t_invalid": BASE + 11}, 10.9, True),
+    ({"accepted": (BASE + 10) * 1_000_000}, 10, True), ({"accepted": (BASE + 10) * 1_000_000 + 1}, 10, False),
+    ({"accepted": (BASE + 10) * 1_000_000 + 500_000}, 10.5, True),
+])  # fmt: skip
 def test_the_borders_of_a_moment(tmp_path: Path, given: Mapping[str, Any], moment: float, present: bool) -> None:
     one = Entry("walnut", {"t_valid": BASE, "accepted": BASE * 1_000_000, **given})
     memory = open_store(build(tmp_path / "s", [place_items([one])]))

@@ -46,18 +46,14 @@ def build(tf: Any, length: Any, key: Any, alive: Any, cuts: set[int]) -> tuple[S
 TIED = build(np.ones((3, 40), np.uint16), np.full(40, 7, np.float32), np.arange(40, 0, -1), np.ones(40, bool), {9, 20})
 
 
+CHOICES: dict[Any, dict[str, list[int]]] = {
+    lexical: {"_LOOK_UP": [1, 3, 25], "_SMALL": [0, 3, 32_768], "_RARE": [1, 2, 16]},
+    native: {"RANGE": [1, 4, 7, 32_768], "LOOK_UP": [0, 1, 16]},
+}
 COSTS = st.fixed_dictionaries(
     {
-        lexical: st.fixed_dictionaries(
-            {
-                "_LOOK_UP": st.sampled_from([1, 3, 25]),
-                "_SMALL": st.sampled_from([0, 3, 32_768]),
-                "_RARE": st.sampled_from([1, 2, 16]),
-            }
-        ),
-        native: st.fixed_dictionaries(
-            {"RANGE": st.sampled_from([1, 4, 7, 32_768]), "LOOK_UP": st.sampled_from([0, 1, 16])}
-        ),
+        module: st.fixed_dictionaries({name: st.sampled_from(values) for name, values in choices.items()})
+        for module, choices in CHOICES.items()
     }
 )
 AS_IT_IS: dict[Any, dict[str, int]] = {lexical: {}, native: {}}

@@ -7,10 +7,9 @@ reports the items of the model.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -53,10 +52,13 @@ from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from tests.contract.test_forget import traces
 from tests.support.queries import make_query
+from tests.support.tiny import without_fsync
 
 SESSIONS, TURNS = ("s0", "s1", "s2"), ("t0", "t1", "t2", "t3")
 WORDS = ("walnut", "parsley", "saffron", "thyme")
 PROJECTS = ("kitchen", "garden")
+TURN = st.tuples(*map(st.sampled_from, (SESSIONS, TURNS, WORDS, PROJECTS)))
+SAID = st.tuples(st.sampled_from(WORDS), st.sampled_from(PROJECTS))
 CUTS = (150, 140)  # words an item: two pipelines that cut short turns alike
 
 Key = tuple[str, str]  # session, turn
@@ -64,6 +66,11 @@ Key = tuple[str, str]  # session, turn
 
 def identity(key: Key) -> str:
     return hash_parts("jsonl", *key, "0")
+
+
+def write_line(key: Key, text: str, project: str) -> str:
+    line = {"session": key[0], "id": key[1], "text": text, "project": project, "ts": "2026-01-01T00:00:00Z"}
+    return json.dumps(line) + "\n"
 
 
 KEYS = {identity((session, turn)): (session, turn) for session in SESSIONS for turn in TURNS}
@@ -187,17 +194,7 @@ class Life(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ what can happen to a store
 
-    @rule(
-        turns=st.lists(
-            st.tuples(
-                st.sampled_from(SESSIONS), st.sampled_from(TURNS), st.sampled_from(WORDS), st.sampled_from(PROJECTS)
-            ),
-            min_size=1,
-            max_size=6,
-            unique_by=lambda turn: turn[:2],
-        ),
-        tail=st.booleans(),
-    )
+    @rule(turns=st.lists(TURN, min_size=1, max_size=6, unique_by=lambda turn: turn[:2]), tail=st.booleans())
     def add(self, turns: list[tuple[str, str, str, str]], tail: bool) -> None:
         """Add a new log, or more and changed turns to the last one."""
         lines: dict[Key, tuple[str, str]] = {}
@@ -207,11 +204,7 @@ class Life(RuleBasedStateMachine):
         for session, turn, word, project in turns:
             lines[session, turn] = (f"{word} of {session} in turn {turn}", project)
         path = self.work / f"{len(self.files)}.jsonl"
-        records = [
-            {"session": session, "id": turn, "text": text, "project": project, "ts": "2026-01-01T00:00:00Z"}
-            for (session, turn), (text, project) in lines.items()
-        ]
-        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        path.write_text("".join(write_line(key, *said) for key, said in lines.items()))
         self.files.append(path)
         self.offer(path)
 
@@ -226,9 +219,7 @@ class Life(RuleBasedStateMachine):
         free = [key for key in sorted(KEYS.values()) if key not in held]
         with path.open("a") as file:
             for (session, turn), (word, project) in zip(free, turns, strict=False):
-                text = f"{word} of {session} in turn {turn}"
-                record = {"session": session, "id": turn, "text": text, "project": project}
-                file.write(json.dumps({**record, "ts": "2026-01-01T00:00:00Z"}) + "\n")
+                file.write(write_line((session, turn), f"{word} of {session} in turn {turn}", project))
         self.offer(path)
 
     @precondition(lambda self: self.files)
@@ -315,18 +306,12 @@ class Life(RuleBasedStateMachine):
             pairs = [*self.state.items.items()]
             pairs += [pair for document in self.documents.values() for pair in document.says.items()]
             meant = {key for key, version in pairs if version.project == selection.project}
-            elsewhere = {k for k, version in self.state.items.items() if version.project != selection.project}
-            meant -= elsewhere
-        unfinished = {name: document for name, document in self.documents.items() if name not in self.state.done}
-        must = meant & (self.state.items.keys() | {key for document in unfinished.values() for key in document.says})
+            meant -= {key for key, version in self.state.items.items() if version.project != selection.project}
+        unfinished = [document for name, document in self.documents.items() if name not in self.state.done]
+        waiting = [pair for document in unfinished for pair in document.says.items()]
         if kind == "project":
-            live = {key for key in must if key in self.state.items}
-            must = live | {
-                key
-                for document in unfinished.values()
-                for key, version in document.says.items()
-                if key in meant and version.project == selection.project
-            }
+            waiting = [(key, version) for key, version in waiting if version.project == selection.project]
+        must = meant & (self.state.items.keys() | {key for key, _ in waiting})
         try:
             receipt = forget(self.root, selection, self.settings)
         except UsageError:
@@ -450,8 +435,7 @@ class Life(RuleBasedStateMachine):
             if len(chain) > 1 and not (self.dead | self.blank).isdisjoint(chain):
                 self.loose |= {json.loads(line)["session"] for line in path.read_text().splitlines()}
         rows = [row for key, row in where.items() if key[0] not in self.loose]
-        before = dict.fromkeys(rows, -1)
-        after = dict.fromkeys(rows, -1)
+        before, after = dict.fromkeys(rows, -1), dict.fromkeys(rows, -1)
         for session in set(SESSIONS) - self.loose:
             talk = [key for key in where if key[0] == session]
             talk.sort(key=lambda key: (self.state.items[key].place, where[key]))
@@ -467,27 +451,21 @@ class Life(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Life]:
+def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Life]]:
     """The machine with one encoder for all stores, without fsync and slow steps."""
     (tmp_path / "inbox").mkdir()
     encoder = open_encoder(tmp_path, load())
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.setattr(pipelines.ingest.commit, "load_router", lambda *_: "not in this test")
     monkeypatch.setattr(pipelines.maintain.reindex, "_open_encoder", lambda *given: encoder)
     given = {"encoder": encoder, "counter": TokenCounter(encoder.folder), "base": load()}
-    return type("Life", (Life,), given)
+    with without_fsync():
+        yield type("Life", (Life,), given)
 
 
 @pytest.mark.parametrize(
-    ("lives", "steps"), [(5, 12), pytest.param(400, 25, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
+    ("lives", "steps"), [(6, 12), pytest.param(400, 25, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
 )
 def test_every_sequence_of_operations_matches_the_model(life: type[Life], lives: int, steps: int) -> None:
-    run_state_machine_as_test(
-        life,
-        settings=settings(
-            max_examples=lives,
-            stateful_step_count=steps,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-        ),
-    )
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    drawn = settings(max_examples=lives, stateful_step_count=steps, deadline=None, suppress_health_check=slow)
+    run_state_machine_as_test(life, settings=drawn)
