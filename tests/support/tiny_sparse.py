@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.caching import EXPORTING, cache_folder
 from tests.support.tiny_encoder import word_tokenizer
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -30,6 +31,22 @@ VOCABULARY = (*SPECIAL, *WORDS)
 def term(word: str) -> int:
     """Return a word's id in the vocabulary."""
     return VOCABULARY.index(word)
+
+
+def read_export(source: Path) -> Path:
+    """Return the export of a model of this module in float32, which keeps its weights; an earlier run may have made it.
+
+    Read it only.
+    """
+
+    def make(folder: Path) -> None:
+        from helix.encoders.sparse_export import export_sparse_encoder
+
+        folder.mkdir()
+        export_sparse_encoder(source, folder, source.name, precision="fp32")
+
+    sources = ("helix/encoders/*.py", "tests/support/tiny_sparse.py", "tests/support/tiny_encoder.py")
+    return cache_folder(f"{source.name}-fp32", make, EXPORTING, sources)
 
 
 def masked_model(folder: Path, kind: str = "known", length: int = 64) -> Path:

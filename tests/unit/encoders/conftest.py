@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import tiny_rerank
+from tests.support.caching import EXPORTING, cache_folder
 from tests.support.tiny_rerank import export
 
 
@@ -16,14 +17,17 @@ def encoders() -> None:
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sources, and next to them their exports. Read it only."""
-    root = tmp_path_factory.mktemp("rerankers")
-    for name in ("stanford", "pylate"):
-        tiny_rerank.colbert(root / name, name)
-    for name in ("random", "walnut", "constant"):
-        tiny_rerank.cross(root / name, name)
-    for name in ("stanford-fp32", "stanford-int8", "pylate-fp32", "random-fp32", "random-int8", "walnut-int8"):
-        export(root / name[:-5], root / name, name[-4:])
-    export(root / "constant", root / "constant-int8", "int8")
-    return root
+def models() -> Path:
+    """Sources of rerankers, and next to them their exports. Read it only: other runs use it."""
+
+    def make(root: Path) -> None:
+        for name in ("stanford", "pylate"):
+            tiny_rerank.colbert(root / name, name)
+        for name in ("random", "walnut", "constant"):
+            tiny_rerank.cross(root / name, name)
+        exports = ("stanford-fp32", "stanford-int8", "pylate-fp32", "random-fp32", "random-int8", "walnut-int8")
+        for name in (*exports, "constant-int8"):
+            export(root / name[:-5], root / name, name[-4:])
+
+    sources = ("helix/encoders/*.py", "tests/support/tiny_rerank.py", "tests/unit/encoders/conftest.py")
+    return cache_folder("rerankers", make, EXPORTING, sources)

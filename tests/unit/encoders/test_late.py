@@ -70,9 +70,8 @@ def test_int8_stays_close(models: Path) -> None:
     for first, second in zip(exact.passages(TEXTS), small.passages(TEXTS), strict=True):
         assert (first * second).sum(axis=1).min() > 0.95
         assert np.linalg.norm(second, axis=1) == pytest.approx(np.ones(len(second)), abs=1e-5)
-    np.testing.assert_allclose(
-        maxsims(query, small.passages(TEXTS)), maxsims(query, exact.passages(TEXTS)), atol=0.02, rtol=0
-    )
+    scores = [maxsims(query, each.passages(TEXTS)) for each in (small, exact)]
+    np.testing.assert_allclose(*scores, atol=0.02, rtol=0)
 
 
 def test_the_configuration_is_followed(tmp_path: Path, models: Path) -> None:
@@ -116,20 +115,13 @@ def test_weights_may_be_elsewhere_in_the_folder(tmp_path: Path, models: Path, la
     assert specs[0] == specs[1]
 
 
-@pytest.fixture(scope="module")
-def default(cache: Path) -> Encoder:
-    return Encoder(cache_encoder(registry.choose_encoder(Settings()), cache))
-
-
-def test_the_default_encoders_own_tokens(default: Encoder) -> None:
+def test_the_default_encoders_own_tokens(cache: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
+    default = Encoder(cache_encoder(registry.choose_encoder(Settings()), cache))
     late = reuse_encoder(default)
-    texts = [
-        "I told Priya we can do March for vacation",
-        "The worker acknowledges a task only after the envelope is published.",
-        "thanks",
-    ]
+    worker = "The worker acknowledges a task only after the envelope is published."
+    texts = ["I told Priya we can do March for vacation", worker, "thanks"]
     passages = late.passages(texts)
     assert [len(vectors) for vectors in passages] == TokenCounter(default.folder)(texts)  # no special tokens
     assert all(vectors.shape[1] == late.dim == 384 for vectors in passages)
@@ -143,11 +135,8 @@ def test_the_default_encoders_own_tokens(default: Encoder) -> None:
         assert scores.argmax() == best
         assert -1 <= scores.min() < scores.max() <= 1
     assert late.query("").shape == (0, 384)
-
-
-def test_a_prefix_is_no_part_of_the_question(default: Encoder) -> None:
-    plain = reuse_encoder(default).query("walnut bread")
-    other = Encoder(default.folder)
+    # A prefix is no part of the question.
+    plain, other = late.query("walnut bread"), Encoder(default.folder)
     other.spec = replace(default.spec, query_prefix="Represent this sentence: ")
     prefixed = reuse_encoder(other).query("walnut bread")
     assert prefixed.shape == plain.shape

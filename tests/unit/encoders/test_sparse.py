@@ -8,11 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from helix.cli.main import main
 from helix.encoders import sparse, sparse_export
 from helix.encoders.onnx_export import choose_precision
 from helix.encoders.sparse import (
@@ -26,9 +29,9 @@ from helix.encoders.sparse import (
     select_heaviest,
 )
 from helix.errors import EncoderError
-from helix.settings import Settings
+from helix.settings import load
 from tests.support import tiny_sparse
-from tests.support.tiny_sparse import VOCABULARY, splade, term
+from tests.support.tiny_sparse import VOCABULARY, read_export, splade, term
 
 TEXTS = [
     "the car is in the garage",
@@ -43,8 +46,6 @@ Exported = tuple[Path, SparseSpec]
 
 MODELS: dict[str, Callable[[Path, str], Path]] = {
     "splade": splade,
-    "sum": partial(splade, pooling="sum"),
-    "twice": partial(splade, activation="log1p_relu"),
     "sum twice": partial(splade, pooling="sum", activation="log1p_relu"),
     "no modules": tiny_sparse.masked_model,
     "inference-free": tiny_sparse.inference_free,
@@ -75,12 +76,6 @@ def plain(source: Path) -> Exported:
     return export(source, source.parent / "plain")
 
 
-@pytest.fixture(scope="module")
-def known_export(known_splade: Path, source: Path) -> Exported:
-    """An export of the model of known expansions. Read it only."""
-    return export(known_splade, source.parent / "known")
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_the_graph_gives_the_models_weights(tmp_path: Path, name: str) -> None:
     from sentence_transformers import SparseEncoder
@@ -107,14 +102,13 @@ def test_the_graph_gives_the_models_weights(tmp_path: Path, name: str) -> None:
         assert queries.encode("").terms.tolist() == []
 
 
-def test_a_word_expands_as_the_model_says(tmp_path: Path, known_export: Exported, known_inference_free: Path) -> None:
-    (document,) = DocumentEncoder(known_export[0], 1).encode(["the car"])
+def test_a_word_expands_as_the_model_says(known_splade: Path, known_inference_free: Path) -> None:
+    (document,) = DocumentEncoder(read_export(known_splade), 1).encode(["the car"])
     weights = dict(zip(document.terms.tolist(), document.weights.tolist(), strict=True))
     assert set(weights) == {term("car"), term("automobile"), term("engine")}
     assert weights[term("car")] == pytest.approx(np.log1p(tiny_sparse.OWN), abs=0.05)
     assert weights[term("automobile")] == pytest.approx(np.log1p(3.0), abs=0.05)
-    folder, _ = export(known_inference_free, tmp_path / "free")
-    query = open_query(folder, 1).encode("the car , the automobile")
+    query = open_query(read_export(known_inference_free), 1).encode("the car , the automobile")
     assert query.terms.tolist() == sorted(map(term, ("car", "automobile", "the", ",")))  # a repeated word counts once
     assert dict(zip(query.terms.tolist(), query.weights.tolist(), strict=True))[term("automobile")] == 1.5
 
@@ -163,17 +157,9 @@ def test_a_roberta_reads_no_token_without_a_position(tmp_path: Path) -> None:
     from transformers import RobertaConfig, RobertaForMaskedLM
 
     plain = tiny_sparse.masked_model(tmp_path / "plain", "random", length=24)
-    config = RobertaConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=24,
-        type_vocab_size=2,
-        pad_token_id=0,
-    )
-    RobertaForMaskedLM(config).eval().save_pretrained(plain)
+    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    size |= {"vocab_size": len(VOCABULARY), "max_position_embeddings": 24, "type_vocab_size": 2, "pad_token_id": 0}
+    RobertaForMaskedLM(RobertaConfig(**size)).eval().save_pretrained(plain)
     modules = [Transformer(str(plain), transformer_task="fill-mask"), SpladePooling()]
     SparseEncoder(modules=modules, device="cpu").save_pretrained(str(tmp_path / "model"), create_model_card=False)
     folder, spec = export(tmp_path / "model", tmp_path / "export")
@@ -200,9 +186,10 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["modules.json", "router_config.json"])
-def test_code_of_a_model_never_runs(tmp_path: Path, place: str) -> None:
+def test_code_of_a_model_never_runs(tmp_path: Path, known_inference_free: Path, place: str) -> None:
     """sentence-transformers would import it: it trusts a local folder."""
-    source = tiny_sparse.inference_free(tmp_path / "model")
+    source = tmp_path / "model"
+    shutil.copytree(known_inference_free, source)
     (source / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Module: ...\n")
     content = json.loads((source / place).read_text())
     if place == "modules.json":
@@ -225,8 +212,10 @@ def test_the_heaviest_terms_are_selected() -> None:
 
 
 def test_damaged_exports_are_named(tmp_path: Path, known_inference_free: Path) -> None:
-    folder, spec = export(known_inference_free, tmp_path / "export")
-    assert load_spec(folder, query=True) == load_spec(folder, query=False) == spec
+    folder = tmp_path / "export"
+    shutil.copytree(read_export(known_inference_free), folder)
+    spec = load_spec(folder, query=True)
+    assert load_spec(folder, query=False) == spec
     for name, query in (("model.onnx", False), ("query_weights.npy", True), ("query_tokenizer.json", True)):
         broken = tmp_path / name
         shutil.copytree(folder, broken)
@@ -248,24 +237,38 @@ def test_damaged_exports_are_named(tmp_path: Path, known_inference_free: Path) -
             open_query(folder)
 
 
-def test_an_encoder_is_exported_once_and_found_by_folder_and_name(tmp_path: Path, known_splade: Path) -> None:
-    cache = tmp_path / "cache"
-    settings = Settings(models=str(tmp_path / "models"), cache=str(cache))
+def test_an_encoder_is_listed_exported_once_and_found_by_folder_and_name(
+    tmp_path: Path, known_splade: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache, models, name = tmp_path / "cache", tmp_path / "models", "Splade_PP_en_v1"
+    for variable, value in (("CACHE", cache), ("MODELS", models), ("SPARSE_ENCODER", name)):
+        monkeypatch.setenv(f"HELIX_{variable}", str(value))
+    settings = load()
     with pytest.raises(EncoderError, match=r"no sparse encoder 'tiny': it is neither a folder .*in the models folder"):
         find_sparse_encoder("tiny", settings)
-    shutil.copytree(known_splade, tmp_path / "models" / "tiny")
-    source = find_sparse_encoder("tiny", settings)
-    assert (source.name, source.origin) == ("tiny", "models folder")
+    shutil.copytree(known_splade, models / name)
+
+    def read_output(*command: str) -> Any:
+        assert main(["models", *command, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    row = next(row for row in read_output() if row["name"] == name)
+    assert (row["use"], row["kind"], row["licence"], row["default"]) == ("sparse", "splade", "Apache-2.0", True)
+    source = find_sparse_encoder(name, settings)
+    assert (source.name, source.origin) == (name, "models folder")
     assert not sparse_export.is_sparse_encoder_cached(source, cache)
-    folder = sparse_export.cache_sparse_encoder(source, cache)
+    made = read_output("export", name)
+    assert (made["kind"], made["setting"]) == ("splade", f"HELIX_SPARSE_ENCODER={name}")
+    rows = {row["name"]: row for row in read_output()}
+    assert rows[name]["exported"] == made["folder"]
+    assert rows["opensearch-neural-sparse-encoding-doc-v3-distill"]["folder"] is None
+    folder = Path(made["folder"])
     spec = load_spec(folder, query=False)
     assert sparse_export.is_sparse_encoder_cached(source, cache)
     assert sparse_export.cache_sparse_encoder(source, cache) == folder
     again = find_sparse_encoder(str(folder), settings)  # an exported folder will do
-    assert (sparse_export.cache_sparse_encoder(again, tmp_path / "elsewhere"), digest_weights(folder)) == (
-        folder,
-        spec.weights_sha256,
-    )
+    assert sparse_export.cache_sparse_encoder(again, tmp_path / "elsewhere") == folder
+    assert digest_weights(folder) == spec.weights_sha256
     assert identify_weights(digest_weights(source.folder)) == identify_weights(spec.weights_sha256)
     # A changed weight is another model.
     damage(source.folder / "model.safetensors")
@@ -273,43 +276,30 @@ def test_an_encoder_is_exported_once_and_found_by_folder_and_name(tmp_path: Path
     assert not sparse_export.is_sparse_encoder_cached(source, cache)
 
 
-def test_a_question_needs_neither_torch_nor_transformers(known_export: Exported) -> None:
+def test_a_question_needs_neither_torch_nor_transformers(known_splade: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from helix.encoders.sparse import open_query\n"
-        f"query = open_query(Path({str(known_export[0])!r}), 1).encode('car')\n"
+        f"query = open_query(Path({str(read_export(known_splade))!r}), 1).encode('car')\n"
         "assert len(query.terms) == 3, query\n"
         "assert not {'torch', 'transformers', 'sentence_transformers', 'onnx'} & {m.split('.')[0] for m in sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("opset", [17, 18])
-@pytest.mark.parametrize(
-    ("strategy", "expected"), [("max", [np.log(4), 0, np.log(1.5)]), ("sum", [np.log(2) + np.log(4), 0, np.log(1.5)])]
-)
-def test_pooling_follows_the_logits_of_older_graphs(
-    tmp_path: Path, opset: int, strategy: str, expected: list[float]
-) -> None:
+def test_pooling_follows_the_logits_of_older_graphs(tmp_path: Path) -> None:
     """Until opset 18 the axes of a maximum are an attribute: by hand, a graph whose logits are its input."""
     import onnx
     import onnxruntime as ort
     from onnx import TensorProto, helper
 
     logits = np.array([[[1, -2, 0.5], [3, -1, 0], [9, 9, 9]]], np.float32)
-    mask = np.array([[1, 1, 0]], np.int64)
-    shape = ["b", "t", 3]
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["given"], ["logits"])],
-        "g",
-        [
-            helper.make_tensor_value_info("given", TensorProto.FLOAT, shape),
-            helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["b", "t"]),
-        ],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape)],
-    )
+    feed = {"given": logits, "attention_mask": np.array([[1, 1, 0]], np.int64)}
+    given, out = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["b", "t", 3]) for n in ("given", "logits"))
+    mask = helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["b", "t"])
+    graph = helper.make_graph([helper.make_node("Identity", ["given"], ["logits"])], "g", [given, mask], [out])
     path = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
-    sparse_export.pool_graph(path, strategy, "relu")
-    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    (pooled,) = session.run(None, {"given": logits, "attention_mask": mask})
-    assert pooled.tolist() == [pytest.approx(expected)]
+    for opset, (strategy, first) in product((17, 18), (("max", np.log(4)), ("sum", np.log(2) + np.log(4)))):
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
+        sparse_export.pool_graph(path, strategy, "relu")
+        (pooled,) = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feed)
+        assert pooled.tolist() == [pytest.approx([first, 0, np.log(1.5)])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 import helix
 from helix.cli.main import main
 from helix.encoders.sparse import DocumentEncoder
-from helix.encoders.sparse_export import export_sparse_encoder
 from helix.settings import Settings, load
 from helix.snapshot.index.sparse import ENCODER, KIND, SparseField, open_sparse
 from helix.snapshot.reader.snapshot import Snapshot
@@ -23,17 +21,20 @@ from helix.snapshot.verify import verify_store
 from helix.stages.sparse import search_sparse
 from helix.types import Plan, Sparse
 from pipelines.embedded.ingest import ingest
+from pipelines.maintain import compact as merging
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
 from pipelines.passes import run as passes
 from pipelines.passes import sparse as module
+from pipelines.passes.doc2query import has_model, has_waiting
 from pipelines.passes.sparse import count_waiting, encode, open_document_encoder
 from tests.compat.history import current, publish
 from tests.conftest import copy_store
 from tests.oracle.test_sparse_naive import index_of
-from tests.support.tiny_sparse import term
+from tests.support.tiny_sparse import read_export, term
+from workers import tasks
 
 TURNS = [
     "Priya booked the flight in March.",
@@ -45,22 +46,9 @@ TURNS = [
 ]
 
 
-def export(folder: Path, source: Path) -> Path:
-    """Export in float32, so that the weights are known exactly."""
-    folder.mkdir()
-    export_sparse_encoder(source, folder, source.name, precision="fp32")
-    return folder
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of what the tests of this module share."""
-    return tmp_path_factory.mktemp("sparse")
-
-
-@pytest.fixture(scope="module")
-def ready(folder: Path, known_splade: Path) -> Path:
-    return export(folder / "splade", known_splade)
+def ready(known_splade: Path) -> Path:
+    return read_export(known_splade)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +57,8 @@ def settings(ready: Path, cache: Path) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def settings_free(folder: Path, known_inference_free: Path, settings: Settings) -> Settings:
-    return replace(settings, sparse_encoder=str(export(folder / "free", known_inference_free)))
+def settings_free(known_inference_free: Path, settings: Settings) -> Settings:
+    return replace(settings, sparse_encoder=str(read_export(known_inference_free)))
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +72,9 @@ def other(settings_free: Settings) -> DocumentEncoder:
 
 
 @pytest.fixture(scope="module")
-def waiting(folder: Path, settings: Settings) -> Path:
+def waiting(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Path:
     """A store whose items have no weights. Read it only: `root` is a copy."""
+    folder = tmp_path_factory.mktemp("sparse")
     add_log(folder / "store", folder / "log.jsonl", TURNS, settings)
     return folder / "store"
 
@@ -287,8 +276,6 @@ def test_an_index_folded_during_a_merge_occurs_once(
     add_log(root, root.with_name("more.jsonl"), ["The car again."], settings, session="more")
     encode(root, model, settings, limit=3)
     encode(root, model, settings, limit=2)
-    from pipelines.maintain import compact as merging
-
     real, calls = merging._merge_passes, []
 
     def interfere(*given: Any) -> Any:
@@ -367,27 +354,6 @@ def test_indexes_of_a_model_that_is_not_there_are_not_searched(weighed_root: Pat
     assert find_sparse(weighed_root, "automobile") == {}
 
 
-def test_the_models_are_listed_and_exported(
-    tmp_path: Path, known_splade: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    models = tmp_path / "models"
-    shutil.copytree(known_splade, models / "Splade_PP_en_v1")
-    monkeypatch.setenv("HELIX_MODELS", str(models))
-    monkeypatch.setenv("HELIX_SPARSE_ENCODER", "Splade_PP_en_v1")
-
-    def read_output(*command: str) -> Any:
-        assert main(["models", *command, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    row = next(row for row in read_output() if row["name"] == "Splade_PP_en_v1")
-    assert (row["use"], row["kind"], row["licence"], row["default"]) == ("sparse", "splade", "Apache-2.0", True)
-    made = read_output("export", "Splade_PP_en_v1")
-    assert (made["kind"], made["setting"]) == ("splade", "HELIX_SPARSE_ENCODER=Splade_PP_en_v1")
-    rows = {row["name"]: row for row in read_output()}
-    assert rows["Splade_PP_en_v1"]["exported"] == made["folder"]
-    assert rows["opensearch-neural-sparse-encoding-doc-v3-distill"]["folder"] is None
-
-
 def test_a_hidden_row_changes_no_score(tmp_path: Path) -> None:
     """A hidden row's largest weight changes bounds, never sums."""
     shown = np.array([[0.3, 0.7, 0], [0.1, 0, 0.9]], np.float32)
@@ -417,9 +383,6 @@ def test_a_pulled_copy_needs_only_the_store(weighed_root: Path, tmp_path: Path, 
 def test_a_worker_weighs_waiting_items(
     root: Path, settings: Settings, ready: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    from pipelines.passes.doc2query import has_model, has_waiting
-    from workers import tasks
-
     sent: list[str] = []
     monkeypatch.setattr(tasks, "request_task", lambda app, name: sent.append(name))
     monkeypatch.setattr(tasks, "EXPAND_ITEMS", 4)

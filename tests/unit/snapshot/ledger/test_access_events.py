@@ -251,9 +251,8 @@ def test_a_malformed_line_harms_no_other(tmp_path: Path) -> None:
         *({"item": AB.upper()}, {"item": 5}, {"kind": ["used"]}, {"kind": "of tomorrow"}, {"kind": "wrong"}),
         *({"at": "5"}, {"at": -1}, {"at": 1e300}),
     )
-    lines = [
-        json.dumps(fields).encode() for fields in ({"item": AB, "kind": "used"}, *(whole | one for one in changes))
-    ]
+    entries = ({"item": AB, "kind": "used"}, *(whole | one for one in changes))
+    lines = [json.dumps(fields, separators=(",", ":")).encode() for fields in entries]
     for line in (b"\0" * 60, b"{", b"[]", b"5", b'"used"', *lines):
         (tmp_path / "events" / "x.jsonl").write_bytes(good + line + b"\n" + good)
         news = read_events(tmp_path, {})
