@@ -49,15 +49,10 @@ def bullets(found: Bundle) -> list[str]:
     return found.context.removeprefix(OPEN).removesuffix(CLOSE).strip().splitlines()
 
 
-# ------------------------------------------------------------ fused ranks
-
-
 def test_three_lists_meet_in_one_pool(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["a", "b", "c"])
-    legs = [
-        Leg(name, np.array(rows, np.uint32), f32(*rows)) for name, rows in (("x", [0]), ("y", [2, 0]), ("z", [1, 0]))
-    ]
-    pool = fuse(legs, snap, 60)
+    lists = {"x": [0], "y": [2, 0], "z": [1, 0]}
+    pool = fuse([Leg(name, np.array(rows, np.uint32), f32(*rows)) for name, rows in lists.items()], snap, 60)
     assert pool.row[0] == 0
     assert pool.final[0] == pytest.approx(1 / 61 + 1 / 62 + 1 / 62, abs=1e-8)
     assert set(pool.row[1:].tolist()) == {1, 2}  # 1/61 each: the smaller id first
@@ -67,29 +62,22 @@ def test_three_lists_meet_in_one_pool(tmp_path: Path) -> None:
 
 def test_list_lengths(tmp_path: Path) -> None:
     facts = [[{"subject": "priya", "relation": f"r{i}", "object_": f"o{i}"}] for i in range(30)]
-    snap = add_encoder(
-        make_store(tmp_path, [f"priya {i}" for i in range(30)], facts=facts), lambda _: f32(1, *[0] * 29)
-    )
+    snap = make_store(tmp_path, [f"priya {i}" for i in range(30)], facts=facts)
+    add_encoder(snap, lambda _: f32(1, *[0] * 29))
     trace = Trace(True)
     found = ask(snap, "Priya", trace=trace)
-    assert {one.leg.name: len(one.leg.rows) for one in trace.retrieved} == {"bm25": 20, "dense": 10, "facts": 5}
-    assert {one.leg.name: one.limit for one in trace.retrieved} == {"bm25": 20, "dense": 10, "facts": 5}
+    limits = {"bm25": (20, 20), "dense": (10, 10), "facts": (5, 5)}
+    assert {one.leg.name: (len(one.leg.rows), one.limit) for one in trace.retrieved} == limits
     assert len(found.items) == 5
-    assert len(ask(snap, "Priya", k=3).items) == 3
     assert [one.id for one in ask(snap, "Priya", k=3).items] == [one.id for one in found.items[:3]]
     assert len(ask(snap, "Priya", k=20).items) == 5
     assert len(ask(snap, "Priya", replace(ANNIE, limit=7), k=20).items) == 7
-
-
-# ------------------------------------------------------------ decay
 
 
 def test_decay_by_hand() -> None:
     ages, none = f32(0, 3, 30, 45, 120), f32(0, 0, 0, 0, 0)
     left = decay(ages, ANNIE.decay.half_life, none + f32(ANNIE.decay.other))
     assert left.tolist() == pytest.approx([1, 2 ** (-3 / 30), 0.5, 0.35355, 0.0625], abs=1e-5)
-    assert round(float(left[3]), 3) == 0.354
-    assert 0.0325 * float(left[1]) == pytest.approx(0.0325 * 2 ** (-3 / 30), rel=1e-6)
     green = decay(ages, ANNIE.decay.half_life, none + f32(ANNIE.decay.evergreen))
     assert green.tolist() == pytest.approx([1, 2 ** (-3 / 30), 0.5, 0.35355, 0.3], abs=1e-5)
 
@@ -126,22 +114,16 @@ def test_persons_places_and_relationships_are_evergreen(tmp_path: Path) -> None:
     assert is_evergreen(np.array([5, 2], np.uint32), snap).tolist() == [True, False]
 
 
-# ------------------------------------------------------------ the look-back
-
-
 def test_the_look_back_is_168_hours_where_there_is_one(tmp_path: Path) -> None:
     hours = (169, 168, 1)
     given = [{"time": BASE - hour * 3600} for hour in hours]
     facts = [[{"subject": "priya", "relation": "likes", "object_": "tea"}], [], []]
-    snap = make_store(tmp_path, ["priya old ferry", "ferry week", "ferry new"], given=given, facts=facts)
-    assert {one.text for one in ask(snap, "Priya ferry", now=moment(BASE)).items} == {
-        "priya old ferry",
-        "ferry week",
-        "ferry new",
-    }
+    texts = ["priya old ferry", "ferry week", "ferry new"]
+    snap = make_store(tmp_path, texts, given=given, facts=facts)
+    assert {one.text for one in ask(snap, "Priya ferry", now=moment(BASE)).items} == set(texts)
     week, trace = replace(ANNIE, look_back=168), Trace(True)
     found = ask(snap, "Priya ferry", week, trace, now=moment(BASE))
-    assert {one.text for one in found.items} == {"ferry week", "ferry new"}
+    assert {one.text for one in found.items} == set(texts[1:])
     old = f"{snap.lexical.key[0]:016x}"
     assert why_not(old, 0, trace, found.items, found.packed) == "route: 169 hours old, and the look-back is 168"
     stage = next(stage for stage in (found.trace or {})["stages"] if stage["stage"] == "look-back")
@@ -153,9 +135,6 @@ def test_the_look_back_keeps_the_other_filters(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["ferry one", "ferry two", "ferry gone"], given=given, deleted={0: [2]})
     week = replace(ANNIE, look_back=168)
     assert [one.text for one in ask(snap, "ferry", week, now=moment(BASE), project="p").items] == ["ferry one"]
-
-
-# ------------------------------------------------------------ facts
 
 
 def test_facts_that_hold_of_whom_the_question_names(tmp_path: Path) -> None:
@@ -196,10 +175,8 @@ def test_a_fact_comes_as_a_statement_where_no_words_found_it(tmp_path: Path) -> 
     assert set(bullets(found)) == {"- ana lives in Oslo", '- Omar said: "Omar said hello to Ana"'}
     assert read_reasons(found)["I moved there last year"]["fact"] == "ana lives in Oslo"
     plain = fact_store(tmp_path / "plain", items, plain=[0])
-    assert set(bullets(ask(plain, "ana"))) == {
-        '- Ana said: "I moved there last year"',
-        '- Omar said: "Omar said hello to Ana"',
-    }
+    said = {'- Ana said: "I moved there last year"', '- Omar said: "Omar said hello to Ana"'}
+    assert set(bullets(ask(plain, "ana"))) == said
 
 
 def test_a_fact_is_of_now(tmp_path: Path) -> None:
@@ -209,9 +186,6 @@ def test_a_fact_is_of_now(tmp_path: Path) -> None:
     found = read_reasons(ask(snap, "ana", now=moment(BASE)))
     assert found["Ana has a flat"]["decay"] == 1
     assert found["Ana has a boat"]["decay"] < 0.001
-
-
-# ------------------------------------------------------------ the choice of the few
 
 
 def test_jaccard_by_hand() -> None:
@@ -229,12 +203,9 @@ def test_mmr_by_hand() -> None:
     assert mmr(f32(0.02, 0.018, 0.009), alike, 0.7, 3).tolist() == [0, 1, 2]  # .7 · .45 = .315
     assert mmr(score, alike, 1.0, 2).tolist() == [0, 1]
     assert mmr(score, alike, 0.7, 0).tolist() == mmr(f32(), np.empty((0, 0), np.float32), 0.7, 3).tolist() == []
-
-
-def test_mmr_weighs_old_items_as_it_does_new_ones() -> None:
-    score, alike = f32(0.02, 0.018, 0.01) * np.float32(1e-20), f32([1, 1, 0], [1, 1, 0], [0, 0, 1])
-    assert mmr(score, alike, 0.7, 3).tolist() == [0, 2, 1]
-    assert mmr(score, np.zeros((3, 3), np.float32), 0.7, 3).tolist() == [0, 1, 2]
+    old = score * np.float32(1e-20)  # weighed as new ones are
+    assert mmr(old, alike, 0.7, 3).tolist() == [0, 2, 1]
+    assert mmr(old, np.zeros((3, 3), np.float32), 0.7, 3).tolist() == [0, 1, 2]
 
 
 def test_only_the_best_20_are_chosen_among(tmp_path: Path) -> None:
@@ -242,9 +213,8 @@ def test_only_the_best_20_are_chosen_among(tmp_path: Path) -> None:
     snap = make_store(tmp_path, [f"ferry {'x' * i}" for i in range(20)] + [f"other {i}" for i in range(5)], facts=facts)
     trace = Trace(True)
     found = ask(snap, "ferry ana", trace=trace)
-    behind = [cut for cut in trace.dropped if cut.why[0] == "behind the best 20, which alone are chosen among"]
-    assert len(behind) == 1
-    assert len(behind[0].rows) == 5
+    (rest,) = [cut for cut in trace.dropped if cut.why[0] == "behind the best 20, which alone are chosen among"]
+    assert len(rest.rows) == 5
     assert len((found.trace or {})["candidates"]) == 25
 
 
@@ -256,9 +226,6 @@ def test_repeats_make_room(tmp_path: Path) -> None:
     assert [one.text for one in found.items].index(texts[-1]) == 1
     left = [cut for cut in trace.dropped if cut.stage == "mmr"]
     assert left[0].why == ["not chosen; 1.00 of its words are those of one that was"]
-
-
-# ------------------------------------------------------------ the briefing
 
 
 def test_a_bullet_is_one_line_of_at_most_200_characters() -> None:
@@ -294,9 +261,6 @@ def test_the_trace_names_items_without_room_in_the_briefing(tmp_path: Path) -> N
     assert len(cut.rows) == 5 - len(found.packed)
 
 
-# ------------------------------------------------------------ whole recalls
-
-
 @pytest.fixture(scope="module")
 def vacation(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     root = tmp_path_factory.mktemp("vacation") / "store"
@@ -310,16 +274,13 @@ def ask_vacation(root: Path, text: str, **how: Any) -> Bundle:
 
 def test_the_vacation_question_of_the_sample(vacation: Path) -> None:
     found = ask_vacation(vacation, "What did I tell Priya about vacation?", project="trip")
-    assert found.context == "\n".join(
-        [
-            OPEN,
-            '- Ana said: "I told Priya we can do March for vacation"',
-            '- Ana said: "My boss signed it, I have two weeks of vacation from the 14th"',
-            '- Marco said: "March is fine, the house in Goa is free in the second half"',
-            '- Ana said: "Then I look for flights, she wants the sea this time"',
-            CLOSE,
-        ]
-    )
+    assert bullets(found) == [
+        '- Ana said: "I told Priya we can do March for vacation"',
+        '- Ana said: "My boss signed it, I have two weeks of vacation from the 14th"',
+        '- Marco said: "March is fine, the house in Goa is free in the second half"',
+        '- Ana said: "Then I look for flights, she wants the sea this time"',
+    ]
+    assert found.context == "\n".join([OPEN, *bullets(found), CLOSE])
     march = found.items[0]
     assert (march.why["bm25"], march.why["dense"], march.why["facts"]) == (1, 1, None)
     age = (datetime(2026, 2, 13, 9, tzinfo=UTC) - datetime(2026, 2, 10, 20, 31, tzinfo=UTC)).total_seconds() / DAY

@@ -77,19 +77,12 @@ def intent_of(text: str) -> Intent:
     return classify(text, NOW, (), CEMS.intent.simple, CEMS.intent.moderate)
 
 
-# ------------------------------------------------------------ fused ranks
-
-
-def test_original_rank_1_expansion_rank_3_hyde_rank_2() -> None:
+def test_fused_ranks_and_a_bonus_for_the_first_three_places() -> None:
     how = CEMS.fuse
     weights = [how.weights["original"], how.weights["other"], how.weights["other"]]
-    ranks = f32([1], [3], [2])
+    ranks = f32([1], [3], [2])  # of the question, an expansion and the hypothetical answer
     fused = rrf(ranks, weights, how.k) + rank_bonus(ranks, **how.bonus)
     assert fused[0] == pytest.approx(2 / 61 + 0.05 + 1 / 63 + 0.02 + 1 / 62 + 0.02, abs=1e-7)
-    assert round(float(fused[0]), 4) == 0.1548
-
-
-def test_the_bonus_is_for_the_first_three_places() -> None:
     ranks = f32([1, 2, 3, 4, NAN])
     fused = rrf(ranks, [1.0], 60) + rank_bonus(ranks, 0.05, 0.02)
     assert fused.tolist() == pytest.approx([1 / 61 + 0.05, 1 / 62 + 0.02, 1 / 63 + 0.02, 1 / 64, 0], abs=1e-7)
@@ -107,9 +100,6 @@ def test_fused_ranks_of_a_whole_recall(tmp_path: Path) -> None:
     assert {name: values[at] for name, values in trace.pool.ranks.items()} == {"dense": 1, "bm25": 1, "hyde": 3}
     assert trace.pool.signals["rrf"][at] == pytest.approx(2 * (2 / 61 + 0.05) + 1 / 63 + 0.02, abs=1e-6)
     assert trace.pool.signals["fused"][at] == 1
-
-
-# ------------------------------------------------------------ the shortcut
 
 
 def test_a_strong_lexical_signal() -> None:
@@ -134,9 +124,6 @@ def test_no_other_wordings_where_the_words_leave_no_doubt(tmp_path: Path) -> Non
     assert "hyde" in unsure.items[0].why
 
 
-# ------------------------------------------------------------ what the question wants
-
-
 PRIMARY = {
     "aggregation": ["How many times did I go running?", "list all the books I read", "Which of my friends ski?"],
     "temporal": ["When did we move to Oslo?", "What did I do last week?"],
@@ -149,9 +136,6 @@ PRIMARY = {
 def test_primary_intent() -> None:
     found = {name: [text for text in texts if intent_of(text).primary == name] for name, texts in PRIMARY.items()}
     assert found == PRIMARY
-
-
-def test_days_make_a_question_temporal() -> None:
     assert classify("the dinner on 7 May 2023", NOW, ((0, 1, 1.0),), 4, 8).primary == "temporal"
 
 
@@ -189,9 +173,6 @@ def test_the_mode_decides_which_lists_there_are(tmp_path: Path) -> None:
     assert lists == {"vector": {"dense"}, "hybrid": every, "auto": {"dense"}}
     assert stage(ask(snap, "ferry"), "intent")["mode"] == "vector"
     assert stage(ask(snap, "why does the ferry wait?"), "intent")["mode"] == "hybrid"
-
-
-# ------------------------------------------------------------ other wordings
 
 
 def test_topic_and_statement() -> None:
@@ -261,31 +242,23 @@ def test_a_long_text_is_read_in_no_time() -> None:
     assert time.process_time() - began < 5
 
 
-# ------------------------------------------------------------ the score
-
-
-def test_minmax_by_hand() -> None:
+def test_minmax_and_blend_by_hand() -> None:
     assert minmax(f32(2, 4, 3)).tolist() == [0, 1, 0.5]
     assert minmax(f32(0.2, 0.2)).tolist() == [1, 1]  # the only answer is not the worst one
     assert minmax(f32()).tolist() == []
-
-
-def test_blend_by_hand() -> None:
-    assert CEMS.score.fused == 0.5
     assert blend(f32(1, 0), f32(0.4, 0.6), 0.5).tolist() == pytest.approx([0.7, 0.3])
     assert blend(f32(1, 0), None, 0.5).tolist() == [1, 0]
 
 
 def test_time_decay_by_hand() -> None:
-    assert time_decay(np.array([0, 60, 30, 180, -9.0]), CEMS.score.decay).tolist() == pytest.approx(
-        [1, 0.5, 1 / 1.5, 0.25, 1]
-    )
+    left = time_decay(np.array([0, 60, 30, 180, -9.0]), CEMS.score.decay)
+    assert left.tolist() == pytest.approx([1, 0.5, 1 / 1.5, 0.25, 1])
 
 
 def test_project_factors() -> None:
     how = CEMS.score.project
     project = np.array([3, 1, 0, -1], np.int32)
-    values = (how["same"], how["other"], how["none"])
+    values = [how[name] for name in ("same", "other", "none")]
     assert project_factor(project, 3, 0, *values).tolist() == pytest.approx([1.3, 0.8, 0.9, 0.9])
     assert project_factor(project, 0, 0, *values).tolist() == pytest.approx([0.8, 0.8, 1.3, 0.9])
     assert project_factor(project, None, 0, *values).tolist() == [1, 1, 1, 1]
@@ -361,14 +334,6 @@ def test_half_the_fused_score_and_half_the_vector(tmp_path: Path) -> None:
     assert read_reasons(ask(snap, "ferry", HYBRID))["ferry"]["base"] == pytest.approx(0.5 + 0.5 * 0.6, abs=0.01)
 
 
-# ------------------------------------------------------------ what is shown
-
-
-def test_the_first_of_each_document() -> None:
-    assert mark_first(["a", "b", "a", "c", "b"]).tolist() == [True, True, False, True, False]
-    assert mark_first([]).tolist() == []
-
-
 def test_the_best_piece_of_a_long_turn(tmp_path: Path) -> None:
     given = [{"turn": "t1"}, {"turn": "t1"}, {"turn": "t2"}]
     for i, one in enumerate(given):
@@ -405,7 +370,9 @@ def test_a_question_that_counts_looks_into_many_sessions(tmp_path: Path) -> None
     ]
 
 
-def test_greedy_by_hand() -> None:
+def test_first_of_each_document_and_greedy_fit_by_hand() -> None:
+    assert mark_first(["a", "b", "a", "c", "b"]).tolist() == [True, True, False, True, False]
+    assert mark_first([]).tolist() == []
     assert fit([50, 60, 30, 20], 100) == [0, 2, 3]
     assert fit([101, 1], 100) == [1]
     assert fit([], 100) == []
@@ -439,16 +406,12 @@ def test_items_that_do_not_fit_are_skipped_and_traced(tmp_path: Path) -> None:
     assert lost.startswith("pack: no room for it in 100 tokens behind better ones")
 
 
-# ------------------------------------------------------------ whole recalls
-
-
 def test_the_context_of_the_sample(sample_store: Path) -> None:
     found = Memory(sample_store).recall(
         "When did we tag release 0.8.0?", profile="cems", k=1, now="2026-03-01T00:00:00Z", explain=True
     )
-    assert found.context == "\n".join(
-        [OPEN, "[2026-02-05 · Marco] (c2#c2:9)", "Release 0.8.0 is tagged, the changelog is on the wiki", CLOSE]
-    )
+    lines = [OPEN, "[2026-02-05 · Marco] (c2#c2:9)", "Release 0.8.0 is tagged, the changelog is on the wiki", CLOSE]
+    assert found.context == "\n".join(lines)
     assert not found.degraded
 
 
@@ -474,13 +437,9 @@ def test_items_at_most(tmp_path: Path) -> None:
     assert len(ask(snap, "ferry", VECTOR, k=60).items) == CEMS.limit == 50
 
 
-def test_a_profile_of_ones_own_changes_the_mode() -> None:
-    assert parse("mine", 'base = "cems"\nmode = "vector"').mode == "vector"
-    assert CEMS.mode == "auto"
-
-
 def test_the_profile_says_every_number() -> None:
     how = CEMS.score
+    assert (CEMS.mode, parse("mine", 'base = "cems"\nmode = "vector"').mode) == ("auto", "vector")
     assert (CEMS.fuse.k, dict(CEMS.fuse.weights)) == (60, {"original": 2.0, "other": 1.0})
     assert dict(CEMS.fuse.bonus) == {"first": 0.05, "third": 0.02}
     assert (how.fused, how.threshold, how.decay, how.pinned) == (0.5, 0.3, 60, 1.1)

@@ -73,9 +73,6 @@ def test_constants_of_the_system() -> None:
     assert ENGRAM.cross.top == 20
 
 
-# ------------------------------------------------------------ intent
-
-
 def test_weights_of_each_intent(tmp_path: Path) -> None:
     snap = seeing(make_store(tmp_path, ["walnut loaf"], [[1, 0]]), [1, 0])
     alone = replace(QUIET, hopfield=replace(QUIET.hopfield, weight=0.0))
@@ -100,18 +97,12 @@ ASKED = {
 
 
 def test_intent() -> None:
-    found = {name: tuple(text for text in texts if find_intent(text) == name) for name, texts in ASKED.items()}
-    assert found == ASKED
-
-
-def test_intent_of_a_megabyte_is_found_in_no_time() -> None:
     began = time.process_time()
     for text in ("a" * 1_000_000, "what " * 200_000, "how" * 333_333, "what" + " " * 1_000_000, "wha" * 333_333):
         find_intent(text)
     assert time.process_time() - began < 2
-
-
-# ------------------------------------------------------------ factors
+    found = {name: tuple(text for text in texts if find_intent(text) == name) for name, texts in ASKED.items()}
+    assert found == ASKED
 
 
 def test_a_date_doubles() -> None:
@@ -133,12 +124,9 @@ def test_an_item_of_the_day_asked_for_counts_twice(tmp_path: Path) -> None:
     assert next(iter(none)) == "walnut one"
 
 
-def test_age_in_days() -> None:
+def test_half_is_left_after_a_half_life_and_never_less() -> None:
     assert age_days(np.array([0, DAY, 3 * DAY]), 2.0 * DAY).tolist() == [2.0, 1.0, 0.0]
     assert age_days(np.array([0, DAY]), np.array([DAY, 3 * DAY])).tolist() == [1.0, 2.0]
-
-
-def test_half_is_left_after_a_half_life_and_never_less() -> None:
     fades = np.ones(4, bool)
     left = decay(f32(0, 15, 30, 90), fades, 0.693, 30.0, 0.5)
     assert left.tolist() == pytest.approx([1.0, math.exp(-0.3465), 0.5, 0.5], abs=1e-4)
@@ -177,9 +165,6 @@ def test_accesses_by_the_natural_logarithm(tmp_path: Path) -> None:
     assert signals["walnut one"]["access"] == 1.0
 
 
-# ------------------------------------------------------------ EngramHopfield
-
-
 def test_a_hopfield_step_on_three_patterns_by_hand() -> None:
     # β·V q = 2, 0, 1.2; e^2 = 7.389056, e^0 = 1, e^1.2 = 3.320117; their sum is 11.709173.
     # Attention .631048, .085403, .283548: q′ = (.631048 + .6·.283548, .085403 + .8·.283548) = (.801177, .312242).
@@ -205,9 +190,6 @@ def test_the_association_is_a_list_of_its_own(tmp_path: Path) -> None:
     assert on["b b"]["rrf"] - off["b b"]["rrf"] == pytest.approx(0.5 / 61, abs=1e-6)
 
 
-# ------------------------------------------------------------ noise
-
-
 def test_noise_follows_from_question_and_item_and_spreads_by_a_fiftieth() -> None:
     keys = np.random.default_rng(5).integers(0, 2**63, 20_000).astype(np.uint64)
     noise = activation_noise("which port", keys, 0.02)
@@ -224,13 +206,10 @@ def test_noise_follows_from_question_and_item_and_spreads_by_a_fiftieth() -> Non
     assert float((np.abs(noise) > 0.04).mean()) == pytest.approx(beyond, abs=0.003)
 
 
-def test_scores_are_shares_of_the_best() -> None:
+def test_a_score_is_the_product_over_the_best_and_noise(tmp_path: Path) -> None:
     assert normalise(f32(0.02, 0.01, 0)).tolist() == pytest.approx([1.0, 0.5, 0.0])
     assert normalise(f32()).tolist() == []
     assert normalise(f32(0, 0)).tolist() == [0.0, 0.0]
-
-
-def test_a_score_is_the_product_over_the_best_and_noise(tmp_path: Path) -> None:
     given = [{"time": BASE}, {"time": BASE, "type": "code"}]
     snap = seeing(make_store(tmp_path, ["walnut one", "walnut two"], [[1, 0], [0.9, 0.1]], given), [1, 0])
     found = ask(snap, "walnut", ENGRAM, now=datetime.fromtimestamp(BASE + 100 * DAY, UTC))
@@ -241,14 +220,8 @@ def test_a_score_is_the_product_over_the_best_and_noise(tmp_path: Path) -> None:
         assert item.score == pytest.approx(product / max(products) + entry["noise"], abs=2e-4)
 
 
-# ------------------------------------------------------------ retention
-
-
 MODEL = Perceptron(
-    low=f32(*[-9] * 10),
-    high=f32(*[9] * 10),
-    mean=f32(*[0] * 10),
-    scale=f32(*[1] * 10),
+    *(f32(*[value] * 10) for value in (-9, 9, 0, 1)),  # low, high, mean, scale
     hidden=np.array([[2.0, 0], *[[0, 0]] * 8, [0, -1.0]], np.float32),
     hidden_bias=f32(0, 0.25),
     output=f32(1.0, 4.0),
@@ -309,9 +282,6 @@ def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path)
     assert any("without an encoder" in stage.get("off", "") for stage in trace.stages)
 
 
-# ------------------------------------------------------------ cross-encoder
-
-
 def judge(scores: Mapping[str, float], read: list[list[str]]) -> Any:
     def score(query: str, texts: Sequence[str]) -> Any:
         read.append(list(texts))
@@ -320,14 +290,17 @@ def judge(scores: Mapping[str, float], read: list[list[str]]) -> Any:
     return SimpleNamespace(late=None, cross=SimpleNamespace(score=score))
 
 
+def number_walnuts(root: Path, n: int) -> tuple[Snapshot, list[str]]:
+    """Return a store of n items and their texts in the order of an answer."""
+    snap = make_store(root, [f"walnut number{i}" for i in range(n)])
+    return snap, [item.text for item in ask(snap, "walnut", k=n).items]
+
+
 def test_a_cross_encoder_reads_the_best_and_sets_a_minimum(tmp_path: Path) -> None:
-    texts = [f"walnut number{i}" for i in range(25)]
-    snap = make_store(tmp_path, texts)
-    before = ask(snap, "walnut", k=25)
-    order = [item.text for item in before.items]
+    snap, order = number_walnuts(tmp_path, 25)
     assert len(order) == 25
-    assert "cross" not in before.items[0].why
-    scores = dict.fromkeys(texts, 0.29) | {order[19]: 0.95, order[3]: 0.6}
+    assert "cross" not in ask(snap, "walnut").items[0].why
+    scores = dict.fromkeys(order, 0.29) | {order[19]: 0.95, order[3]: 0.6}
     read: list[list[str]] = []
     trace = Trace(True)
     cross = replace(QUIET, cross=replace(QUIET.cross, weight=1.0))
@@ -335,11 +308,10 @@ def test_a_cross_encoder_reads_the_best_and_sets_a_minimum(tmp_path: Path) -> No
     assert read == [order[:20]]
     assert [item.text for item in found.items] == [order[19], order[3]]
     assert [item.why["cross"] for item in found.items] == pytest.approx([0.95, 0.6])
-    rows = {text: row for row, text in enumerate(texts)}
 
     def explain(text: str) -> str:
-        identity = f"{snap.columns.key[rows[text]]:016x}"
-        return why_not(identity, rows[text], trace, found.items, found.packed)
+        row = int(text.removeprefix("walnut number"))
+        return why_not(f"{snap.columns.key[row]:016x}", row, trace, found.items, found.packed)
 
     assert "gives it 0.290, the minimum is 0.3" in explain(order[0])
     assert "below the best 20" in explain(order[22])
@@ -349,12 +321,10 @@ def test_a_cross_encoder_reads_the_best_and_sets_a_minimum(tmp_path: Path) -> No
 
 
 def test_a_cross_encoder_that_says_nothing_changes_nothing(tmp_path: Path) -> None:
-    texts = [f"walnut number{i}" for i in range(5)]
-    snap = make_store(tmp_path, texts)
-    order = [item.text for item in ask(snap, "walnut").items]
+    snap, order = number_walnuts(tmp_path, 5)
     for flat in (0.1, math.nan):
         trace = Trace(True)
-        found = ask(snap, "walnut", models=judge(dict.fromkeys(texts, flat), []), trace=trace)
+        found = ask(snap, "walnut", models=judge(dict.fromkeys(order, flat), []), trace=trace)
         assert [item.text for item in found.items] == order
         assert any(stage["stage"] == "rerank" and stage.get("off") for stage in trace.stages)
 
@@ -372,9 +342,7 @@ def test_a_cross_encoder_that_cannot_be_opened_is_said_and_left_out(tmp_path: Pa
 
 
 def test_another_tier_that_is_asked_for_goes_before_and_knows_no_minimum(tmp_path: Path) -> None:
-    texts = [f"walnut number{i}" for i in range(5)]
-    snap = make_store(tmp_path, texts)
-    order = [item.text for item in ask(snap, "walnut").items]
+    snap, order = number_walnuts(tmp_path, 5)
     late = SimpleNamespace(
         query=lambda _: np.array([[1, 0]], np.float32),
         passages=lambda some: [np.array([[-1, 0]] if text != order[2] else [[1, 0]], np.float32) for text in some],
@@ -383,9 +351,6 @@ def test_another_tier_that_is_asked_for_goes_before_and_knows_no_minimum(tmp_pat
     found = ask(snap, "walnut", most, SimpleNamespace(late=late, cross=None), rerank="late", rerank_top=3)
     assert [item.text for item in found.items] == [order[2], order[0], order[1], *order[3:]]
     assert [item.why["late"] for item in found.items] == [1, -1, -1, None, None]
-
-
-# ------------------------------------------------------------ the graph, filters
 
 
 FLIGHTS = {
@@ -428,9 +393,6 @@ def test_no_channel_brings_what_a_filter_or_a_deletion_leaves_out(tmp_path: Path
     assert set(read_reasons(ask(whole, "walnut saffron", project="p"))) == {"walnut loaf"}
     less = seeing(make_store(tmp_path / "less", **FLIGHTS, deleted={0: [2]}), [0.6, 0.5, 0.6])
     assert set(read_reasons(ask(less, "walnut saffron"))) == {"walnut loaf", "parsley"}
-
-
-# ------------------------------------------------------------ whole recalls
 
 
 def test_ties_go_to_the_smaller_id(tmp_path: Path) -> None:

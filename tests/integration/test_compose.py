@@ -104,23 +104,18 @@ def test_workers_share_the_store_and_one_commits(services: dict[str, Any]) -> No
     assert services["commit"]["deploy"]["replicas"] == 1
 
 
-def test_query_has_the_store_and_no_queue(services: dict[str, Any]) -> None:
+def test_query_has_the_store_no_queue_and_a_port_on_loopback(services: dict[str, Any]) -> None:
     query = services["query"]
     assert query["volumes"] == ["store:/store"]  # writable: it appends feedback to events/ and claims in pins/
     assert "HELIX_REDIS_URL" not in query["environment"]
     assert not set(query["networks"]) & set(services["redis"]["networks"])
-
-
-def test_query_is_published_on_loopback_only(services: dict[str, Any]) -> None:
-    query = services["query"]
-    port = read_option(split_command(query), "--port")
     for published in query["ports"]:
         host, _, inside = published.rsplit(":", 2)
         assert ipaddress.ip_address(host.strip("[]")).is_loopback
-        assert inside == port
+        assert inside == read_option(split_command(query), "--port")
 
 
-def test_no_service_has_more_rights_than_it_needs(services: dict[str, Any]) -> None:
+def test_every_service_has_few_rights_a_health_check_limits_and_restarts(services: dict[str, Any]) -> None:
     for name, service in services.items():
         assert not service.get("privileged"), name
         assert service.get("network_mode") is None, name
@@ -128,10 +123,6 @@ def test_no_service_has_more_rights_than_it_needs(services: dict[str, Any]) -> N
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert "no-new-privileges:true" in service["security_opt"], name
-
-
-def test_every_service_has_a_health_check_limits_and_restarts(services: dict[str, Any]) -> None:
-    for name, service in services.items():
         assert service["healthcheck"]["test"], name
         assert {"cpus", "memory"} <= set(service["deploy"]["resources"]["limits"]), name
         assert service["restart"] == "unless-stopped", name

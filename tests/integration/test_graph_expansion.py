@@ -28,9 +28,8 @@ def link(i: int) -> tuple[str, str, str]:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows 0 to 2 hold the question's word, all name the hub, as every other item does.
 
-    Row 3 shares a rare name with
-    row 0. Rows 10 to 21 are a chain: each shares a name with the next, row 10 with row 1. Row 2 is the start of
-    a session of 3,000 turns, row 4 of one of 90; 90 others share a name with row 5.
+    Row 3 shares a rare name with row 0. Rows 10 to 21 are a chain: each shares a name with the next, row 10 with row 1.
+    Row 2 is the start of a session of 3,000 turns, row 4 of one of 90; 90 others share a name with row 5.
     """
     texts = [f"note {i} on redis" for i in range(SIZE)]
     texts[0], texts[1], texts[2] = "vacation plans beside redis", "vacation budget of redis", "vacation and redis"
@@ -76,37 +75,26 @@ def is_related(row: int) -> bool:
     return row <= 5 or 10 <= row < 10 + CHAIN or 5_000 <= row < 5_010 or 8_500 <= row < 8_510
 
 
+EXPECTED = {"vacation": {0, 1, 2, 3}, "vacation with Quillon": {0, 1, 2, 3}, "harbour": {5}, "voyage": {4, 8_500}}
+"""Rows that each question finds: 3 by a walk over the rare name, 8500 as the next turn of a session."""
+
+
 @pytest.mark.parametrize("profile", ["helix", "helix-paper", "breadth"])
-@pytest.mark.parametrize("question", ["vacation", "vacation with Quillon"])
-def test_a_hub_drags_nothing_in(root: Path, profiles: Path, question: str, profile: str) -> None:
-    """Switch: `entity_df`, `epsilon` and `work` all without effect: each of them holds a hub of ten thousand back."""
+@pytest.mark.parametrize("question", EXPECTED)
+def test_no_hub_and_no_long_session_drags_anything_in(root: Path, profiles: Path, question: str, profile: str) -> None:
+    """Switches: `entity_df`, `epsilon` and `work` all without effect: each holds a hub of ten thousand back (vacation).
+
+    `graph.entity_df` above 91: what shares the name with the one item that answers floods the answer (harbour).
+    `graph.session_size` above 91: a turn then brings its whole session, not the next turns only (voyage).
+    """
     found = answer(memory_of(root, profiles=profiles), question, profile)
-    assert {0, 1, 2} <= {row for row, one in found.items() if one["bm25"] is not None}
-    assert 3 in found  # the walk did go over the rare name
-    assert [row for row in found if not is_related(row)] == []
-
-
-@pytest.mark.parametrize("profile", ["helix", "helix-paper", "breadth"])
-def test_a_small_hub_drags_nothing_in(root: Path, profiles: Path, profile: str) -> None:
-    """Switch: `graph.entity_df` above 91: what shares the name with the one item that answers floods the answer."""
-    found = answer(memory_of(root, profiles=profiles), "harbour", profile)
-    assert [row for row in found if not is_related(row)] == []
-
-
-@pytest.mark.parametrize("profile", ["helix", "helix-paper", "breadth"])
-def test_a_long_session_drags_nothing_in(root: Path, profiles: Path, profile: str) -> None:
-    """Switch: `graph.session_size` above 91: a turn then brings its whole session, not the next turns only."""
-    found = answer(memory_of(root, profiles=profiles), "voyage", profile)
-    assert {4, 8_500} <= found.keys()
+    assert EXPECTED[question] <= found.keys()
+    assert EXPECTED[question] - {3, 8_500} <= {row for row, one in found.items() if one["bm25"] is not None}
     assert [row for row in found if not is_related(row)] == []
 
 
 def test_a_hub_that_the_question_names_drags_nothing_in(root: Path) -> None:
-    """Switch: as in the first test.
-
-    A hundred that name it come by its word, with the turns next to them; of the other
-    ten thousand the walk may add a few, and no more.
-    """
+    """Switch: as in the first test. A hundred come by its word, with the turns next to them; the walk may add a few."""
     memory = memory_of(root)
     found = answer(memory, "vacation Redis", "helix")
     named = [row for row, one in found.items() if one["bm25"] is not None]
@@ -118,11 +106,7 @@ def test_a_hub_that_the_question_names_drags_nothing_in(root: Path) -> None:
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper"])
 def test_a_walk_does_not_go_far(root: Path, profile: str) -> None:
-    """Switch: `graph.hops = 50`, and an `epsilon` that lets them count.
-
-    The first knot is one step away, over its
-    name; the seventh has nothing to do with vacation.
-    """
+    """Switch: `graph.hops = 50`, and an `epsilon` that lets them count. The seventh knot does not concern vacation."""
     found = answer(memory_of(root), "vacation", profile)
     assert 10 in found
     assert [row for row in range(16, 10 + CHAIN) if row in found] == []

@@ -66,9 +66,6 @@ ASKED: Final = (
 )
 
 
-# ---------------------------------------------------------------- the texts
-
-
 def _name(number: int) -> str:
     """Return an unknown name: `number` in syllables."""
     return "".join("bcdfghjkmn"[int(digit)] + "aeiouaeiou"[int(digit)] for digit in str(number)).capitalize()
@@ -137,9 +134,6 @@ TEXTS: Final[Mapping[str, str]] = {
 }
 
 
-# ---------------------------------------------------------------- the logs they stand in
-
-
 def _talk() -> list[dict[str, Any]]:
     return [{"session": "talk", "id": str(n), "speaker": who, "text": said} for n, (who, said) in enumerate(TALK)]
 
@@ -195,9 +189,6 @@ def _ordinary(characters: int) -> str:
         out.append(" ".join(said).capitalize() + rng.choice([". ", ", ", "?\n", ".\n\n"]))
         characters -= len(out[-1])
     return "".join(out)
-
-
-# ---------------------------------------------------------------- one store of all
 
 
 class Taken(NamedTuple):

@@ -160,9 +160,6 @@ def recall_all(memory: Memory, **arguments: Any) -> str:
     return json.dumps({**found, "packed": [item.id for item in bundle.packed]}, sort_keys=True)
 
 
-# ---------------------------------------------------------------- random worlds
-
-
 def may_see(principal: str | None, one: Entry) -> bool:
     acl = one.given["acl"]
     return not acl or principal in acl
@@ -426,9 +423,6 @@ def test_hidden_items_do_not_count_as_uses_of_a_title(tmp_path: Path, words: str
         assert recall_all(open_store(root, settings), **asked) == recall_all(never, **asked)
 
 
-# ---------------------------------------------------------------- indexes
-
-
 def test_an_index_trained_on_hidden_rows_changes_nothing(tmp_path: Path) -> None:
     """An index misses rows. Under an ACL the answer comes from a scan of all allowed rows instead."""
     rng = np.random.default_rng(0)
@@ -463,9 +457,6 @@ def build_index(snap: Snapshot) -> Snapshot:
     params = build_dense(block.codes, block.scale, path)
     snap.files.dense = {snap.files.segments[0].id: open_dense(path, {**params, "probes": 1})}
     return snap
-
-
-# ---------------------------------------------------------------- REST
 
 
 def send_requests(

@@ -177,9 +177,6 @@ def test_a_megabyte_does_not_stall() -> None:
         assert time.process_time() - start < 2, unit
 
 
-# ---------------------------------------------------------------- facts
-
-
 STATEMENTS = (
     "I live in Rome", "my sister Ana ", "we use Redis for queues", "we switched from A1 to B2", " and ", ", ", ". ",
     "? ", "if ", "maybe ", "no longer ", "not ", " anymore", "since 2019", "until May", "is set to 30",
@@ -225,9 +222,6 @@ def test_a_doubt_before_a_clause_silences_it(doubt: str, rest: str) -> None:
     found = extract_facts(f"{doubt} I live in Rome.", "Sam", "user", "human", None)
     assert "lives_in" not in {fact.relation for fact in found}
     assert len(extract_facts(f"{doubt} I live in Rome. {rest}", "Sam", "user", "human", None)) <= MAX_FACTS
-
-
-# ---------------------------------------------------------------- tokens and pieces
 
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)  # lone surrogates too
@@ -276,9 +270,6 @@ def test_pieces_are_in_the_text_in_order(text: str) -> None:
     for piece in chunk(text, 20):
         found = text.index(piece, at)
         at = found + len(piece)
-
-
-# ---------------------------------------------------------------- near-duplicates
 
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=[]), max_size=60), max_size=8)

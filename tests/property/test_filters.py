@@ -196,9 +196,6 @@ def hashes() -> npt.NDArray[np.uint64]:
     return hash_terms([term for terms in found for term in terms])
 
 
-# ---------------------------------------------------------------- naive scans
-
-
 def scan_dense(world: World, allowed: npt.NDArray[np.bool_], question: npt.NDArray[Any], k: int) -> Leg:
     """Multiply in whole numbers, then by the scale: one rounding."""
     rows = np.flatnonzero(allowed)
@@ -287,9 +284,6 @@ def is_crossed(world: World, kinds: Mapping[str, int]) -> bool:
     return bool(ends[0] > ends[1])
 
 
-# ---------------------------------------------------------------- use of the index
-
-
 @pytest.fixture
 def index_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each search of an index."""
@@ -330,9 +324,6 @@ def test_many_allowed_rows_use_the_index(world: World, index_calls: list[int], m
     with pytest.raises(AssertionError, match="dense"):
         check(world, {"project": 40_000}, seed=0)
     assert index_calls
-
-
-# ---------------------------------------------------------------- scores
 
 
 @given(st.integers(1, 2_000), st.integers(1, 70), st.integers(0, 2**32))
