@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -24,9 +26,8 @@ def test_an_array_of_another_kind_is_refused(name: str) -> None:
                 pass
             except AttributeError:
                 assert kind == "a list", (where, kind)
-    assert [
-        entry for entry in accepted if (name, entry[0][0]) not in COPIED and (name, entry[1]) not in ANY_SHAPE
-    ] == []
+    wrong = [entry for entry in accepted if (name, entry[0][0]) not in COPIED and (name, entry[1]) not in ANY_SHAPE]
+    assert wrong == []
 
 
 ANY_SHAPE = {("round_to_steps", "one axis more")}
@@ -56,33 +57,21 @@ def test_arrays_of_different_lengths_are_refused(change: int) -> None:
         for where, array in list_arrays(arguments):
             if where[0] in names:
                 other = np.resize(array, (len(array) + change, *array.shape[1:]))
-                try:
+                with suppress(ValueError):
                     call(**replace(arguments, where, other))
                     accepted.add((name, *where))
-                except ValueError:
-                    pass
     assert accepted == set()
 
 
 PLACES = (
-    ("score_vectors", ("rows",)),
-    ("score_neighbours", ("rows",)),
-    ("count_terms", ("rows",)),
-    ("count_terms", ("slot",)),
-    ("score_joined", ("place",)),
-    ("list_neighbours", ("rows",)),
-    ("filter_range", ("begin",)),
-    ("search_postings", ("first",)),
-    ("search_postings", ("start",)),
-    ("search_lists", ("chosen",)),
-    ("search_lists", ("rows", 0)),
-    ("read_edges", ("session",)),
-    ("read_edges", ("nodes",)),
-    ("read_edges", ("segments", 0, "mentions.indptr")),
-    ("read_edges", ("segments", 1, "mentioned.indptr")),
-    ("read_edges", ("segments", 0, "sessions.indptr")),
-    ("read_edges", ("segments", 1, "links.indptr")),
-)
+    ("score_vectors", ("rows",)), ("score_neighbours", ("rows",)), ("count_terms", ("rows",)),
+    ("count_terms", ("slot",)), ("score_joined", ("place",)), ("list_neighbours", ("rows",)),
+    ("filter_range", ("begin",)), ("search_postings", ("first",)), ("search_postings", ("start",)),
+    ("search_lists", ("chosen",)), ("search_lists", ("rows", 0)),
+    ("read_edges", ("session",)), ("read_edges", ("nodes",)),
+    ("read_edges", ("segments", 0, "mentions.indptr")), ("read_edges", ("segments", 1, "mentioned.indptr")),
+    ("read_edges", ("segments", 0, "sessions.indptr")), ("read_edges", ("segments", 1, "links.indptr")),
+)  # fmt: skip
 """Arguments that say where to read, by call."""
 
 
@@ -96,11 +85,9 @@ def test_a_place_outside_the_arrays_is_an_error(wrong: int) -> None:
         array = next(array for place, array in list_arrays(arguments) if place == where)
         low, high = (int(bound) for bound in (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max))
         array.reshape(-1)[-1] = min(max(wrong, low), high)
-        try:
+        with suppress(StoreError, ValueError):
             call(**arguments)
             read.add((name, where))
-        except (StoreError, ValueError):
-            pass
     assert read == set()
 
 

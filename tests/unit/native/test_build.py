@@ -1,5 +1,8 @@
+"""Compilation of the kernels, and a library that is missing, damaged or of another release."""
+
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -8,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from helix.errors import KernelsError
+from helix.native import library
 from tests.support.paths import ROOT
 from tests.support.sanitised import load_compile_kernels
 
@@ -39,11 +44,28 @@ def test_flags_for_equal_bits_follow_cflags(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(subprocess, "run", lambda command, **_: arguments.extend(command))
     monkeypatch.setenv("CFLAGS", "-ffast-math -O0")
     load_compile_kernels()(write_source(tmp_path, ""), tmp_path / "out.so")
-    order = [
-        arguments.index(flag)
-        for flag in ("-Werror", "-ffast-math", "-O0", "-O3", "-fno-fast-math", "-ffp-contract=off")
-    ]
-    assert order == sorted(order)
+    flags = ("-Werror", "-ffast-math", "-O0", "-O3", "-fno-fast-math", "-ffp-contract=off")
+    assert [argument for argument in arguments if argument in flags] == list(flags)
+
+
+def test_a_library_of_another_release_or_that_cannot_be_loaded_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "LIBRARY", tmp_path / "old.so")
+    for code in ("int missing;", "long kernels_version(void) { return 1; }"):
+        folder = tmp_path / str(len(code))
+        folder.mkdir()
+        monkeypatch.setattr(library, "LIBRARY", folder / "old.so")
+        write_source(folder, code)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library.LIBRARY, folder / "kernels.c"], check=True)
+        with pytest.raises(KernelsError, match="version 1, not"):
+            library.load_library(ctypes.CDLL)
+    monkeypatch.setattr(library, "LIBRARY", tmp_path / "none.so")
+    with pytest.raises(KernelsError, match=r"none.so does not exist; install Helix again where there is a C compiler"):
+        library.load_library(ctypes.CDLL)
+    library.LIBRARY.write_bytes(b"\x7fELF, but no more of it")
+    with pytest.raises(KernelsError, match="cannot be loaded: "):
+        library.load_library(ctypes.PyDLL)
 
 
 def test_without_kernels_a_command_prints_one_line_with_the_remedy(tmp_path: Path) -> None:

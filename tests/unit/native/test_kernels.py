@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helix.errors import StoreError
@@ -71,11 +71,11 @@ def test_count_terms(lists: list[list[int]], some: list[int], t: int, data: st.D
     ]
 
 
-@pytest.mark.parametrize("indptr", [[0, 2, 9], [0, -1, 2], [0, 3, 2], [5, 6, 7]])
-def test_lists_outside_the_words_are_not_read(indptr: list[int]) -> None:
+def test_lists_outside_the_words_are_not_read() -> None:
     words, terms, slot, none = np.zeros(3, "u4"), np.zeros(1, "u4"), np.zeros(1, "i8"), np.empty(0, "i8")
     count, follows = np.zeros((1, 2), np.float32), np.empty((0, 2), np.float32)
-    for bounds, rows in ((indptr, [0, 1]), ([0, 1], [0, 1]), ([0, 1, 2], [0, -1])):
+    outside = [(bounds, [0, 1]) for bounds in ([0, 2, 9], [0, -1, 2], [0, 3, 2], [5, 6, 7], [0, 1])]
+    for bounds, rows in (*outside, ([0, 1, 2], [0, -1])):
         with pytest.raises(StoreError):
             count_terms(np.array(bounds), words, np.array(rows), terms, slot, none, none, count, follows)
 
@@ -96,29 +96,19 @@ def test_score_joined(t: int, width: int, n: int, seed: int) -> None:
 def test_list_neighbours() -> None:
     """Rows 3, 0, 2 and 1 are one session, row 4 is another."""
     previous, following = np.array([3, 2, 0, -1, -1], np.int32), np.array([2, -1, 1, 0, -1], np.int32)
-    assert list_neighbours(previous, following, np.array([3, 2, 4, 1])).T.tolist() == [
-        [-1, -1, 3, 0, 2],
-        [3, 0, 2, 1, -1],
-        [-1, -1, 4, -1, -1],
-        [0, 2, 1, -1, -1],
-    ]
+    expected = [[-1, -1, 3, 0, 2], [3, 0, 2, 1, -1], [-1, -1, 4, -1, -1], [0, 2, 1, -1, -1]]
+    assert list_neighbours(previous, following, np.array([3, 2, 4, 1])).T.tolist() == expected
     for row in (-1, 5):
         with pytest.raises(StoreError):
             list_neighbours(previous, following, np.array([0, row]))
 
 
 @given(st.lists(st.sampled_from([-1, 0, 1, 2**31, 2**40, 2**62, -(2**62)]), max_size=40))
+@example(np.random.default_rng(1).integers(0, 3_000, 5_000).tolist())
 def test_find_distinct(values: list[int]) -> None:
     found, place = find_distinct(np.array(values, np.int64))
     assert found.tolist() == list(dict.fromkeys(values))
     assert found[place].tolist() == values
-
-
-def test_find_distinct_of_many() -> None:
-    values = np.random.default_rng(1).integers(0, 3_000, 5_000)
-    found, place = find_distinct(values)
-    assert np.array_equal(found[place], values)
-    assert np.array_equal(np.sort(found), np.unique(values))
 
 
 @given(st.data())
@@ -176,35 +166,31 @@ def test_search_postings_by_hand() -> None:
     assert dict(zip(rows.tolist(), scores.tolist(), strict=True))[3] == 8 / 4 + 4 / 4
     assert sorted(scores.tolist())[-2:] == [3, 4]
     assert floor == pytest.approx(3 * 0.999)
-    rows, scores, _ = search_postings(
-        postings, numbers(8, 4), numbers(12, 4, 0), np.array([1, 0, 1, 0, 1], bool), norm, 2, 0.999
-    )
+    allowed = np.array([1, 0, 1, 0, 1], bool)
+    rows, scores, _ = search_postings(postings, numbers(8, 4), numbers(12, 4, 0), allowed, norm, 2, 0.999)
     assert rows.tolist() == [0, 4]
     assert scores.tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("bad", [[0, 5], [2**32 - 1], [3, 0, 4]])
-def test_postings_outside_the_rows_or_out_of_order_are_an_error(bad: list[int]) -> None:
-    norm = np.ones(5, np.float32)
-    for postings in (make_postings([(0, bad)]), make_postings([(0, [0])], [(0, bad)])):
-        terms = len(postings.first) - 1
-        given = np.ones(terms, np.float32), np.ones(terms + 1, np.float32)
-        with pytest.raises(StoreError, match="none of 5 rows"), patch.object(kernels, "RANGE", 2):
-            search_postings(postings, *given, None, norm, 1, 1.0)
+def test_postings_outside_the_rows_or_out_of_order_are_an_error() -> None:
+    norm, one = np.ones(5, np.float32), (numbers(1), numbers(1, 0))
+    for bad in ([0, 5], [2**32 - 1], [3, 0, 4]):
+        for postings in (make_postings([(0, bad)]), make_postings([(0, [0])], [(0, bad)])):
+            terms = len(postings.first) - 1
+            given = np.ones(terms, np.float32), np.ones(terms + 1, np.float32)
+            with pytest.raises(StoreError, match="none of 5 rows"), patch.object(kernels, "RANGE", 2):
+                search_postings(postings, *given, None, norm, 1, 1.0)
     with pytest.raises(StoreError):
-        search_postings(make_postings([(3, [0, 2])]), numbers(1), numbers(1, 0), None, norm, 1, 1.0)
-
-
-def test_arrays_that_do_not_fit_together_are_not_read() -> None:
-    postings, one, norm = make_postings([(0, [0, 1])]), (numbers(1), numbers(1, 0)), np.ones(5, np.float32)
-    with pytest.raises(ValueError):
-        search_postings(postings, *one, np.ones(4, bool), norm, 1, 1.0)
-    with pytest.raises(ValueError):
-        search_postings(postings, numbers(1, 1), numbers(1, 0), None, norm, 1, 1.0)
-    with pytest.raises(ValueError):
-        search_postings(postings._replace(tf=[np.ones(1, np.uint16)]), *one, None, norm, 1, 1.0)
-    with pytest.raises(ValueError):
-        search_postings(postings._replace(start=np.zeros(2, np.int64)), *one, None, norm, 1, 1.0)
+        search_postings(make_postings([(3, [0, 2])]), *one, None, norm, 1, 1.0)
+    postings = make_postings([(0, [0, 1])])
+    for unfit in (  # arrays that do not fit together are not read
+        (postings, *one, np.ones(4, bool)),
+        (postings, numbers(1, 1), numbers(1, 0), None),
+        (postings._replace(tf=[np.ones(1, np.uint16)]), *one, None),
+        (postings._replace(start=np.zeros(2, np.int64)), *one, None),
+    ):
+        with pytest.raises(ValueError):
+            search_postings(*unfit, norm, 1, 1.0)
 
 
 def test_postings_that_cannot_lift_a_row_into_the_top_are_not_read() -> None:
@@ -233,10 +219,9 @@ def test_the_top_rows_are_complete(k: int, terms: int, width: int, seed: int) ->
     whole = np.zeros(n, np.float32)
     for rows, each in zip(held, weight, strict=True):
         whole[rows] += np.where(allowed[rows], np.float32(1) / (norm[rows] + np.float32(1)) * each, np.float32(0))
+    postings = make_postings(*([(0, rows)] for rows in held))
     with patch.object(kernels, "RANGE", width):
-        found, scores, floor = search_postings(
-            make_postings(*([(0, rows)] for rows in held)), weight, rest, allowed, norm, k, 0.999
-        )
+        found, scores, floor = search_postings(postings, weight, rest, allowed, norm, k, 0.999)
     chosen = np.argsort(-whole, kind="stable")[:k]
     chosen = chosen[whole[chosen] > 0]
     assert set(chosen.tolist()) <= set(found.tolist())
@@ -264,22 +249,17 @@ def test_filter_range(dtype: str, data: st.DataObject) -> None:
     assert passed.tolist() == expected
     assert filter_range(values, bounds, low, high, None, passed) == passed.sum()
     assert passed.tolist() == [low <= value <= high for value in values.tolist()]
-    with pytest.raises(ValueError):
-        filter_range(values, bounds, low, high, alive, np.append(alive, True))
-    with pytest.raises(ValueError):
-        filter_range(values, bounds, low, high, np.append(alive, True), passed)
-    with pytest.raises(ValueError):
-        filter_range(values, build_zones(np.zeros(len(values) + 1, dtype), first), low, high, alive, passed)
+    longer, other = np.append(alive, True), build_zones(np.zeros(len(values) + 1, dtype), first)
+    for zones, lives, target in ((bounds, alive, longer), (bounds, longer, passed), (other, alive, passed)):
+        with pytest.raises(ValueError):
+            filter_range(values, zones, low, high, lives, target)
 
 
-def test_zones_begin_at_the_given_rows_and_have_a_largest_size() -> None:
+def test_zones_have_a_largest_size_and_decide_without_reading_values() -> None:
     bounds = build_zones(np.arange(3 * ZONE), np.array([0, 5, 2 * ZONE + 7]))
     assert bounds.begin.tolist() == [0, 5, ZONE, 2 * ZONE, 2 * ZONE + 7, 3 * ZONE]
     assert bounds.least.tolist() == bounds.begin[:-1].tolist()
     assert bounds.most.tolist() == (bounds.begin[1:] - 1).tolist()
-
-
-def test_zones_decide_without_reading_values() -> None:
     bounds = build_zones(np.arange(3 * ZONE), np.array([], np.int64))
     every, passed = np.ones((2, 3 * ZONE), bool)
     filter_range(np.full(3 * ZONE, -1), bounds, ZONE, 2 * ZONE - 1, every, passed)  # no value would pass

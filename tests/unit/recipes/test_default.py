@@ -48,9 +48,8 @@ def test_a_project_named_in_the_question_is_proposed(tmp_path: Path) -> None:
     assert bonus(snap, "which port does ledgerline use", project=0.1) == pytest.approx([0.1, 0, 0, 0, 0])
     assert bonus(snap, "which port does the API gateway use", project=0.1) == pytest.approx([0, 0.1, 0, 0, 0])
     assert bonus(snap, "in api_gateway: which port?", project=0.1) == pytest.approx([0, 0.1, 0, 0, 0])
-    assert (
-        bonus(snap, "what is the gateway for", project=0.1) == [0] * 5
-    )  # half of a name is none, nor is a common word
+    # Half of a name is none, nor is a common word.
+    assert bonus(snap, "what is the gateway for", project=0.1) == [0] * 5
     query = make_query("which port does ledgerline use", snap, SETTINGS, project="api", now=NOW)
     assert route(query, None, snap).projects == ()  # who says where to look is taken at their word
 
@@ -80,12 +79,13 @@ def test_superseded_facts_are_demoted(tmp_path: Path) -> None:
     query = make_query("where does Ana live", snap, SETTINGS, now=NOW)
     plan = route(query, None, snap)
     pool = fuse([Leg("bm25", np.arange(3, dtype=np.uint32), np.ones(3, np.float32))], snap, 60, {"bm25": 1.0})
-    weak = replace(DEFAULT, rank=replace(DEFAULT.rank, superseded=0.25))
-    none = replace(DEFAULT, rank=replace(DEFAULT.rank, superseded=0.0))
-    after, before = (
-        dict(zip(found.row.tolist(), found.final.tolist(), strict=True))
-        for found in (rank(pool, query, None, snap, plan, profile) for profile in (weak, none))
-    )
+
+    def rank_with(superseded: float) -> dict[int, float]:
+        profile = replace(DEFAULT, rank=replace(DEFAULT.rank, superseded=superseded))
+        found = rank(pool, query, None, snap, plan, profile)
+        return dict(zip(found.row.tolist(), found.final.tolist(), strict=True))
+
+    after, before = rank_with(0.25), rank_with(0.0)
     assert after[0] == pytest.approx(0.75 * before[0])
     assert (after[1], after[2]) == (before[1], before[2])
     assert DEFAULT.rank.superseded > 0
@@ -119,11 +119,9 @@ def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
         ("s1", "Bo", "And the deploy window is on Friday."),
         ("s2", "Ana", "The deploy of Friday went wrong."),
     ]
-    lines = [
-        json.dumps({"session": s, "id": f"t{i}", "speaker": who, "text": text, "ts": "2026-01-02T10:00:00Z"})
-        for i, (s, who, text) in enumerate(turns)
-    ]
-    (root / "log.jsonl").write_text("\n".join(lines))
+    fields, ts = ("session", "speaker", "text"), "2026-01-02T10:00:00Z"
+    lines = [{**dict(zip(fields, turn, strict=True)), "id": f"t{i}", "ts": ts} for i, turn in enumerate(turns)]
+    (root / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
     ingest(root / "store", [root / "log.jsonl"], load_settings())
     return Memory(root / "store")
 
@@ -152,13 +150,10 @@ def shared_store(root: Path) -> Snapshot:
     return make_store(root, ["for all", *names], given=[{}, *({"acl": [name]} for name in names)])
 
 
-def test_a_store_without_acls_is_its_own_view(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, ["a", "b"])
-    assert snap.seen_by("ana") is snap.seen_by(None) is snap.known_at(None) is snap
-
-
 def test_few_views_are_kept_and_the_next_question_finds_them(tmp_path: Path) -> None:
-    snap = shared_store(tmp_path)
+    whole = make_store(tmp_path / "whole", ["a", "b"])  # a store without ACLs is its own view
+    assert whole.seen_by("ana") is whole.seen_by(None) is whole.known_at(None) is whole
+    snap = shared_store(tmp_path / "s")
     view = snap.seen_by("ana")
     assert np.flatnonzero(view.alive).tolist() == [0, 1]
     assert snap.seen_by("ana") is view
@@ -174,10 +169,9 @@ def test_few_views_are_kept_and_the_next_question_finds_them(tmp_path: Path) -> 
 
 def test_the_public_view_is_warm(tmp_path: Path) -> None:
     snap = shared_store(tmp_path).warm()
-    everybody = snap.seen_by(None)
-    assert "mean_length" in vars(everybody.lexical)
-    assert "session_size" in vars(everybody.catalog)
-    assert "columns" in vars(everybody.facts)
+    public = snap.seen_by(None)
+    for part, name in ((public.lexical, "mean_length"), (public.catalog, "session_size"), (public.facts, "columns")):
+        assert name in vars(part)
     assert "mean_length" not in vars(snap.seen_by("ana").lexical)
 
 

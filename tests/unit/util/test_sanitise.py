@@ -65,7 +65,7 @@ def disguise(tag: str, invisible: Sequence[str], rng: random.Random) -> str:
 def test_no_disguise_of_a_tag_gets_through() -> None:
     rng = random.Random(0)
     through = []
-    for _ in range(5_000):
+    for _ in range(3_000):
         text = f"a {disguise(rng.choice(TAGS), INVISIBLE, rng)} b"
         clean, name = sanitise_text(text), sanitise_name(text)
         if not (clean.startswith("a &lt;") and sanitise_text(clean) == clean and clean.endswith(" b")):
@@ -125,15 +125,12 @@ PLAIN = (
     "हिन्दी में संयुक्ताक्षर < क्षत्रिय",
     "ไทย ภาษา, 日本語 <テキスト>, 한국어 〈책〉",
     "🎉 done 👍🏽 🇩🇪 1\u20e3",
-    "a\tb\nc\r"[:5],
+    "a\tb\nc",
 )
 
 
-def test_ordinary_text_stays_as_it_is() -> None:
+def test_ordinary_text_stays_as_it_is_but_for_the_joiners_of_an_emoji() -> None:
     assert [text for text in PLAIN if sanitise_text(text) != text] == []
-
-
-def test_the_joiners_of_an_emoji_are_removed() -> None:
     assert sanitise_text("👩\u200d💻 ❤\ufe0f") == "👩💻 ❤"
 
 
@@ -144,18 +141,13 @@ def test_a_name_is_one_line_of_bounded_length() -> None:
     assert sanitise_name(long).endswith("…")
     assert sanitise_name("x" * MAX_NAME) == "x" * MAX_NAME
     assert sanitise_name("") == ""
+    assert printable_lines("  a\x1b[0m\n\tb\u202e\n") == "  a [0m\n        b \n"  # lines stay lines
 
 
 def test_plain_data_is_cleaned_down_to_its_keys() -> None:
     given = {"a\x1b": ["b\u202e", ("c\n", 1, None, 2.5, True)], "d": {"</memory>": "e" * 1_000}}
-    assert sanitise_all(given) == {
-        "a": ["b", ["c", 1, None, 2.5, True]],
-        "d": {"&lt;/memory>": "e" * (MAX_NAME - 1) + "…"},
-    }
-
-
-def test_printable_lines_stay_lines() -> None:
-    assert printable_lines("  a\x1b[0m\n\tb\u202e\n") == "  a [0m\n        b \n"
+    long = "e" * (MAX_NAME - 1) + "…"
+    assert sanitise_all(given) == {"a": ["b", ["c", 1, None, 2.5, True]], "d": {"&lt;/memory>": long}}
 
 
 def test_printable_json_parses_to_the_same_value() -> None:
@@ -175,28 +167,15 @@ def test_an_error_is_one_sanitised_line() -> None:
     assert error.remedy in message
 
 
-def test_hostile_text_takes_linear_time() -> None:
+def test_hostile_text_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts characters, not seconds: each bracket looks only a few visible characters ahead."""
-    looked = 0
-    plain = sanitise._skeleton
-
-    def count_characters(character: str) -> str:
-        nonlocal looked
-        looked += 1
-        return plain(character)
-
-    rng = random.Random(0)
+    looked, plain = list[str](), sanitise._skeleton
+    monkeypatch.setattr(sanitise, "_skeleton", lambda character: looked.append(character) or plain(character))
+    mixed = "".join(random.Random(0).choices("<m\u0301e r/", k=20_000))
     for text in (
-        "<" + "\u0301" * 20_000,
-        "<\u0301" * 10_000,
-        "<me" * 7_000,
-        "</" * 10_000,
-        "< \u00a0" * 7_000,
-        ("<" + "\u0301" * 100) * 200,
-        "".join(rng.choice("<m\u0301e r/") for _ in range(20_000)),
+        *("<" + "\u0301" * 20_000, "<\u0301" * 10_000, "<me" * 7_000, "</" * 10_000, "< \u00a0" * 7_000),
+        *(("<" + "\u0301" * 100) * 200, mixed),
     ):
-        looked = 0
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sanitise, "_skeleton", count_characters)
-            sanitise_text(text)
-        assert looked <= 12 * len(text), ascii(text[:20])
+        looked.clear()
+        sanitise_text(text)
+        assert len(looked) <= 12 * len(text), ascii(text[:20])

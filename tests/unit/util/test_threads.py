@@ -9,21 +9,13 @@ from helix.util import threads as module
 from helix.util.threads import start_in_background
 
 
-@pytest.fixture(params=[1, 2])
-def cores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(module, "_count_cores", lambda: request.param)
-    return int(request.param)
-
-
-@pytest.mark.usefixtures("cores")
-def test_a_result_or_error_comes_when_the_caller_asks() -> None:
+@pytest.mark.parametrize("cores", [1, 2])
+def test_two_cores_work_at_once_and_one_core_in_turn(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_count_cores", lambda: cores)
     assert start_in_background(divmod, 7, 2)() == (3, 1)
     waiting = start_in_background(divmod, 7, 0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):  # an error comes when the result is asked for
         waiting()
-
-
-def test_two_cores_work_at_once_and_one_core_in_turn(cores: int) -> None:
     begun = threading.Event()
     waiting = start_in_background(lambda: begun.set() or threading.current_thread())
     assert begun.wait(5 if cores == 2 else 0.05) == (cores == 2)

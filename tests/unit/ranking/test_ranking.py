@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion, by hand and against the kernel of the recipe `helix`."""
+"""Reciprocal rank fusion, by hand and against the kernel of the recipe `helix`; the order of scores and keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from helix.native.rows import fuse_legs
 from helix.ranking.rrf import align_ranks, rrf
-from helix.ranking.topk import sort_rows
+from helix.ranking.topk import select_top, sort_rows
 from helix.types import Leg
 
 
@@ -33,3 +33,29 @@ def test_the_kernel_fuses_like_the_formula(seed: int) -> None:
     assert scores.tolist() == score[best].tolist()
     for place, leg in zip(places, legs, strict=True):
         np.testing.assert_array_equal(place, ranks[leg.name][best])
+
+
+NAN = float("nan")
+
+
+def _scores(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.array(values, dtype=np.float32)
+
+
+def test_descending_score_then_ascending_tie_key_then_nan() -> None:
+    for scores, tie, expected in (
+        (_scores(1, NAN, 3, 1, 3, NAN), [9, 2, 7, 4, 6, 1], [4, 2, 3, 0, 5, 1]),
+        (_scores(0.0, -0.0), [2, 1], [1, 0]),
+        (_scores(1, 1, 1, 2, 1), [5, 3, 4, 9, 1], [3, 4, 1, 2, 0]),
+        (_scores(1, 1, 1), [2**64 - 1, 2**63, 1], [2, 1, 0]),
+        (_scores(NAN, 1, NAN, NAN), [3, 9, 2, 1], [1, 3, 2, 0]),
+    ):
+        keys = np.array(tie, np.uint64)
+        assert sort_rows(scores, keys).tolist() == expected
+        for k in range(-1, len(tie) + 2):
+            top = select_top(scores, keys, k)
+            assert (top.tolist(), top.dtype) == (expected[: max(k, 0)], np.intp)
+    assert select_top(_scores(), np.array([], dtype=np.uint64), 5).tolist() == []
+    scores, tie = _scores(1, 3, 2), np.array([3, 2, 1])
+    select_top(scores, tie, 2)
+    assert (scores.tolist(), tie.tolist()) == ([1, 3, 2], [3, 2, 1])  # the input is left alone
