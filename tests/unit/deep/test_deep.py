@@ -36,9 +36,6 @@ def item(name: str, score: float = 1.0, text: str = "") -> Item:
     return Item(name, score, "episodic", text or f"says {name}", "s", ("1",), None, None, "p", "f", {})
 
 
-# ---------------------------------------------------------------- prompts
-
-
 def test_every_technique_has_its_prompt_in_a_file() -> None:
     said = {"question": "q", "today": "2026-01-01", "phrases": "", "memories": "m"}
     asked = {name: fill_prompt(name.removesuffix(".txt"), **said) for name in PROMPTS}
@@ -76,9 +73,6 @@ def test_quoted_text_cannot_leave_its_quotes() -> None:
     assert asked.count("</question>") == 1
     assert len(ranking_prompt("x" * 9_000, ["a"])[1]["content"]) < 3_000
     assert "plain $memories" in asked  # what is filled in is not looked through for fields
-
-
-# ---------------------------------------------------------------- replies
 
 
 def test_hyde_and_query2doc_are_one_wording_each() -> None:
@@ -126,9 +120,6 @@ def test_a_completion_is_its_text() -> None:
             parse_completion(bad, "hyde")
 
 
-# ---------------------------------------------------------------- settings
-
-
 def test_settings_choose_what_is_asked() -> None:
     assert set(techniques.REWRITES) | {"rerank"} == set(techniques.TECHNIQUES)
     assert choose(Settings()) == ("rerank", "hyde", "synthesis", "query2doc")
@@ -154,9 +145,6 @@ def test_an_endpoint_is_named_by_the_environment() -> None:
         with pytest.raises(UsageError, match=f"HELIX_DEEP_{name}") as error:
             endpoint_of(load({**given, f"HELIX_DEEP_{name}": wrong}))
         assert "sk-1" not in str(error.value)
-
-
-# ---------------------------------------------------------------- formulas
 
 
 def test_lists_are_fused_by_weighted_reciprocal_ranks() -> None:
@@ -202,8 +190,6 @@ def test_memories_are_cut_to_an_even_share() -> None:
     assert max(count(found)) <= 10
     assert texts[1].startswith(found[1])
 
-
-# ---------------------------------------------------------------- jobs
 
 QUERY, OPTIONS = "why sqlite", RecallOptions(k=3)
 

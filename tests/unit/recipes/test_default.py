@@ -39,9 +39,6 @@ def bonus(snap: Snapshot, text: str, vector: F32 | None = None, **sim: float) ->
     return similarity(rows, none, query, vector, snap, route(query, vector, snap), profile).tolist()
 
 
-# ------------------------------------------------------------ proposals boost
-
-
 def test_a_project_named_in_the_question_is_proposed(tmp_path: Path) -> None:
     given = [{"project": name} for name in ("ledgerline", "api-gateway", "the", "api", "gateway service")]
     snap = make_store(tmp_path, [f"text {i}" for i in range(5)], given=given)
@@ -61,9 +58,6 @@ def test_the_type_nearest_to_the_question_is_proposed(tmp_path: Path) -> None:
     vector = np.array([0.96, 0.28], np.float32)
     assert bonus(snap, "x", vector, type=0.2) == pytest.approx([0.136, 0.136, 0], abs=1e-3)
     assert bonus(snap, "x", None, type=0.2) == [0, 0, 0]
-
-
-# ------------------------------------------------------------ facts that no longer hold
 
 
 def move_scores(root: Path) -> Snapshot:
@@ -108,9 +102,6 @@ def test_current_only_leaves_them_out(tmp_path: Path) -> None:
     assert snap.facts.stale(np.arange(3), BASE + 500).tolist() == [False, False, False]
 
 
-# ------------------------------------------------------------ session and speaker, through the whole path
-
-
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
     root = tmp_path_factory.mktemp("options")
@@ -140,9 +131,6 @@ def test_only_a_session_or_a_speaker(memory: Memory) -> None:
     for given, said in (({"session": "s3"}, "unknown session 's3'"), ({"speaker": "Cy"}, "unknown speaker 'cy'")):
         with pytest.raises(UsageError, match=said):
             memory.recall("deploy", **given)
-
-
-# ------------------------------------------------------------ views
 
 
 def shared_store(root: Path) -> Snapshot:

@@ -44,8 +44,6 @@ def body(context: str) -> list[str]:
     return context.removeprefix(OPEN).removesuffix(CLOSE).strip().splitlines()
 
 
-# ------------------------------------------------------------ excerpts
-
 POND = "The park has a pond. Many birds live there. A heron stands at the lake. Tickets cost two. The lake is deep."
 
 
@@ -141,9 +139,6 @@ def test_the_weights_are_the_rarity_of_what_is_asked_for(tmp_path: Path) -> None
     assert set(_excerpt_rules(replace(query, terms=query.terms[:1]), snap, how).weights) < {"heron", "lake"}
 
 
-# ------------------------------------------------------------ order and heads
-
-
 def test_the_best_stands_first_and_the_second_best_last() -> None:
     assert [outside_in(n) for n in (1, 2, 5)] == [[0], [0, 1], [0, 2, 4, 3, 1]]
     context, tokens, placed = pack(separate_sessions("text0", "text1", "text2", "text3"), 200, words)
@@ -220,8 +215,6 @@ def test_recalled_text_cannot_close_its_wrapper_or_hide() -> None:
         ]
         assert max(map(len, context.splitlines())) < 4 * MAX_NAME
 
-
-# ------------------------------------------------------------ how much of what
 
 LONG = "A park has ponds. Many birds live there. The heron stands at the lake. Tickets cost two euros each day."
 """Twenty words."""
@@ -369,9 +362,6 @@ def test_sizes_that_are_told_are_not_counted_again() -> None:
     context, _, _ = pack(entries, 200, lambda texts: seen.extend(texts) or words(texts), rules=SHORT)
     assert context.count(LONG) == 2
     assert [text for text in seen if LONG in text] == [context]
-
-
-# ------------------------------------------------------------ neighbours
 
 
 def test_a_hit_brings_its_neighbours_where_the_budget_allows() -> None:

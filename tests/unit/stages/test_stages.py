@@ -34,9 +34,6 @@ def leg(name: str, *rows: int) -> Leg:
     return Leg(name, np.array(rows, np.uint32), np.linspace(1, 0.1, len(rows), dtype=np.float32))
 
 
-# ------------------------------------------------------------ fuse
-
-
 def test_rrf(tmp_path: Path) -> None:
     """Ranks count from one; ties go to the smaller id; a list weighs as much as is given."""
     snap = make_store(tmp_path / "three", ["a b", "c d", "e f"])
@@ -55,18 +52,12 @@ def test_rrf(tmp_path: Path) -> None:
     assert pool.row.tolist() == [1, 0]
 
 
-# ------------------------------------------------------------ BM25
-
-
 def test_idf_and_saturation_by_hand() -> None:
     assert compute_idf(1, 3) == pytest.approx(np.log(1 + 2.5 / 1.5), rel=1e-6)
     assert compute_idf(3, 3) > 0
     # tf 2 in a document of mean length: 2 · 2.2 / (2 + 1.2)
     one = np.ones(1, np.float32)
     assert saturate_tf(2 * one, 5 * one, 5.0, 1.2, 0.75)[0] == pytest.approx(2 * 2.2 / 3.2)
-
-
-# ------------------------------------------------------------ route
 
 
 def test_filters_are_pre_filters(tmp_path: Path) -> None:
@@ -109,9 +100,6 @@ def test_as_of_is_bitemporal(tmp_path: Path) -> None:
     assert rows(BASE + 1000) == [1]
     assert rows(BASE + 6000) == [1, 2]
     assert rows(None) == [1, 2]  # now: what has become invalid is out
-
-
-# ------------------------------------------------------------ graph
 
 
 def test_pagerank_by_hand() -> None:
@@ -163,9 +151,6 @@ def test_the_walk_brings_items_that_share_a_rare_entity_and_no_word(tmp_path: Pa
     texts, given = ["plan vacation", *(f"thing{i}" for i in range(n - 1))], [{"session": str(i)} for i in range(n)]
     snap = make_store(tmp_path / "hub", texts, np.eye(n, 4) + 0.1, given, [goa] * n)
     assert spread_words(snap)[1].row.tolist() == [0]
-
-
-# ------------------------------------------------------------ rank
 
 
 def test_minmax() -> None:
@@ -235,9 +220,6 @@ def test_ranking_does_not_depend_on_the_order_of_the_pool(tmp_path: Path) -> Non
     assert a.row.tolist() == b.row.tolist()
     assert a.final.tolist() == b.final.tolist()
     assert a.row[0] == 1
-
-
-# ------------------------------------------------------------ diversify
 
 
 def test_mmr_by_hand() -> None:

@@ -77,9 +77,6 @@ def test_a_successor_joins_the_pool_if_it_may_be_searched(tmp_path: Path) -> Non
     assert add_successors(both, superseded_in(both.row, snap), everything).row.tolist() == [0, 2]  # it is there
 
 
-# ------------------------------------------------------------ copies
-
-
 def crowd(root: Path, sizes: list[int], others: int) -> tuple[Snapshot, np.ndarray]:
     """Crowds of copies of their first, then others; and a score for each row."""
     near: list[str | None] = []

@@ -55,9 +55,6 @@ def shelve(folder: Path, *documents: tuple[str, str], **more: Any) -> Snapshot:
     return make_store(folder, [text for _, text in documents], given=given, **more)
 
 
-# ---------------------------------------------------------------- the pool
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     """Six documents in two segments; "Moss" is deleted."""
@@ -128,9 +125,6 @@ def test_the_turns_beside_the_best_join(tmp_path: Path) -> None:
     snap = make_store(tmp_path / "mixed", ["who drew the Red Hen", "I forgot", "a book"], given=given)
     assert join_rows(snap, pool_of(0), extra=1, readers=1, beside=1) == [2, 1]
     assert join_rows(snap, pool_of(0), "Red Hen", extra=1, readers=1, beside=1) == [2, 1]
-
-
-# ---------------------------------------------------------------- the scores
 
 
 def raise_scores(
@@ -253,9 +247,6 @@ def test_first_the_titles_and_then_the_names(tmp_path: Path) -> None:
     score = [1.0, 0.1, 0.1, 0.3]
     assert raise_scores(snap, score, title=0.5, walk=0.4, seeds=2) == pytest.approx([1.0, 0.6, 0.5, 0.3])
     assert raise_scores(snap, score, title=0.1, walk=0.4, seeds=2) == pytest.approx([1.0, 0.2, 0.1, 0.3])
-
-
-# ---------------------------------------------------------------- the whole path
 
 
 def test_the_second_half_of_a_question_shares_no_word_with_its_answer(tmp_path: Path) -> None:

@@ -92,9 +92,6 @@ def test_a_score_is_divided_by_the_best_of_the_pool() -> None:
     assert divide_by_best(np.array([0.0, 0.0], np.float32)).tolist() == [0, 0]
 
 
-# ---------------------------------------------------------------- words
-
-
 def test_own_words(tmp_path: Path) -> None:
     snap = store(tmp_path, [*talk("walnut bread"), *talk("walnut walnut flour oven"), *talk("parsley")])
     first, second = bm25(1, 2, 7 / 3, 2, 3, 0.9, 0.6), bm25(2, 4, 7 / 3, 2, 3, 0.9, 0.6)
@@ -199,8 +196,6 @@ def test_an_answer_gets_its_questions_words(tmp_path: Path) -> None:
     assert score_rows(store(tmp_path / "two", turns), "walnut", reply=1) == [0, 0]
 
 
-# ---------------------------------------------------------------- meaning
-
 SLANT = [[1, 0], [0.6, 0.8], [0, 1]]
 
 
@@ -239,9 +234,6 @@ def test_a_vector_leans_to_its_neighbours(tmp_path: Path) -> None:
     np.testing.assert_allclose(leaning_vectors(np.array([0, 2, 3]), snap, 0.5), expected, atol=0.005)
     opposite = store(tmp_path / "opposite", talk("a", "b"), [[1, 0], [-1, 0]])
     assert np.isfinite(leaning_vectors(np.arange(2), opposite, 1.0)).all()
-
-
-# ---------------------------------------------------------------- context of an item
 
 
 def test_the_best_of_its_session(tmp_path: Path) -> None:
