@@ -169,14 +169,7 @@ def test_each_half_searches_every_second_list(world, monkeypatch) -> None:
         found = coded.search_coded(lists, questions[0], N, number, None, half)
         assert sorted(found.tolist()) == sorted(whole.tolist())
     assert [len(one) for one in halves] == [0, 1, 2]
-
-
-def test_rows_in_one_half_of_the_lists_are_found(world, monkeypatch) -> None:
-    """All allowed rows are in one list, so one half has none."""
-    monkeypatch.setattr(coded, "_HALVED", 0)
-    block, questions, _, _ = world
-    lists = index_of(block).coded
-    assert lists is not None
+    # All allowed rows are in one list, so one half has none.
     there = lists.lists.row.arrays[int(lists.lists.size.argmax())]
     allowed = np.zeros(N, bool)
     allowed[there] = True
