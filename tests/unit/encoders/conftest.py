@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
+from helix.encoders import onnx_export
+from helix.encoders.onnx_export import ExportJob
 from tests.support import tiny_rerank
 from tests.support.caching import EXPORTING, cache_folder
 from tests.support.tiny_rerank import export
+
+
+@pytest.fixture
+def exports_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Export in this process, which has imported torch; in `test_dense.py` one export starts a process."""
+
+    def run_export(export: ExportJob, target: Path) -> None:
+        monkeypatch.setattr(sys, "argv", [export.module, str(export.source), str(target), *export.options])
+        runpy.run_module(export.module, run_name="__main__")
+
+    monkeypatch.setattr(onnx_export, "_run_export", run_export)
 
 
 @pytest.fixture(autouse=True)

@@ -82,6 +82,7 @@ def test_a_useless_reranker_leaves_the_same_items_on_top(models: Path) -> None:
     assert "are the same" in explain_unusable(constant)
 
 
+@pytest.mark.usefixtures("exports_here")
 def test_an_exported_reranker_is_found_by_its_source_and_by_its_folder(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -237,6 +237,7 @@ def test_damaged_exports_are_named(tmp_path: Path, known_inference_free: Path) -
             open_query(folder)
 
 
+@pytest.mark.usefixtures("exports_here")
 def test_an_encoder_is_listed_exported_once_and_found_by_folder_and_name(
     tmp_path: Path, known_splade: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

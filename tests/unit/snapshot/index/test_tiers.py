@@ -35,13 +35,13 @@ from tests.unit.snapshot.index.test_dense import draw_clusters
 
 SOAKED = [pytest.param(level, marks=pytest.mark.soak) for level in ("binary", "int8+float")]
 LEVELS = ("int8", "prefix:64", "binary+float", *SOAKED)
-ROWS = 700  # a batch
+ROWS = 400  # a batch
 FLOATS = "vectors.f16.npy"
 
 
 @pytest.fixture(scope="module")
 def world() -> tuple[list[RowBatch], np.ndarray, np.ndarray]:
-    """(two batches of items, their vectors float32[1400, 384], questions float32[100, 384])."""
+    """(two batches of items, their vectors float32[800, 384], questions float32[100, 384])."""
     points, questions = draw_clusters(2 * ROWS, DIM, 30)
     made = []
     for i, part in enumerate(np.split(points, 2)):
