@@ -31,7 +31,7 @@ from pipelines.ingest.source import AcceptOptions, Inbox
 
 LARGE: Final = 250_000
 MANY: Final = 25_000
-START: Final = 10_000
+START: Final = 5_000
 """Characters of a text that are given again in other places."""
 
 SAID: Final = "2026-05-04T10:00:00Z"
@@ -98,7 +98,7 @@ def _mentions() -> str:
     """Mentions of all kinds in paragraphs, the first fifty of which come again and again."""
     makers = [*_MENTIONS.values()]
     paragraphs = [", ".join(make(n) for n in range(at, at + 12) for make in makers) for at in range(0, 600, 12)]
-    return "\n\n".join(paragraphs * (MANY // (600 * len(makers)) + 1))
+    return "\n\n".join(paragraphs * (MANY // (1_200 * len(makers)) + 1))
 
 
 _REPEATED: Final = {

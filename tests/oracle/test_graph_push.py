@@ -157,9 +157,9 @@ class GraphWorld(World):
         return dict(zip(nodes, p.tolist(), strict=True)), {node: ALPHA * injected * x for node, x in s.items()}
 
 
-@pytest.fixture(params=range(12))
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> GraphWorld:
-    return GraphWorld(tmp_path / "store", request.param)
+@pytest.fixture(scope="module", params=range(12))
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GraphWorld:
+    return GraphWorld(tmp_path_factory.mktemp("world") / "store", request.param)
 
 
 def push_naively(world: GraphWorld, **bounds: Any) -> Any:

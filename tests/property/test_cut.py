@@ -38,7 +38,7 @@ def test_the_logs_cover_every_growing_format() -> None:
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
 @given(st.data())
-@draw_share(0.12)
+@draw_share(0.08)
 def test_cut_anywhere(log: Path, data: st.DataObject) -> None:
     content = log.read_bytes()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), min_size=1, max_size=4), label="cuts"))

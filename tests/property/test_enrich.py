@@ -189,7 +189,7 @@ STATED = st.lists(st.one_of(st.sampled_from(STATEMENTS), st.text(max_size=8)), m
 AT = st.one_of(st.none(), st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC)))
 
 
-@draw_share(3)
+@draw_share(1.5)
 @given(STATED, st.one_of(st.none(), st.just("Sam"), st.text(max_size=5)), st.sampled_from(ROLES), AT)
 def test_facts_are_bounded_and_quote_the_text(text: str, speaker: str | None, role: str, at: datetime | None) -> None:
     found = extract_facts(text, speaker, role, "human", at)
@@ -210,13 +210,11 @@ def test_facts_are_bounded_and_quote_the_text(text: str, speaker: str | None, ro
         assert found == []
 
 
-@draw_share(2)
 @given(STATED)
 def test_an_assistant_states_nothing_about_itself(text: str) -> None:
     assert all(fact.subject_key != "sam" for fact in extract_facts(text, "Sam", "assistant", "assistant", None))
 
 
-@draw_share(1.5)
 @given(st.sampled_from(("Maybe", "I think", "If", "Ben said that", "Suppose", "I doubt that")), STATED)
 def test_a_doubt_before_a_clause_silences_it(doubt: str, rest: str) -> None:
     found = extract_facts(f"{doubt} I live in Rome.", "Sam", "user", "human", None)

@@ -64,7 +64,7 @@ def take(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", SEEDS)
 @given(st.data())
-@draw_share(0.25, HealthCheck.data_too_large, HealthCheck.too_slow)
+@draw_share(0.12, HealthCheck.data_too_large, HealthCheck.too_slow)
 def test_damaged_text(name: str, data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(SEEDS[name]))
     for _ in range(data.draw(st.integers(1, 6))):
@@ -98,7 +98,7 @@ JSONS = [name for name in SEEDS if sources.FORMATS[name].JSON]
 
 @pytest.mark.parametrize("name", JSONS)
 @given(st.integers(0, 2**32))
-@draw_share(0.4)
+@draw_share(0.2)
 def test_values_of_other_types(name: str, seed: int) -> None:
     chance = random.Random(seed)
     text = chance.choice(SEEDS[name])
@@ -134,7 +134,7 @@ def _seconds(text: str, name: str) -> float:
     return time.thread_time() - began
 
 
-@pytest.mark.parametrize("size", [30_000, pytest.param(120_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("size", [20_000, pytest.param(120_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", SEEDS)
 def test_reading_needs_linear_time(name: str, size: int) -> None:
     """One scrap over and over, bare and inside a log. Quadratic time would be hundreds of times more."""
@@ -144,7 +144,7 @@ def test_reading_needs_linear_time(name: str, size: int) -> None:
         middle = seed.find(" ", len(seed) // 2)
         inside = json.dumps(row)[1:-1] if sources.FORMATS[name].JSON else row
         for text in (row, seed[:middle] + inside + seed[middle:]):
-            limit = 40 * _ordinary(size) + 0.5
+            limit = 40 * _ordinary(size) + 0.2
             assert any(_seconds(text, name) < limit for _ in range(3)), (scrap, limit)
 
 
@@ -162,11 +162,11 @@ def test_memory_follows_the_length(name: str) -> None:
             tracemalloc.stop()
 
     peak(1)
-    assert peak(12) < 2 * peak(3) + 1
+    assert peak(8) < 2 * peak(2) + 1
 
 
 @given(st.sampled_from(sorted(SEEDS)), st.data())
-@draw_share(0.6)
+@draw_share(0.3)
 def test_redaction_leaves_readable_documents(name: str, data: st.DataObject) -> None:
     """A redacted log has the same format and as many turns."""
     text = data.draw(st.sampled_from(SEEDS[name]))

@@ -144,13 +144,13 @@ def edges(folder: Path) -> Counter[tuple[Any, ...]]:
     return Counter((edge["src"], edge["kind"], edge["dst"], round(edge["weight"], 5)) for edge in table)
 
 
-@draw_share(0.2)
+@draw_share(0.15)
 @given(batches=BATCHES, seed=st.integers(0, 9))
 def test_a_merge_equals_one_write_of_all_rows(batches: list[list[dict[str, Any]]], seed: int) -> None:
     check(batches, seed)
 
 
-@draw_share(0.1)
+@draw_share(0.06)
 @given(batches=BATCHES)
 def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dict[str, Any]]]) -> None:
     """Compare order of terms, cues and titles, with deleted rows and without them."""
@@ -182,7 +182,7 @@ def test_a_store_reads_the_same_in_any_number_of_segments(batches: list[list[dic
         )
 
 
-@draw_share(0.04)
+@draw_share(0.03)
 @given(batches=BATCHES)
 def test_the_size_of_the_blocks_does_not_matter(batches: list[list[dict[str, Any]]]) -> None:
     with mock.patch.object(write, "BATCH", 2):

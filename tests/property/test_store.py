@@ -39,7 +39,7 @@ SAID = st.tuples(
 LOGS = st.lists(st.lists(SAID, min_size=1, max_size=4, unique_by=lambda turn: turn[0]), min_size=1, max_size=6)
 
 
-@draw_share(0.08, HealthCheck.function_scoped_fixture)
+@draw_share(0.06, HealthCheck.function_scoped_fixture)
 @given(logs=LOGS, order=st.randoms(use_true_random=False), cuts=st.sets(st.integers(1, 5)))
 def test_the_order_of_commits_does_not_matter(
     commit_parts: Commit, logs: list[list[tuple[int, int, bool]]], order: random.Random, cuts: set[int]

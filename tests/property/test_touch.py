@@ -73,7 +73,7 @@ def tear_line(root: Path, appender: EventAppender, event: AccessEvent, length: i
     appender.close()
 
 
-@draw_share(0.3)
+@draw_share(0.2)
 @given(steps=st.lists(STEP, max_size=14))
 @without_fsync()
 def test_every_event_counts_exactly_once(base: Path, steps) -> None:
