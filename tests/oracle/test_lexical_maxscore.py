@@ -48,9 +48,8 @@ class WordWorld(World):
 def shortcuts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the thresholds: otherwise small stores take no shortcut."""
     if request.param == "every shortcut":
-        monkeypatch.setattr(lexical, "_LOOK_UP", 2)
-        monkeypatch.setattr(lexical, "_SMALL", 4)
-        monkeypatch.setattr(lexical, "_RARE", 2)
+        for name, value in (("_LOOK_UP", 2), ("_SMALL", 4), ("_RARE", 2)):
+            monkeypatch.setattr(lexical, name, value)
         monkeypatch.setattr(postings, "RANGE", 5)
         monkeypatch.setattr(postings, "LOOK_UP", 1)
 
@@ -151,10 +150,8 @@ def test_a_failed_search_does_not_change_the_next() -> None:
 def test_word_order_changes_no_bit() -> None:
     store, keys = make_skewed_store(3)
     snap: Any = store
-    legs = [
-        search_lexical(SimpleNamespace(terms=terms), snap, Plan(None, store.rows), 50, 1.2, 0.75)  # type: ignore[arg-type]
-        for terms in (keys, keys[::-1])
-    ]
+    queries: list[Any] = [SimpleNamespace(terms=terms) for terms in (keys, keys[::-1])]
+    legs = [search_lexical(query, snap, Plan(None, store.rows), 50, 1.2, 0.75) for query in queries]
     assert legs[0].rows.tolist() == legs[1].rows.tolist()
     assert legs[0].scores.tolist() == legs[1].scores.tolist()
 

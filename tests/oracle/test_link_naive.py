@@ -193,18 +193,15 @@ def test_entities(world: World) -> None:
         if key in [hashes[entity] for entity in world.items[row]["mentions"]]
     ]
     assert sorted(zip(at.tolist(), rows.tolist(), strict=True)) == sorted(expected)
-    assert [
-        len(found)
-        for found in (*snap.graph.entities_of(np.empty(0, np.int64)), *snap.graph.rows_of(np.empty(0, np.uint64)))
-    ] == [0] * 4
+    nothing = (*snap.graph.entities_of(np.empty(0, np.int64)), *snap.graph.rows_of(np.empty(0, np.uint64)))
+    assert [len(found) for found in nothing] == [0] * 4
 
 
 def test_facts_of_rows(world: World) -> None:
     snap, rng = world.snap, random.Random(2)
     asked = [rng.randrange(len(world.items)) for _ in range(40)]
-    shown = [
-        (entry["id"], entry["text"], entry["session"], entry["turns"], entry["speaker"]) for entry in snap.text(asked)
-    ]
+    fields = ("id", "text", "session", "turns", "speaker")
+    shown = [tuple(entry[name] for name in fields) for entry in snap.text(asked)]
     items = [world.items[row] for row in asked]
     assert shown == [(item["id"], item["text"], item["session"], [item["turn"]], item["speaker"]) for item in items]
     columns = snap.columns

@@ -118,12 +118,10 @@ def test_merged_indexes_hold_what_their_parts_do(tmp_path: Path, seed: int) -> N
     assert rows.tolist() == list(range(int(kept.sum())))
     merged = open_sparse(tmp_path, Index("merged", impacts.KIND, (), ()))
     alone = index_of(tmp_path, world.weights[kept], np.arange(int(kept.sum())))
-    assert {name: array.tolist() for name, array in merged.arrays.items()} == {
-        name: array.tolist() for name, array in alone.arrays.items()
-    }
-    assert {name: array.dtype for name, array in merged.arrays.items()} == {
-        name: array.dtype for name, array in alone.arrays.items()
-    }
+    found, expected = (
+        {name: (array.dtype, array.tolist()) for name, array in index.arrays.items()} for index in (merged, alone)
+    )
+    assert found == expected
 
 
 def test_of_a_row_in_two_indexes_the_first_counts(tmp_path: Path) -> None:
