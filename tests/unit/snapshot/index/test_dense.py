@@ -220,7 +220,7 @@ def test_small_segments(tier: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tier", ["int8", "binary", "prefix:4"])
 def test_the_same_vectors_give_the_same_index_and_damage_is_named(tier: str, tmp_path: Path) -> None:
-    codes, scale = quantise_vectors(draw_clusters(3_000 if tier == "int8" else 1_000, 16, 20)[0])
+    codes, scale = quantise_vectors(draw_clusters(3_000 if tier == "int8" else 500, 16, 20)[0])
     paths = [tmp_path / "a", tmp_path / "b"]
     params, again = (build_dense(codes, scale, path, tier=tier) for path in paths)
     assert params == again

@@ -233,15 +233,17 @@ def test_a_damaged_query_encoder_degrades_the_answer(weighed_root: Path) -> None
     assert "sparse encoder missing" in bundle.degraded[0]
 
 
-def test_a_killed_pass_resumes(root: Path, ready: Path, settings: Settings, run_helix: Any) -> None:
+def test_a_killed_pass_resumes(
+    root: Path, ready: Path, settings: Settings, run_helix: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     """A kill before the weights are published, and one after."""
-    named = {"HELIX_SPARSE_ENCODER": str(ready), "HELIX_DOC2QUERY": "off"}
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(ready))
+    monkeypatch.setenv("HELIX_DOC2QUERY", "off")
     for point, waiting in (("expand.asked", 6), ("expand.published", 0)):
-        assert run_helix("expand", "--store", root, **named, HELIX_FAILPOINT=point).returncode < 0
+        assert run_helix("expand", "--store", root, HELIX_FAILPOINT=point).returncode < 0
         assert count_waiting(root, settings) == waiting
-    done = run_helix("expand", "--store", root, "--json", **named)
-    assert done.returncode == 0, done.stderr
-    fields = json.loads(done.stdout)
+    assert main(["expand", "--store", str(root), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)
     assert fields["sparse"] == {"items": 0, "waiting": 0}
     assert (fields["items"], fields["queries"], fields["off"]) == (0, 0, "doc2query is off by its setting")
     assert coverage(root)["items"] == 6
