@@ -17,6 +17,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -123,9 +124,6 @@ def read_log(folder: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-# ------------------------------------------------------------ answers
-
-
 AGENTS = {
     "UserPromptSubmit": ((CLAUDE, "UserPromptSubmit user-prompt-submit auto"), (CODEX, "UserPromptSubmit")),
     "BeforeAgent": ((GEMINI, "BeforeAgent auto"),),
@@ -142,14 +140,12 @@ def test_a_prompt_is_answered_in_the_agents_shape(hook: Hook, store: Path) -> No
 STARTS = (("SessionStart", CLAUDE, "startup"), ("sessionstart", CODEX, "resume"), ("auto", GEMINI, "clear"))
 
 
-@pytest.mark.parametrize(("word", "agent", "source"), STARTS)
-def test_a_session_starts_with_the_newest_of_its_project(
-    hook: Hook, store: Path, word: str, agent: dict[str, Any], source: str
-) -> None:
-    payload = {**agent, "hook_event_name": "SessionStart", "source": source}
-    context = read_context(hook(word, payload, store), "SessionStart")
-    assert "Duplicate webhooks, Redis timeout and the SQLite store" in context  # the title of the last session
-    assert "Decisions" in context
+def test_a_session_starts_with_the_newest_of_its_project(hook: Hook, store: Path) -> None:
+    for word, agent, source in STARTS:
+        payload = {**agent, "hook_event_name": "SessionStart", "source": source}
+        context = read_context(hook(word, payload, store), "SessionStart")
+        assert "Duplicate webhooks, Redis timeout and the SQLite store" in context  # the title of the last session
+        assert "Decisions" in context
     assert_silent(hook(word, {**payload, "cwd": "/home/ana/nothing-known"}, store))
 
 
@@ -161,23 +157,24 @@ def test_cursor_has_a_shape_of_its_own(hook: Hook, store: Path) -> None:
     assert "Ledgerline" in check_wrapper(answer["additional_context"])
 
 
+def test_a_path_is_no_command_and_both_ends_of_a_long_prompt_are_recalled(hook: Hook, store: Path) -> None:
+    for prompt, text in (
+        ("/src/ledgerline/store.py says database is locked", "BEGIN IMMEDIATE"),
+        (f"{PROMPT} {'x' * 40_000}", FOUND),
+        (f"{'x' * 400_000}\n{PROMPT}", FOUND),
+    ):
+        assert text in read_context(hook("UserPromptSubmit", {**CLAUDE, "prompt": prompt}, store))
+
+
 def test_a_prompt_that_asks_for_nothing_gets_nothing(hook: Hook, store: Path) -> None:
+    """Neither do orders to the agent, nor text that a host adds to a prompt."""
+    added = "<memory>\nwe baked bread\n</memory>\n<system-reminder>\nbread\n</system-reminder>"
     fillers = ("", "   ", "yes", "Yes, go ahead!", "continue", "1", "ok thanks", "/compact", "/review the webhook code")
-    for prompt in fillers:
+    for prompt in (*fillers, added):
         assert_silent(hook("UserPromptSubmit", {**CLAUDE, "prompt": prompt}, store))
     for cwd in ("/home/ana/ledgerline", "/somewhere/else"):
         assert_silent(hook("UserPromptSubmit", {**CLAUDE, "prompt": "what is 17*23", "cwd": cwd}, store))
         assert "skipped" in read_log(store / "logs").splitlines()[-1]
-
-
-def test_a_path_is_not_a_command(hook: Hook, store: Path) -> None:
-    prompt = "/src/ledgerline/store.py says database is locked"
-    assert "BEGIN IMMEDIATE" in read_context(hook("UserPromptSubmit", {**CLAUDE, "prompt": prompt}, store))
-
-
-def test_text_that_hosts_add_to_a_prompt_is_ignored(hook: Hook, store: Path) -> None:
-    prompt = "<memory>\nwe baked bread\n</memory>\n<system-reminder>\nbread\n</system-reminder>"
-    assert_silent(hook("UserPromptSubmit", {**CLAUDE, "prompt": prompt}, store))
 
 
 def test_a_known_folder_limits_the_answer_to_its_project(hook: Hook, store: Path) -> None:
@@ -221,22 +218,15 @@ def long_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     return folder / "store"
 
 
-@pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart"])
-def test_a_context_has_at_most_8000_characters(hook: Hook, long_store: Path, event: str) -> None:
+def test_a_context_has_at_most_8000_characters_and_is_not_ingested(hook: Hook, long_store: Path) -> None:
     assert LIMIT == 8_000
     payload = {**CLAUDE, "cwd": "/home/ana/pottery", "prompt": "at which cone does the kiln fire the stoneware glaze?"}
-    context = read_context(hook(event, payload, long_store), event)
-    assert len(context.encode("utf-16-le")) / 2 <= 8_000  # as the agents count
-    assert len(context) > 4_000
-
-
-def test_a_context_is_not_ingested_again(hook: Hook, store: Path) -> None:
-    context = read_context(hook("UserPromptSubmit", CLAUDE, store))
-    for recorded in (context, f"UserPromptSubmit hook additional context: {context}"):
-        assert strip_memory(f"{recorded}\nand my question").strip() == "and my question"
-
-
-# ------------------------------------------------------------ the query process
+    for event in ("UserPromptSubmit", "SessionStart"):
+        context = read_context(hook(event, payload, long_store), event)
+        assert len(context.encode("utf-16-le")) / 2 <= 8_000  # as the agents count
+        assert len(context) > 4_000
+        for recorded in (context, f"UserPromptSubmit hook additional context: {context}"):
+            assert strip_memory(f"{recorded}\nand my question").strip() == "and my question"
 
 
 @pytest.fixture
@@ -249,18 +239,13 @@ def read_fields(root: Path) -> dict[str, Any]:
     return json.loads((root / "serve.json").read_text() or "{}") if (root / "serve.json").exists() else {}
 
 
-def test_the_query_process_announces_its_address(server: ServerProcess, own_store: Path) -> None:
+def test_the_answer_is_the_same_with_and_without_the_query_process(
+    hook: Hook, server: ServerProcess, own_store: Path, tmp_path: Path, home: Path
+) -> None:
     assert read_fields(own_store)["pid"] == server.process.pid
     assert stat.S_IMODE((own_store / "serve.json").stat().st_mode) == 0o600
     assert httpx.get(f"{server.url}/readyz").status_code == 200
     assert "/v1/hook" in httpx.get(f"{server.url}/openapi.json").json()["paths"]
-    server.stop()
-    assert not (own_store / "serve.json").exists()
-
-
-def test_the_answer_is_the_same_with_and_without_the_query_process(
-    hook: Hook, server: ServerProcess, own_store: Path
-) -> None:
     questions = [
         ("UserPromptSubmit", CLAUDE),
         ("UserPromptSubmit", {**CLAUDE, "session_id": SESSION}),
@@ -269,32 +254,19 @@ def test_the_answer_is_the_same_with_and_without_the_query_process(
     ]
     by_server = [hook(event, payload, own_store).stdout for event, payload in questions]
     assert read_log(own_store / "logs").count("server: ") == len(questions)
+    assert FOUND in read_context(hook("UserPromptSubmit", CLAUDE, tmp_path / "no-store-here", HELIX_URL=server.url))
+    assert "server: " in read_log(home)
     server.stop()
+    assert not (own_store / "serve.json").exists()
     here = [hook(event, payload, own_store).stdout for event, payload in questions]
     assert read_log(own_store / "logs").count("here: ") == len(questions)
     assert by_server == here
     assert all(here)
 
 
-def test_a_named_query_process_answers(hook: Hook, server: ServerProcess, tmp_path: Path, home: Path) -> None:
-    done = hook("UserPromptSubmit", CLAUDE, tmp_path / "no-store-here", HELIX_URL=server.url)
-    assert FOUND in read_context(done)
-    assert "server: " in read_log(home)
-
-
-def test_a_killed_query_process_is_not_asked(hook: Hook, server: ServerProcess, own_store: Path) -> None:
-    port = read_fields(own_store)["port"]
-    server.stop(signal.SIGKILL)
-    assert (own_store / "serve.json").exists()
-    with socket.create_server(("127.0.0.1", port)) as stranger:  # another program has the port now
-        stranger.settimeout(0.1)
-        assert FOUND in read_context(hook("UserPromptSubmit", CLAUDE, own_store))
-        with pytest.raises(TimeoutError):
-            stranger.accept()
-    assert "here: " in read_log(own_store / "logs")
-
-
-def test_a_second_query_process_takes_over(server: ServerProcess, own_store: Path, tmp_path: Path) -> None:
+def test_a_second_query_process_takes_over_and_a_killed_one_is_not_asked(
+    hook: Hook, server: ServerProcess, own_store: Path, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     with log.open("wb") as output, ServerProcess(own_store, stderr=output) as second:
         wait_until(60, lambda: "listening on" in log.read_text())
@@ -305,6 +277,14 @@ def test_a_second_query_process_takes_over(server: ServerProcess, own_store: Pat
         assert read_fields(own_store)["pid"] == server.process.pid
         server.stop()
         wait_until(60, lambda: read_fields(own_store).get("pid") == second.process.pid)
+        second.stop(signal.SIGKILL)
+    assert read_fields(own_store)["port"] == int(port[1])
+    with socket.create_server(("127.0.0.1", int(port[1]))) as stranger:  # another program has the port now
+        stranger.settimeout(0.1)
+        assert FOUND in read_context(hook("UserPromptSubmit", CLAUDE, own_store))
+        with pytest.raises(TimeoutError):
+            stranger.accept()
+    assert "here: " in read_log(own_store / "logs")
 
 
 class FakeServer:
@@ -348,32 +328,24 @@ WRONG_SERVERS: dict[str, tuple[bytes | None, bool]] = {
 }
 
 
-@pytest.mark.parametrize("server", WRONG_SERVERS)
-def test_a_wrong_query_process_costs_no_more_than_its_time(hook: Hook, store: Path, server: str) -> None:
-    fake = FakeServer(*WRONG_SERVERS[server])
-    began = time.monotonic()
-    try:
-        done = hook("UserPromptSubmit", CLAUDE, store, HELIX_URL=fake.url)
-    finally:
-        fake.stop()
-    assert FOUND in read_context(done)  # from the store
-    assert time.monotonic() - began < 20
-    last = read_log(store / "logs").splitlines()[-1]
-    assert "; here: " in last
-    assert "server: " in last
+def test_a_wrong_query_process_costs_no_more_than_its_time(hook: Hook, store: Path) -> None:
+    for name, (answer, close) in WRONG_SERVERS.items():
+        fake = FakeServer(answer, close)
+        began = time.monotonic()
+        try:
+            done = hook("UserPromptSubmit", CLAUDE, store, HELIX_URL=fake.url)
+        finally:
+            fake.stop()
+        assert FOUND in read_context(done), name  # from the store
+        assert time.monotonic() - began < 20, name
+        last = read_log(store / "logs").splitlines()[-1]
+        assert "; here: " in last, name
+        assert "server: " in last, name
 
 
 def test_a_wrong_url_is_no_failure(hook: Hook, store: Path) -> None:
     for url in ("http://127.0.0.1:1", "https://x", "nonsense", "http://", "http://127.0.0.1:port"):
         assert FOUND in read_context(hook("UserPromptSubmit", CLAUDE, store, HELIX_URL=url)), url
-
-
-def test_both_ends_of_a_long_prompt_are_recalled(hook: Hook, store: Path) -> None:
-    for prompt in (f"{PROMPT} {'x' * 40_000}", f"{'x' * 400_000}\n{PROMPT}"):
-        assert FOUND in read_context(hook("UserPromptSubmit", {**CLAUDE, "prompt": prompt}, store))
-
-
-# ------------------------------------------------------------ failures
 
 
 SECRET = "tell-nobody-this-word"  # in prompts, and never in a log
@@ -385,26 +357,19 @@ BAD_INPUT = (
 )
 
 
-@pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart", "Stop", "auto"])
-def test_bad_input_is_no_failure(hook: Hook, store: Path, event: str) -> None:
-    for payload in BAD_INPUT:
+def test_bad_input_is_no_failure(hook: Hook, store: Path) -> None:
+    for event, payload in product(("UserPromptSubmit", "SessionStart", "Stop", "auto"), BAD_INPUT):
         assert_silent(hook(event, payload, store))
+    fields = [*CLAUDE, "source", "workspace_roots", "turn_id", "agent_transcript_path"]
+    values = (None, 1, [], {}, True, "\ud800", "x\0y")
+    for event, value in product(("UserPromptSubmit", "SessionStart", "Stop"), values):
+        done = hook(event, dict.fromkeys(fields, value), store)
+        assert (done.returncode, done.stderr) == (0, ""), (event, value)
 
 
-@pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart", "Stop"])
-def test_wrong_types_are_no_failure(hook: Hook, store: Path, event: str) -> None:
-    for value in (None, 1, [], {}, True, "\ud800", "x\0y"):
-        payload = dict.fromkeys([*CLAUDE, "source", "workspace_roots", "turn_id", "agent_transcript_path"], value)
-        done = hook(event, payload, store)
-        assert (done.returncode, done.stderr) == (0, ""), value
-
-
-def test_another_event_is_ignored(hook: Hook, store: Path) -> None:
+def test_another_event_or_a_wrong_setting_is_no_failure(hook: Hook, store: Path) -> None:
     for word in ("PreToolUse", "nonsense", "--wrong", "", "\udcff"):
         assert_silent(hook(word, {**CLAUDE, "hook_event_name": "PreToolUse"}, store))
-
-
-def test_a_wrong_setting_is_no_failure(hook: Hook, store: Path) -> None:
     for environ in ({"HELIX_MAX_BUDGET": "lots"}, {"HELIX_MAX_BUDGET": "3"}, {"HELIX_PROFILES": "/nowhere"}):
         done = hook("UserPromptSubmit", CLAUDE, store, **environ)
         assert (done.returncode, done.stderr) == (0, ""), environ
@@ -513,12 +478,7 @@ def test_a_pin_is_released(hook: Hook, own_store: Path) -> None:
 def test_help_lists_the_events(run_helix) -> None:
     done = run_helix("hook", "--help")
     assert done.returncode == 0
-    for event in ("SessionStart", "BeforeAgent", "PreCompact"):
-        assert event in done.stdout
-    assert "hook" in run_helix("--help").stdout
-
-
-# ------------------------------------------------------------ transcripts
+    assert all(event in done.stdout for event in ("SessionStart", "BeforeAgent", "PreCompact"))
 
 
 def turn(number: int, text: str, session: int = 1) -> str:
@@ -564,39 +524,37 @@ def new(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def submit(hook: Hook, cache: Path, home: Path, log: Path, new: Path) -> Submit:
-    """Hand a transcript over at an event, with the exported encoders in the user's cache folder."""
-    home.mkdir()
-    (home / "encoders").symlink_to(cache / "encoders")
+def submit(
+    hook: Hook, cache: Path, home: Path, log: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Submit]:
+    """Hand a transcript over at an event, in a folder whose modules must not be imported."""
+    shutil.copytree(cache, home, copy_function=os.symlink)  # with trained classifiers
+    for name in ("helix", "query", "json", "numpy"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'hijacked')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
 
     def run(event: str = "Stop", payload: dict[str, Any] = CLAUDE, **environ: str) -> None:
         payload = {**payload, "hook_event_name": event, "transcript_path": str(log)}
         assert_silent(hook(event, payload, new, **environ))
 
-    return run
+    yield run
+    assert not (tmp_path / "hijacked").exists()
 
 
 @pytest.mark.parametrize(
-    "event",
-    [
-        "Stop",
-        "AfterAgent",
-        *(pytest.param(e, marks=pytest.mark.soak) for e in ("PreCompact", "SessionEnd", "PreCompress")),
-    ],
+    "events",
+    [["Stop", "AfterAgent"], pytest.param(["PreCompact", "SessionEnd", "PreCompress"], marks=pytest.mark.soak)],
 )
-def test_a_transcript_is_ingested(submit: Submit, home: Path, log: Path, new: Path, event: str) -> None:
-    log.write_text(turn(1, f"Walnut bread takes an hour. {SECRET}"))
-    began = time.monotonic()
-    submit(event)
-    assert time.monotonic() - began < 10  # the agent does not wait for the models
-    wait_for_items(new, 1)
-    if event == "Stop":  # and again, when it has grown
+def test_a_growing_transcript_is_ingested(submit: Submit, home: Path, log: Path, new: Path, events: list[str]) -> None:
+    for number, event in enumerate(events, 1):
         with log.open("a") as file:
-            file.write(turn(2, "With parsley."))
-        submit()
-        wait_for_items(new, 2)
-        assert "1 handed to ingest" in read_log(new / "logs")
-        assert SECRET not in read_log(new / "logs") + read_log(home)
+            file.write(turn(number, f"Walnut bread takes {number} hours. {SECRET}"))
+        began = time.monotonic()
+        submit(event)
+        assert time.monotonic() - began < 10  # the agent does not wait for the models
+        wait_for_items(new, number)
+    assert "1 handed to ingest" in read_log(new / "logs")
+    assert SECRET not in read_log(new / "logs") + read_log(home)
 
 
 def test_subagents_are_ingested_with_their_session(submit: Submit, log: Path, new: Path, tmp_path: Path) -> None:
@@ -610,8 +568,8 @@ def test_subagents_are_ingested_with_their_session(submit: Submit, log: Path, ne
     wait_for_items(new, 3)
 
 
-@pytest.mark.parametrize("project", ["bakery", "--store"])
-def test_cursors_transcripts_have_the_project_of_its_folder(submit: Submit, log: Path, new: Path, project: str) -> None:
+def test_cursors_transcripts_have_the_project_of_its_folder(submit: Submit, log: Path, new: Path) -> None:
+    project = "--store"  # like an option of ingest
     lines = [("user", "<user_query>\nHow long does walnut bread take?\n</user_query>"), ("assistant", "An hour.")]
     entries = [{"role": role, "message": {"content": [{"type": "text", "text": text}]}} for role, text in lines]
     log.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -627,7 +585,7 @@ def test_a_missing_transcript_is_no_failure(hook: Hook, store: Path) -> None:
 
 
 def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, home: Path, log: Path, new: Path) -> None:
-    """While this test holds the session's lock, of eight hooks one waits; it then ingests everything."""
+    """While this test holds the session's lock, of four hooks one waits; it then ingests everything."""
 
     def count_runs() -> int:
         return len(re.findall(r"documents? accepted", read_log(home) + read_log(new / "logs")))
@@ -637,12 +595,12 @@ def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, home: Path, lo
     (home / "hooks").mkdir()
     with (home / "hooks" / f"{name}.working").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for number in range(1, 9):
+        for number in range(1, 5):
             with log.open("a") as file:
                 file.write(turn(number, f"Loaf number {number} is baked."))
             submit()
             assert count_ingests(new) == 0
-    wait_for_items(new, 8)
+    wait_for_items(new, 4)
     wait_until(200, lambda: count_ingests(new) == 0)
     assert count_runs() == 1
 
@@ -657,26 +615,11 @@ def count_ingests(store: Path) -> int:
     return count
 
 
-def test_modules_in_the_agents_folder_are_not_imported(
-    submit: Submit, log: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("helix", "query", "json", "numpy"):
-        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'hijacked')!r}, 'w')")
-    monkeypatch.chdir(tmp_path)
-    log.write_text(turn(1, "Walnut bread."))
-    submit()
-    wait_for_items(new, 1)
-    assert not (tmp_path / "hijacked").exists()
-
-
 def test_a_broker_gets_transcripts_enqueued(submit: Submit, home: Path, log: Path, new: Path) -> None:
     log.write_text(turn(1, "Walnut bread."))
     submit(HELIX_REDIS_URL="redis://127.0.0.1:1/0")
     wait_until(60, lambda: any((new / "inbox").glob("[0-9a-f]*")))  # a worker will find it
     assert "handed to enqueue" in read_log(new / "logs") + read_log(home)
-
-
-# ------------------------------------------------------------ imports
 
 
 def test_a_hook_imports_next_to_nothing() -> None:
