@@ -39,12 +39,9 @@ from pipelines.eval.sets.registry import read_set
 from tests.support.chat_server import chatting
 
 QUESTIONS = (
-    "What did I tell Priya about vacation?",
-    "why did we pick sqlite",
-    "When did the disk run full?",
-    "What does Priya prefer, the beach or the mountains?",
-    "sqlite3.OperationalError: database is locked",
-)
+    "What did I tell Priya about vacation?", "why did we pick sqlite", "When did the disk run full?",
+    "What does Priya prefer, the beach or the mountains?", "sqlite3.OperationalError: database is locked",
+)  # fmt: skip
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)
 ORDERS = (0.2, 0.5, 0.8)
 METRICS = ("rec@10", "mrr", "pack@1000")
@@ -69,12 +66,9 @@ def measure_cost(rounds: int) -> dict[str, Any]:
             tokens.append(memory.snapshot.counter(prompts))
         sent = np.array(tokens)
         return {
-            "recalls": rounds,
-            "calls": sent.shape[1],
-            "fast": _percentiles(plain),
-            "deep": _percentiles(deep),
+            "recalls": rounds, "calls": sent.shape[1], "fast": _percentiles(plain), "deep": _percentiles(deep),
             "prompt_tokens": {"rewrites": float(np.median(sent[:, :3].sum(1))), "rerank": float(np.median(sent[:, 3]))},
-        }
+        }  # fmt: skip
 
 
 def measure_worker(rounds: int) -> dict[str, Any]:

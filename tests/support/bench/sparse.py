@@ -149,14 +149,10 @@ def search(items: int, questions: int, k: int = 100) -> None:
     most = np.maximum.reduceat(impact, np.minimum(indptr[:-1], len(impact) - 1))
     held = SparseIndex(
         {
-            "rows": np.arange(items, dtype=np.uint32),
-            "terms.key": key.astype(np.uint32),
-            "terms.most": most,
-            "terms.indptr": indptr,
-            "terms.rows": rows,
-            "terms.impact": impact,
+            "rows": np.arange(items, dtype=np.uint32), "terms.key": key.astype(np.uint32), "terms.most": most,
+            "terms.indptr": indptr, "terms.rows": rows, "terms.impact": impact,
         }
-    )
+    )  # fmt: skip
     ties = rng.permutation(items).astype(np.uint64)
     field = SparseField([(0, held)], items, np.ones(items, bool), ties)
     print(f"{items:,} items, {len(rows) / items:.0f} terms each, {6 * len(rows) / 1e6:.0f} MB of postings")

@@ -30,30 +30,22 @@ def day(*date: int) -> int:
 @pytest.mark.parametrize(
     ("said", "end", "expected"),
     [
-        ("2026-05-07", False, "2026-05-07T00:00:00+00:00"),
-        ("2026-05-07", True, "2026-05-07T23:59:59+00:00"),
+        ("2026-05-07", False, "2026-05-07T00:00:00+00:00"), ("2026-05-07", True, "2026-05-07T23:59:59+00:00"),
         ("2026-05-07T13:56:00Z", True, "2026-05-07T13:56:00+00:00"),
-        ("2026-05-07T13:56:00+02:00", False, "2026-05-07T11:56:00+00:00"),
-        ("7d", False, "2026-05-13T12:00:00+00:00"),
-        ("90m", False, "2026-05-20T10:30:00+00:00"),
-        ("yesterday", False, "2026-05-19T00:00:00+00:00"),
-        ("yesterday", True, "2026-05-19T23:59:59+00:00"),
-        ("0001-01-01", False, "0001-01-01T00:00:00+00:00"),
+        ("2026-05-07T13:56:00+02:00", False, "2026-05-07T11:56:00+00:00"), ("7d", False, "2026-05-13T12:00:00+00:00"),
+        ("90m", False, "2026-05-20T10:30:00+00:00"), ("yesterday", False, "2026-05-19T00:00:00+00:00"),
+        ("yesterday", True, "2026-05-19T23:59:59+00:00"), ("0001-01-01", False, "0001-01-01T00:00:00+00:00"),
         ("9999-12-31", True, "9999-12-31T23:59:59+00:00"),
     ],
-)
+)  # fmt: skip
 def test_times_in_options(said: str, end: bool, expected: str) -> None:
     assert parse_time(said, NOW, "since", end=end).isoformat() == expected
 
 
 BEYOND = (
-    "9999999999999999d",
-    "999999999w",
-    "9" * 5_000 + "d",
-    "739999d",
-    "0001-01-01T00:00:00+14:00",
+    "9999999999999999d", "999999999w", "9" * 5_000 + "d", "739999d", "0001-01-01T00:00:00+14:00",
     "9999-12-31T23:59:59-14:00",
-)
+)  # fmt: skip
 """Times that no calendar here has."""
 
 
@@ -113,17 +105,13 @@ def test_days_a_question_speaks_of(text: str, window: tuple[int, int, float]) ->
     [
         ("before May", None, day(2026, 5, 1) - 1),
         ("what was there prior to the 3rd of June 2025?", None, day(2025, 6, 3) - 1),
-        ("before last week", None, day(2026, 5, 11) - 1),
-        ("until March", None, day(2026, 4, 1) - 1),
-        ("up to last month", None, day(2026, 5, 1) - 1),
-        ("after the 3rd of June", day(2025, 6, 4), None),
-        ("after 2023", day(2024, 1, 1), None),
-        ("since Monday", day(2026, 5, 18), None),
-        ("since last summer", day(2025, 6, 1), None),
-        ("since march 3", day(2026, 3, 3), None),
+        ("before last week", None, day(2026, 5, 11) - 1), ("until March", None, day(2026, 4, 1) - 1),
+        ("up to last month", None, day(2026, 5, 1) - 1), ("after the 3rd of June", day(2025, 6, 4), None),
+        ("after 2023", day(2024, 1, 1), None), ("since Monday", day(2026, 5, 18), None),
+        ("since last summer", day(2025, 6, 1), None), ("since march 3", day(2026, 3, 3), None),
         ("from April on", day(2026, 4, 1), None),
     ],
-)
+)  # fmt: skip
 def test_windows_with_an_open_end(text: str, first: int | None, last: int | None) -> None:
     expected = (OLDEST if first is None else first, NEWEST if last is None else last, NEAR)
     assert spoken_days(text, NOW) == (expected,)

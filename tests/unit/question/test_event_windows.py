@@ -18,83 +18,65 @@ AT = 1_700_000_000
 RELATIONS: tuple[Relation, ...] = ("before", "after", "since", "until", "during", "around")
 
 
-@pytest.mark.parametrize(
-    ("text", "relation", "phrase"),
-    [
-        ("what did we use before the migration", "before", "migration"),
-        ("how did we log in prior to the SSO rollout?", "before", "SSO rollout"),
-        ("what changed after the launch?", "after", "launch"),
-        ("what changed following the launch", "after", "launch"),
-        ("who joined after Priya left the team", "after", "Priya left the team"),
-        ("what happened the day after our wedding", "after", "wedding"),
-        ("where did we go after the wedding", "after", "wedding"),
-        ("since we switched to Postgres, what broke", "since", "switched to Postgres"),
-        ("what has improved since v2 shipped", "since", "v2 shipped"),
-        ("ever since the merge the tests are slow", "since", "merge"),
-        ("how slow was it until the release", "until", "release"),
-        ("until the contract was signed, who paid", "until", "contract was signed"),
-        ("what did Ben say during the kickoff meeting", "during", "kickoff meeting"),
-        ("what were we using around the time of the rewrite", "around", "rewrite"),
-        ("After the outage in staging what did we change?", "after", "outage in staging"),
-        ("before the demo did we fix the login bug?", "before", "demo"),
-        ("after that meeting what did Bob say", "after", "meeting"),
-        ("what did we try before switching to websockets", "before", "switching to websockets"),
-        ("after the June release, what did customers report", "after", "June release"),
-        ("what did we decide before and after the merge", "after", "merge"),
-        ("after we left Goa and before we reached Pune what happened", "after", "left Goa"),
-        ("what was the name before we renamed it to Helix", "before", "renamed it to Helix"),
-    ],
-)
-def test_the_event_a_question_counts_from(text: str, relation: str, phrase: str) -> None:
-    assert find_event(text) == (relation, phrase)
+EVENTS: dict[Relation, dict[str, str]] = {
+    "before": {
+        "what did we use before the migration": "migration",
+        "how did we log in prior to the SSO rollout?": "SSO rollout",
+        "before the demo did we fix the login bug?": "demo",
+        "what did we try before switching to websockets": "switching to websockets",
+        "what was the name before we renamed it to Helix": "renamed it to Helix",
+    },
+    "after": {
+        "what changed after the launch?": "launch", "what changed following the launch": "launch",
+        "who joined after Priya left the team": "Priya left the team",
+        "what happened the day after our wedding": "wedding", "where did we go after the wedding": "wedding",
+        "After the outage in staging what did we change?": "outage in staging",
+        "after that meeting what did Bob say": "meeting",
+        "after the June release, what did customers report": "June release",
+        "what did we decide before and after the merge": "merge",
+        "after we left Goa and before we reached Pune what happened": "left Goa",
+    },
+    "since": {
+        "since we switched to Postgres, what broke": "switched to Postgres",
+        "what has improved since v2 shipped": "v2 shipped", "ever since the merge the tests are slow": "merge",
+    },
+    "until": {
+        "how slow was it until the release": "release",
+        "until the contract was signed, who paid": "contract was signed",
+    },
+    "during": {
+        "what did Ben say during the kickoff meeting": "kickoff meeting",
+    },
+    "around": {
+        "what were we using around the time of the rewrite": "rewrite",
+    },
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "what is the port",
-        "before you start",
-        "before we begin, what is the port",
-        "before I forget: what is the port",
-        "before that, what happened",
-        "how did it look before",
-        "before, we used x",
-        "after all",
-        "after all we agreed",
-        "after a while",
-        "day after day",
-        "one after another",
-        "who is named after the founder",
-        "does she look after the dog",
-        "did the tests pass as before the change",
-        "since it is slow, do it twice",
-        "since you are here",
-        "since then",
-        "since when does Oksana play the cello",
-        "until now",
-        "retry until it passes",
-        "wait until the build is green",
-        "what happens after every deploy",
-        "what broke after every deploy",
-        "what did Bo feel after an exam",
-        "what should I check before merging",
-        "what do we need to do before the release",
-        "is the following list complete",
-        "during the day",
-        "during lunch",
-        "throughout our conversations, what came first",
-        "until the end of the month",
-        # Dates are read elsewhere.
-        "before May",
-        "since Monday",
-        "after the 3rd of June",
-        "before 2023",
-        "after 10 minutes",
-    ],
-)
-def test_texts_without_an_event(text: str) -> None:
-    assert find_event(text) is None
+def test_the_event_a_question_counts_from() -> None:
+    found = {relation: {text: find_event(text) for text in texts} for relation, texts in EVENTS.items()}
+    assert found == {
+        relation: {text: (relation, phrase) for text, phrase in texts.items()} for relation, texts in EVENTS.items()
+    }
+
+
+NO_EVENT = (
+    "", "what is the port", "before you start", "before we begin, what is the port",
+    "before I forget: what is the port", "before that, what happened", "how did it look before", "before, we used x",
+    "after all", "after all we agreed", "after a while", "day after day", "one after another",
+    "who is named after the founder", "does she look after the dog", "did the tests pass as before the change",
+    "since it is slow, do it twice", "since you are here", "since then", "since when does Oksana play the cello",
+    "until now", "retry until it passes", "wait until the build is green", "what happens after every deploy",
+    "what broke after every deploy", "what did Bo feel after an exam", "what should I check before merging",
+    "what do we need to do before the release", "is the following list complete", "during the day", "during lunch",
+    "throughout our conversations, what came first", "until the end of the month",
+    # Dates are read elsewhere.
+    "before May", "since Monday", "after the 3rd of June", "before 2023", "after 10 minutes",
+)  # fmt: skip
+
+
+def test_texts_without_an_event() -> None:
+    assert [text for text in NO_EVENT if find_event(text) is not None] == []
 
 
 def test_the_searched_text_is_bounded() -> None:
@@ -114,14 +96,10 @@ def scores(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 @pytest.mark.parametrize(
     ("relation", "expected"),
     [
-        ("before", (OLDEST, AT - 1)),
-        ("until", (OLDEST, AT)),
-        ("after", (AT + 1, NEWEST)),
-        ("since", (AT, NEWEST)),
-        ("during", (AT - DAY - MARGIN, AT + 2 * DAY + MARGIN)),
-        ("around", (AT - DAY - MARGIN, AT + 2 * DAY + MARGIN)),
+        ("before", (OLDEST, AT - 1)), ("until", (OLDEST, AT)), ("after", (AT + 1, NEWEST)), ("since", (AT, NEWEST)),
+        ("during", (AT - DAY - MARGIN, AT + 2 * DAY + MARGIN)), ("around", (AT - DAY - MARGIN, AT + 2 * DAY + MARGIN)),
     ],
-)
+)  # fmt: skip
 def test_a_window_by_relation(relation: Relation, expected: tuple[int, int]) -> None:
     assert window_of(relation, times_of(2, 0, -1), scores(5, 6, 5)) == (*expected, NEAR)
 

@@ -20,22 +20,11 @@ from pipelines.bench.peers.registry import PEERS, load_peer
 N, K = 300, 10
 SYLLABLES = ("ba", "ko", "ri", "mu", "te", "zo", "fla", "gri", "nu", "pe")
 WEIRD = (
-    "",
-    " ",
-    "the of and",
-    '"unclosed',
-    "a AND (b OR NOT c",
-    "NEAR(x y, 2) ^col: -minus +plus ~tilde {brace} [bracket]",
-    "*",
-    "zo*",
-    "it's 100 % 'quoted'; drop table items --",
-    "\\ back /slash\\",
-    "日本語 テスト",
-    "naïve Ωmega 🙂",
-    "\x00nul",
-    "select id from txtai where similar('x')",
+    "", " ", "the of and", '"unclosed', "a AND (b OR NOT c",
+    "NEAR(x y, 2) ^col: -minus +plus ~tilde {brace} [bracket]", "*", "zo*", "it's 100 % 'quoted'; drop table items --",
+    "\\ back /slash\\", "日本語 テスト", "naïve Ωmega 🙂", "\x00nul", "select id from txtai where similar('x')",
     "word " * 500,
-)
+)  # fmt: skip
 
 
 def make_corpus(n: int = N, seed: int = 1) -> Corpus:

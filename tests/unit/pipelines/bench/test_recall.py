@@ -24,44 +24,35 @@ from pipelines.bench.peers.base import Corpus, Peer
 from pipelines.bench.peers.registry import PEERS
 from pipelines.bench.process import Report
 from pipelines.bench.questions import FILTERED, KINDS, OPEN, count_project_items, draw_questions
-from pipelines.bench.synthetic_store import build_store
-
-ITEMS = 2_000
+from tests.unit.pipelines.bench.conftest import ITEMS
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    root = tmp_path_factory.mktemp("recall") / "store"
-    build_store(root, ITEMS, 7, load(), lambda _: None, real=300)
-    return root
+def questions(synthetic_store: Path) -> list[PosedQuestion]:
+    memory, profile = helix.open(synthetic_store), load_profile("helix")
+    return [pose_question(memory, ask, profile) for ask in draw_questions(synthetic_store, 7, 27)]
 
 
-@pytest.fixture(scope="module")
-def questions(store: Path) -> list[PosedQuestion]:
-    memory, profile = helix.open(store), load_profile("helix")
-    return [pose_question(memory, ask, profile) for ask in draw_questions(store, 7, 27)]
-
-
-def test_questions_are_of_every_kind_and_the_same_again(store: Path) -> None:
-    asks = draw_questions(store, 7, 30)
+def test_questions_are_of_every_kind_and_the_same_again(synthetic_store: Path) -> None:
+    asks = draw_questions(synthetic_store, 7, 30)
     assert [ask["kind"] for ask in asks] == sorted((ask["kind"] for ask in asks), key=KINDS.index)
-    assert ({ask["kind"] for ask in asks}, asks) == (set(KINDS), draw_questions(store, 7, 30))
-    assert asks != draw_questions(store, 8, 30)
+    assert ({ask["kind"] for ask in asks}, asks) == (set(KINDS), draw_questions(synthetic_store, 7, 30))
+    assert asks != draw_questions(synthetic_store, 8, 30)
     assert json.loads(json.dumps(asks)) == asks  # they are sent to other processes
 
 
-def test_questions_find_their_source_items(store: Path) -> None:
-    memory = helix.open(store)
-    asks = [ask for ask in draw_questions(store, 7, 90) if ask["kind"] in (*OPEN, "window", "acl")]
+def test_questions_find_their_source_items(synthetic_store: Path) -> None:
+    memory = helix.open(synthetic_store)
+    asks = [ask for ask in draw_questions(synthetic_store, 7, 90) if ask["kind"] in (*OPEN, "window", "acl")]
     found = [
         ask["item"] in {item.id for item in memory.recall(ask["query"], k=30, **ask["with"]).items} for ask in asks
     ]
     assert np.mean(found) > 0.6
 
 
-def test_filters_leave_their_share(store: Path) -> None:
-    memory = helix.open(store)
-    asks = draw_questions(store, 7, 90)
+def test_filters_leave_their_share(synthetic_store: Path) -> None:
+    memory = helix.open(synthetic_store)
+    asks = draw_questions(synthetic_store, 7, 90)
     for ask in asks:
         given = ask["with"]
         items = memory.recall(ask["query"], **given).items
@@ -71,7 +62,7 @@ def test_filters_leave_their_share(store: Path) -> None:
             assert {item.type for item in items} == {given["type"]}
         if "since" in given:
             assert all(given["since"][:10] <= str(item.time)[:10] <= given["until"][:10] for item in items)
-    sizes = count_project_items(store)
+    sizes = count_project_items(synthetic_store)
     named = {kind: {ask["with"]["project"] for ask in asks if ask["kind"] == kind} for kind in FILTERED[:2]}
     shares = {kind: np.mean([sizes[name] for name in names]) / sizes.total() for kind, names in named.items()}
     assert shares["project 0.01 %"] < shares["project 1 %"] < 0.03
@@ -129,8 +120,10 @@ class Scan:
         assert {project is None for project in self.projects} == {True, False}
 
 
-def test_a_peer_gets_the_same_items_and_questions(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = helix.open(store)
+def test_a_peer_gets_the_same_items_and_questions(
+    synthetic_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = helix.open(synthetic_store)
 
     def index(corpus: Corpus, folder: Path, say: Callable[[str], None]) -> None:
         assert corpus.n == ITEMS
@@ -143,8 +136,8 @@ def test_a_peer_gets_the_same_items_and_questions(store: Path, tmp_path: Path, m
 
     peer = Peer("scan", ("numpy",), "everything", "nothing", "all else", "half or all", (1, 2), index, Scan)
     monkeypatch.setitem(PEERS, "scan", lambda: peer)
-    asks = [ask for ask in draw_questions(store, 7, 27) if ask["kind"] in ("natural", "project 1 %")]
-    ready = peer_comparison.prepare_peer("scan", str(store), str(tmp_path / "scan"), asks)
+    asks = [ask for ask in draw_questions(synthetic_store, 7, 27) if ask["kind"] in ("natural", "project 1 %")]
+    ready = peer_comparison.prepare_peer("scan", str(synthetic_store), str(tmp_path / "scan"), asks)
     assert ready.description["dense_recall_at_100"] == 1.0
     assert ready.description["effort"] == 2  # half of the items have half of the nearest
     assert (ready.description["items"], ready.description["lacks"]) == (ITEMS, "all else")
@@ -170,7 +163,7 @@ def test_a_peer_gets_the_same_items_and_questions(store: Path, tmp_path: Path, m
 
     def measure(wanted: float) -> dict[str, Any]:
         settings = Settings(cache=str(tmp_path))
-        return peer_comparison.measure_peers(store, asks, ["scan"], wanted, settings, lambda _: None)["scan"]
+        return peer_comparison.measure_peers(synthetic_store, asks, ["scan"], wanted, settings, lambda _: None)["scan"]
 
     little = measure(0.2)
     assert little["effort"] == 1
@@ -183,7 +176,7 @@ def test_a_peer_gets_the_same_items_and_questions(store: Path, tmp_path: Path, m
     assert report["dense_recall_at_100"] == 1.0
 
 
-def test_other_measurements_come_between_the_rounds(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_measurements_come_between_the_rounds(synthetic_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
 
     @contextmanager
@@ -196,7 +189,7 @@ def test_other_measurements_come_between_the_rounds(store: Path, monkeypatch: py
         yield send
 
     monkeypatch.setattr(recall, "start_reader", start_reader)
-    asks = draw_questions(store, 7, 9)
+    asks = draw_questions(synthetic_store, 7, 9)
     steps = [lambda name=name: events.append(name) or {name: 1} for name in "abc"]
     one = ["recall", "recall"]  # the warm-up and the round
     for rounds, wanted in (
@@ -204,20 +197,20 @@ def test_other_measurements_come_between_the_rounds(store: Path, monkeypatch: py
         (4, [*one, "a", *one, "b", *one, "c", *one, "memory"]),
     ):
         events.clear()
-        report = recall._measure_one_client(store, asks, rounds, steps)
+        report = recall._measure_one_client(synthetic_store, asks, rounds, steps)
         assert events == ["memory", "recall", *wanted]
         assert report["a"] == report["b"] == report["c"] == 1
         assert report["total"]["p50"] == 1.0
 
 
 @pytest.fixture(scope="module")
-def report(store: Path) -> Report:
+def report(synthetic_store: Path) -> Report:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recall, "CLIENTS", (1, 3))
         patch.setattr(recall, "_ASKED", 12)
         patch.setattr(recall, "_OPENED", 1)
         patch.setattr(exact, "_BANDWIDTH", 1 << 22)
-        return recall.measure(store, load(), lambda _: None, n=18, rounds=2)
+        return recall.measure(synthetic_store, load(), lambda _: None, n=18, rounds=2)
 
 
 def test_the_report_is_complete_and_consistent(report: Report) -> None:

@@ -20,7 +20,7 @@ from helix.settings import load
 from pipelines.bench.exact import PosedQuestion, pose_question, score_all
 from pipelines.bench.process import time_call
 from pipelines.bench.questions import OPEN, draw_questions
-from pipelines.bench.synthetic_store import build_store
+from tests.unit.pipelines.bench.conftest import copy_synthetic
 
 ITEMS = 12_000  # enough for a dense index
 QUESTIONS = 18
@@ -34,8 +34,7 @@ FACTORS = {"embed": 1.7, "dense": 0.7, "lexical": 1.0, "fuse": 1.8, "graph": 2.6
 
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Memory:
-    root = tmp_path_factory.mktemp("ratios") / "store"
-    build_store(root, ITEMS, 7, load(), lambda _: None, real=100)
+    root = copy_synthetic(tmp_path_factory.mktemp("ratios"), ITEMS, 100)
     return Memory(root, replace(load(), answers=0))  # without cached answers
 
 

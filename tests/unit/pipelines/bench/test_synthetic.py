@@ -14,7 +14,8 @@ from helix.enrich.neardup import compute_signatures
 from helix.errors import UsageError
 from helix.settings import load
 from helix.snapshot.ledger import inbox
-from helix.snapshot.segment.batch import ENTITIES, ITEMS, RowBatch, hash_parts
+from helix.snapshot.segment import batch
+from helix.snapshot.segment.batch import RowBatch, hash_parts
 from helix.snapshot.verify import verify_store
 from helix.text.entities import find_entities
 from helix.text.names import NAME_KINDS
@@ -26,6 +27,7 @@ from pipelines.bench.questions import STORE_QUESTIONS, draw_store_questions
 from pipelines.bench.space import learn_space, mix_real
 from pipelines.bench.synthetic import make_batch, make_batches
 from pipelines.bench.synthetic_store import MARKER, build_store
+from tests.unit.pipelines.bench.conftest import ITEMS, REAL
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
@@ -36,6 +38,11 @@ ARRAYS = ("codes", "scale", "minhash", "term_indptr", "term_key", "term_tf", "me
 @pytest.fixture(scope="module")
 def rows() -> RowBatch:
     return make_batch(7, 3, SIZE)
+
+
+@pytest.fixture(scope="module")
+def large() -> RowBatch:
+    return make_batch(7, 0, 20_000)
 
 
 def vectors(rows: RowBatch) -> np.ndarray:
@@ -60,7 +67,7 @@ def test_two_processes_make_the_batches_of_one() -> None:
 
 
 def test_the_tables_have_their_schemas(rows: RowBatch) -> None:
-    assert (rows.items.schema, rows.entities.schema) == (ITEMS, ENTITIES)
+    assert (rows.items.schema, rows.entities.schema) == (batch.ITEMS, batch.ENTITIES)
     rows.items.validate(full=True)
     assert len(rows) == SIZE == len(set(rows.items["id"].to_pylist()))
     entry = rows.items.slice(11, 1).to_pylist()[0]
@@ -72,8 +79,8 @@ def test_the_tables_have_their_schemas(rows: RowBatch) -> None:
     assert (rows.codes.shape, rows.minhash.shape) == ((SIZE, DIM), (SIZE, 64))
 
 
-def test_lengths_sessions_and_projects_are_skewed() -> None:
-    rows = make_batch(7, 0, 20_000)
+def test_lengths_sessions_and_projects_are_skewed(large: RowBatch) -> None:
+    rows = large
     words = [len(text.split()) for text in rows.items["text"].to_pylist()]
     assert 30 <= np.median(words) <= 40
     assert max(words) > 120
@@ -139,9 +146,8 @@ def test_mentions_are_those_of_the_text(rows: RowBatch) -> None:
     assert degrees[0] > 20 * np.median(degrees)
 
 
-def test_cosines_are_those_of_an_encoder() -> None:
-    rows = make_batch(7, 0, 20_000)
-    found = vectors(rows)
+def test_cosines_are_those_of_an_encoder(large: RowBatch) -> None:
+    found = vectors(large)
     assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=0.02)
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, len(found), (2, 4_000))
@@ -218,19 +224,12 @@ def test_vectors_are_where_an_encoder_puts_their_topics() -> None:
     assert rows.items.equals(make_batch(7, 0, 2_000).items)
 
 
-@pytest.fixture(scope="module")
-def synthetic_store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    root = tmp_path_factory.mktemp("bench") / "store"
-    build_store(root, 3_000, 7, load(), lambda _: None, real=200)
-    return root
-
-
 def test_a_synthetic_store_is_valid_and_answers(synthetic_store: Path) -> None:
     assert not verify_store(synthetic_store).problems
     assert not inbox.list_pending(synthetic_store)
     memory = helix.open(synthetic_store)
-    assert memory.snapshot.live == 3_000
-    asks = draw_store_questions(3_000, 7, 20)
+    assert memory.snapshot.live == ITEMS
+    asks = draw_store_questions(ITEMS, 7, 20)
     assert {ask["kind"] for ask in asks} == {"words", "identifier", "error", "project"}
     found = [memory.recall(ask["query"], project=ask["project"]) for ask in asks]
     assert not any(bundle.degraded for bundle in found)
@@ -244,13 +243,13 @@ def test_a_synthetic_store_is_valid_and_answers(synthetic_store: Path) -> None:
 
 def test_a_store_is_made_once_and_other_folders_stay_unchanged(synthetic_store: Path, tmp_path: Path) -> None:
     before = (synthetic_store / "CURRENT").read_bytes()
-    build_store(synthetic_store, 3_000, 7, load(), lambda _: None, real=200)
+    build_store(synthetic_store, ITEMS, 7, load(), lambda _: None, real=REAL)
     assert (synthetic_store / "CURRENT").read_bytes() == before
-    with pytest.raises(UsageError, match="holds 3,000 synthetic items of seed 7"):
+    with pytest.raises(UsageError, match="holds 2,000 synthetic items of seed 7"):
         build_store(synthetic_store, 4_000, 7, load(), lambda _: None)
     (tmp_path / "notes.md").write_text("mine")
     with pytest.raises(UsageError, match="something else"):
-        build_store(tmp_path, 3_000, 7, load(), lambda _: None)
+        build_store(tmp_path, ITEMS, 7, load(), lambda _: None)
     assert (tmp_path / "notes.md").read_text() == "mine"
 
 
@@ -271,13 +270,13 @@ def test_every_figure_is_measured(synthetic_store: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(store, "_REPEATS", 2)
     before = (synthetic_store / "CURRENT").read_bytes()
     report = store.measure(synthetic_store, load(), lambda _: None)
-    assert report["items"] == 3_000
+    assert report["items"] == ITEMS
     for name, items in (("commit_100", 100), ("commit_10000", 1_000)):
         one = report[name]
         assert 0 < one["seconds"] <= one["worst"]
         assert one["new_bytes"] > 500 * items  # vectors and signatures alone
     assert report["compact_all"]["segments"] == 1
-    assert report["compact_all"]["new_bytes"] > 500 * 4_300
+    assert report["compact_all"]["new_bytes"] > 500 * (ITEMS + 1_300)
     assert 50 < report["writer_peak_mb"]["anonymous"] <= report["writer_peak_mb"]["rss"]
     assert report["bytes_per_item"]["vectors"] == pytest.approx(DIM + 4, abs=20)
     assert report["bytes_per_item"]["total"] == pytest.approx(

@@ -77,15 +77,11 @@ def test_beam(tmp_path: Path) -> None:
 
 def haystack(identity: str, sessions: list[list[dict[str, Any]]], **more: Any) -> dict[str, Any]:
     given = {
-        "question_id": identity,
-        "question_type": "single-session-user",
-        "question": "Where is the zorblatt?",
-        "question_date": "2023/05/30 (Tue) 23:40",
-        "haystack_session_ids": ["s1", "s2", "s1"][: len(sessions)],
+        "question_id": identity, "question_type": "single-session-user", "question": "Where is the zorblatt?",
+        "question_date": "2023/05/30 (Tue) 23:40", "haystack_session_ids": ["s1", "s2", "s1"][: len(sessions)],
         "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/22 (Mon) 10:00", "someday"][: len(sessions)],
-        "haystack_sessions": sessions,
-        "answer_session_ids": ["s2"],
-    }
+        "haystack_sessions": sessions, "answer_session_ids": ["s2"],
+    }  # fmt: skip
     return given | more
 
 

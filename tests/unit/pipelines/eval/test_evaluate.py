@@ -24,8 +24,9 @@ from pipelines.eval.sets.benchmark import Question
 from pipelines.eval.ways import EXPANSIONS, LEGS, list_ways, override_expansion
 from tests.support.benchmarks import locomo, musique
 from tests.support.tiny import make_store, memory_of
+from tests.support.tiny_sparse import read_export
 from tests.unit.pipelines.eval.test_score import ROW
-from tests.unit.snapshot.index.test_doc2query import publish
+from tests.unit.snapshot.index.test_doc2query import write_index
 
 pytestmark = pytest.mark.usefixtures("no_router")
 
@@ -244,8 +245,8 @@ def count_queries(field: QueryField) -> int:
 
 def test_shuffled_questions_are_those_of_other_items(tmp_path: Path) -> None:
     make_store(tmp_path / "s", [f"item {i}" for i in range(8)], cuts=(5,), deleted={1: [2]})
-    publish(tmp_path / "s", 0, [0, 1, 2, 3, 4], WRITTEN)
-    snap = publish(tmp_path / "s", 1, [1, 2], [["who is left"], ["who is gone"]])
+    write_index(tmp_path / "s", 0, [0, 1, 2, 3, 4], WRITTEN)
+    snap = write_index(tmp_path / "s", 1, [1, 2], [["who is left"], ["who is gone"]])
     before = snap.lexical.expansion
     assert before is not None
     own = before.questions_of(np.arange(8))
@@ -268,7 +269,7 @@ def test_shuffled_questions_are_those_of_other_items(tmp_path: Path) -> None:
 
 def test_the_snapshot_is_restored_after_an_error(tmp_path: Path) -> None:
     make_store(tmp_path / "s", ["one", "two"])
-    snap = publish(tmp_path / "s", 0, [0, 1], [["what is one"], ["what is two"]])
+    snap = write_index(tmp_path / "s", 0, [0, 1], [["what is one"], ["what is two"]])
     before = snap.lexical.expansion
     for i, state in enumerate(EXPANSIONS):
         with suppress(ZeroDivisionError), override_expansion(snap, state, tmp_path / str(i)):
@@ -292,7 +293,7 @@ def test_expansions_are_measured_on_off_and_shuffled(
     rows = np.arange(snap.rows)
     # One question shares no word with a turn; its answer gets that word as an expansion, the other turns another one.
     queries = [["flimmern"] if entry["text"].startswith("A quibblex") else ["marmot"] for entry in snap.text(rows)]
-    publish(root, 0, rows.tolist(), queries)
+    write_index(root, 0, rows.tolist(), queries)
     assert main([*given, "shuffled,off,on,shuffled", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)["rows"]
     names = [name for name in printed if name not in plain["rows"]]
@@ -319,7 +320,7 @@ def test_a_sparse_encoder_has_a_row_of_its_own(
     given = ["eval", "locomo", str(path), "--json", "--profile", "helix", "--sparse", "on,off"]
     assert main(given) == 2
     assert "no sparse encoder weighed these items" in capsys.readouterr().err
-    monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(known_splade))
+    monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(read_export(known_splade)))
     assert main(given) == 0
     output = capsys.readouterr()
     assert "4 items weighed by known-splade" in output.err

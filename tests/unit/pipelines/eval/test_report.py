@@ -202,14 +202,11 @@ def test_a_set_is_parsed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["locomo"], 2, "is not SET=PATH"),
-        (["squad=x"], 2, "no set 'squad'"),
-        (["beir:a/b=x"], 2, "no label"),
-        (["beir=x", "beir=y"], 2, "SET:LABEL=PATH"),
-        (["beir=x", "--profile", "nobody"], 2, "nobody"),
+        (["locomo"], 2, "is not SET=PATH"), (["squad=x"], 2, "no set 'squad'"), (["beir:a/b=x"], 2, "no label"),
+        (["beir=x", "beir=y"], 2, "SET:LABEL=PATH"), (["beir=x", "--profile", "nobody"], 2, "nobody"),
         ([], 4, "nothing was measured"),
     ],
-)
+)  # fmt: skip
 def test_wrong_use_of_the_command(
     arguments: list[str], status: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,10 +216,7 @@ def test_wrong_use_of_the_command(
     assert message in output.err
     assert (output.out, len(output.err.splitlines())) == ("", 1)
     assert not (tmp_path / "q.md").exists()
-
-
-def test_a_folder_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["eval", "report", "locomo=x"]) == 2
+    assert main(["eval", "report", "locomo=x"]) == 2  # without a folder
     assert "--keep" in capsys.readouterr().err
 
 

@@ -178,13 +178,10 @@ def write_unasked(path: Path) -> None:
 NO_DATE = [{"sample_id": "a", "conversation": {"session_1": [{"text": "no date"}]}, "qa": []}]
 
 WRONG: dict[str, Callable[[Path], object]] = {
-    "missing": bool,
-    "empty": Path.mkdir,
-    "no JSON": lambda path: path.write_text("Where is the shed?"),
+    "missing": bool, "empty": Path.mkdir, "no JSON": lambda path: path.write_text("Where is the shed?"),
     "other JSON": lambda path: write_json(path, {"questions": [1, 2]}),
-    "other list": lambda path: write_json(path, NO_DATE),
-    "unasked": write_unasked,
-}
+    "other list": lambda path: write_json(path, NO_DATE), "unasked": write_unasked,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -47,12 +47,9 @@ def test_a_slice_leaves_the_rest_for_the_next_call(inbox: Inbox, tmp_path: Path)
     assert all(len(documents) == 1 for documents in slices)
     assert texts(inbox, [document for documents in slices for document in documents]) == path.read_text()
     assert accept_source(inbox, path, AcceptOptions(seconds=0.0)).is_duplicate
-
-
-def test_without_a_limit_all_is_accepted(inbox: Inbox, tmp_path: Path) -> None:
-    taken = accept_source(inbox, log(tmp_path / "large.jsonl", "large", 50), AcceptOptions())
+    taken = accept_source(inbox, log(tmp_path / "whole.jsonl", "whole", 50), AcceptOptions())  # without a limit
     assert not taken.more
-    assert texts(inbox, list(taken.documents)) == (tmp_path / "large.jsonl").read_text()
+    assert texts(inbox, list(taken.documents)) == (tmp_path / "whole.jsonl").read_text()
 
 
 def test_a_watch_accepts_other_files_between_slices(

@@ -49,9 +49,6 @@ def list_links(found: ItemBatch, kind: str) -> list[tuple[int, int]]:
     return [(i, place[key]) for i, row in enumerate(found.links) for key, code in row if LINKS[code] == kind]
 
 
-# ---------------------------------------------------------------- replies
-
-
 def test_an_answer_is_linked_with_the_question_before_it() -> None:
     talk = make_turns(
         ("Ana", "Where is it?"), ("Bo", "In the shed."), ("Ana", "Thanks."), ("Bo", "Why? "), ("Ana", "So.")
@@ -131,9 +128,6 @@ def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> Non
     assert list_links(found, "reply") == [(second, ids.index("a"))]
 
 
-# ---------------------------------------------------------------- the same file, the same error
-
-
 def test_items_are_linked_with_the_last_one_that_named_the_same_file_or_error() -> None:
     talk = make_turns(
         ("Ana", "See src/app/main.py."),
@@ -169,9 +163,6 @@ def test_an_entity_of_more_than_fifty_items_links_nothing() -> None:
     assert list_links(found_in([*apart, *rare]), "same") == [(52, 51)]
 
 
-# ---------------------------------------------------------------- facts
-
-
 def take_only(found: ItemBatch) -> Record:
     (fact,) = [fact for facts in found.facts for fact in facts]
     return fact
@@ -187,12 +178,9 @@ def test_a_group_is_of_one_subject_relation_project_and_circle_of_readers() -> N
     assert (first["subject_key"], first["relation"], first["object_key"]) == ("we", "uses", "postgres")
     assert (first["group"], first["family"]) == (later["group"], later["family"])
     others = [
-        states("We use Postgres.", project="other"),
-        states("We use Postgres.", acl=("ana",)),
-        states("We use Postgres.", acl=("bo",)),
-        states("We decided to use Postgres."),
-        states("I use Postgres."),
-    ]
+        states("We use Postgres.", project="other"), states("We use Postgres.", acl=("ana",)),
+        states("We use Postgres.", acl=("bo",)), states("We decided to use Postgres."), states("I use Postgres."),
+    ]  # fmt: skip
     for name in ("group", "family"):
         assert len({fact[name] for fact in (first, *others)}) == 6
     named = found_in([turn(0, "We use Postgres.", project="other")])
@@ -242,9 +230,6 @@ def test_facts_belong_to_their_item() -> None:
     assert found.facts[0][0]["group"] == found.facts[2][0]["group"]
 
 
-# ---------------------------------------------------------------- names
-
-
 def test_one_person_of_a_session_is_named_alike_in_all_its_items() -> None:
     talk = make_turns(("Bo", "Priya Sharma joined."), ("Bo", "Ask Priya."))
     found = found_in(talk, talk[1:])
@@ -258,9 +243,6 @@ def test_the_indexed_text_names_the_speaker_or_the_heading() -> None:
     note = Turn("n", "Knead it.", role="document", origin="document", title="Bread > Dough")
     found = found_in([turn(0, "Where is it?"), turn(1, "There.", None), note, replace(note, id="m", title=None)])
     assert found.texts == ["Ana: Where is it?", "There.", "Bread > Dough. Knead it.", "Knead it."]
-
-
-# ---------------------------------------------------------------- judging
 
 
 def judge_turns(*sessions: Iterable[Turn], **envelope: Any) -> list[Record]:
@@ -356,9 +338,6 @@ def test_project_and_acl_come_from_option_turn_or_session() -> None:
     assert (both["project"], both["acl"]) == ("own", ["ana", "bo", "cy"])
     (chosen,) = judge_turns([turn(0, STATEMENT, project="own")], project="chosen")
     assert chosen["project"] == "chosen"
-
-
-# ---------------------------------------------------------------- after forgetting
 
 
 def test_a_residue_has_its_entities_facts_and_links_and_keeps_its_salience() -> None:

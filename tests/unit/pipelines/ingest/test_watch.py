@@ -103,15 +103,11 @@ def test_a_written_turn_is_accepted(watcher: Watched) -> None:
     write(watcher.folder / "d.bin", "\0\0")
     write(log, make_line("parsley"))
     assert watcher.shows("cumin", "walnuts", "thyme", "salt", "parsley")
-
-
-def test_half_a_line_waits(watcher: Watched) -> None:
-    log = watcher.folder / "a.jsonl"
-    line = make_line("walnuts")
-    write(log, make_line("thyme") + line[:10])
-    assert watcher.shows("cumin", "thyme")
+    line = make_line("oil")  # half a line waits
+    write(log, make_line("yeast") + line[:10])
+    assert watcher.shows("cumin", "walnuts", "thyme", "salt", "parsley", "yeast")
     write(log, line[10:])
-    assert watcher.shows("cumin", "thyme", "walnuts")
+    assert watcher.shows("cumin", "walnuts", "thyme", "salt", "parsley", "yeast", "oil")
 
 
 def test_rotated_truncated_renamed_and_removed_logs_are_followed(watcher: Watched) -> None:

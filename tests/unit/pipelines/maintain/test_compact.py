@@ -53,9 +53,6 @@ def manifest_of(rows: Sequence[int], dead: dict[int, int] | None = None, documen
     )
 
 
-# ---------------------------------------------------------------- the policy
-
-
 def test_segments_are_in_tiers_by_size() -> None:
     by_rows = {0: 0, 1: 0, 1_023: 0, 1_024: 0, 8_191: 0, 8_192: 1, 65_535: 1, 65_536: 2, 524_287: 2, 524_288: 3}
     assert {rows: tier(rows) for rows in by_rows} == by_rows
@@ -115,13 +112,9 @@ def simulate(sizes: Sequence[int]) -> tuple[int, int, int]:
 def sizes(kind: str, commits: int = 2_000) -> list[int]:
     rng = random.Random(7)
     choose: dict[str, Callable[[], int]] = {
-        "equal": lambda: 1_024,
-        "large": lambda: rng.randint(1_024, 30_000),
-        "hundred": lambda: 100,
-        "ten": lambda: 10,
-        "one": lambda: 1,
-        "mixed": lambda: int(2 ** rng.uniform(0, 15)),
-    }
+        "equal": lambda: 1_024, "large": lambda: rng.randint(1_024, 30_000), "hundred": lambda: 100, "ten": lambda: 10,
+        "one": lambda: 1, "mixed": lambda: int(2 ** rng.uniform(0, 15)),
+    }  # fmt: skip
     return [choose[kind]() for _ in range(commits)]
 
 
@@ -141,9 +134,6 @@ def test_commits_of_any_size_leave_few_segments(kind: str, commits: int, rewritt
     items, merges, written = simulate(sizes(kind, commits))
     assert merges <= commits
     assert written <= rewritten * items
-
-
-# ---------------------------------------------------------------- merging
 
 
 def live(snapshot: Snapshot) -> list[str]:
@@ -273,9 +263,6 @@ def test_a_commit_during_a_merge_survives(tmp_path: Path, monkeypatch, encoder: 
     assert after.manifest is not None
     assert after.manifest.counts["items"] == 5
     assert verify_store(root).problems == ()
-
-
-# ---------------------------------------------------------------- what a commit costs
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ from pipelines.maintain.reindex import reindex
 from pipelines.passes import doc2query as module
 from pipelines.passes import run as passes
 from pipelines.passes.doc2query import count_waiting, expand
+from tests.support.caching import EXPORTING, cache_folder, exclusive
 
 TURNS = [
     "Priya booked the flight to Goa in March for vacation.",
@@ -44,21 +45,43 @@ TURNS = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def settings(copying_t5: Path, cache: Path) -> Settings:
-    return replace(load(), doc2query=str(copying_t5))
+    """Settings with a T5 whose export an earlier run may have made."""
+    settings = replace(load(), doc2query=str(copying_t5))
+    found = seq2seq.find_seq2seq(settings.doc2query, settings)
+    assert not isinstance(found, str)
+
+    def make(folder: Path) -> None:
+        cache_seq2seq(found, folder)
+
+    sources = ("helix/encoders/*.py", "tests/support/tiny_t5.py", "helix/sample/**/*")
+    for export in (cache_folder("copying-t5-export", make, EXPORTING, sources) / "seq2seq").iterdir():
+        with exclusive(cache / "seq2seq.lock"):
+            if not (cache / "seq2seq" / export.name).exists():
+                shutil.copytree(export, cache / f"{export.name}.new")
+                (cache / "seq2seq").mkdir(exist_ok=True)
+                (cache / f"{export.name}.new").rename(cache / "seq2seq" / export.name)
+    return settings
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model(settings: Settings) -> Generator:
     found = seq2seq.find_seq2seq(settings.doc2query, settings)
     assert not isinstance(found, str)
     return Generator(cache_seq2seq(found, Path(settings.cache)), 1)
 
 
+@pytest.fixture(scope="module")
+def template_store(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> Path:
+    folder = tmp_path_factory.mktemp("doc2query")
+    take_in(folder / "store", folder / "log.jsonl", TURNS, settings)
+    return folder
+
+
 @pytest.fixture
-def root(tmp_path: Path, settings: Settings) -> Path:
-    take_in(tmp_path / "store", tmp_path / "log.jsonl", TURNS, settings)
+def root(template_store: Path, tmp_path: Path) -> Path:
+    shutil.copytree(template_store, tmp_path, dirs_exist_ok=True)
     return tmp_path / "store"
 
 
@@ -68,9 +91,9 @@ def take_in(root: Path, log: Path, texts: list[str], settings: Settings) -> None
     assert not ingest(root, [log], settings).refused
 
 
-@pytest.fixture
-def encoder(root: Path, settings: Settings) -> Encoder:
-    return open_encoder(root, settings)
+@pytest.fixture(scope="module")
+def encoder(template_store: Path, settings: Settings) -> Encoder:
+    return open_encoder(template_store / "store", settings)
 
 
 def read_questions(root: Path) -> dict[str, list[str]]:

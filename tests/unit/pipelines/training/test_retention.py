@@ -8,19 +8,21 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from helix.cli.main import main
 from helix.errors import StoreError
 from helix.recipes.engram import EngramDecay
 from helix.recipes.engram_retention import FEATURES, FILE, KIND, dump, index_of, open_model, predict
 from helix.recipes.load_profile import load as profile
 from helix.sdk.memory import Memory
 from helix.settings import load
-from helix.snapshot import manifest, paths
+from helix.snapshot import manifest, paths, writer
 from helix.snapshot.gc import collect_garbage
 from helix.snapshot.ledger import access_events, inbox
 from helix.snapshot.ledger.access_events import AccessEvent
@@ -37,6 +39,7 @@ from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from pipelines.training import retention
 from pipelines.training.retention import find_useful, fit_model, is_due, make_examples, train
+from tests.support.marks import soak_all_but
 from tests.support.tiny import BASE, SETTINGS, make_store
 
 DAY = 86_400
@@ -76,9 +79,6 @@ def model_bytes(root: Path) -> bytes | None:
     _, current = inbox.load_current(root)
     index = index_of(current)
     return (root / index.files[0].path).read_bytes() if index else None
-
-
-# ------------------------------------------------------------ examples
 
 
 def test_a_positive_has_its_features_from_before_it_was_useful(tmp_path: Path) -> None:
@@ -142,9 +142,6 @@ def test_a_negative_was_never_useful(store: Path, monkeypatch: pytest.MonkeyPatc
     assert len(rows) == 10
     assert x[y, COLUMN["salience"]].min() > 0.8
     assert x[~y, COLUMN["salience"]].max() < 0.2
-
-
-# ------------------------------------------------------------ training
 
 
 def test_the_forward_pass_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,9 +239,6 @@ def test_a_training_is_due_after_enough_folded_events(store: Path) -> None:
     assert is_due(store)
 
 
-# ------------------------------------------------------------ its life in the store
-
-
 def test_the_maintenance_worker_trains_when_it_is_due(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from workers import tasks
 
@@ -263,17 +257,11 @@ def test_the_maintenance_worker_trains_when_it_is_due(store: Path, monkeypatch: 
     assert requested == ["helix.train"]
 
 
-@pytest.mark.parametrize(
-    ("point", "after"),
-    [
-        ("retention.begin", False),
-        ("retention.trained", False),
-        ("retention.index", False),
-        ("commit.manifest", False),
-        ("commit.current", True),
-        ("retention.published", True),
-    ],
-)
+POINTS = [(f"retention.{name}", False) for name in ("begin", "trained", "index")]
+POINTS += [("commit.manifest", False), ("commit.current", True), ("retention.published", True)]
+
+
+@pytest.mark.parametrize(("point", "after"), soak_all_but(POINTS, ("retention.index", False), ("commit.current", True)))
 def test_a_kill_leaves_the_old_generation_or_the_new_one(point: str, after: bool, store: Path, run_helix) -> None:
     killed = run_helix("train", "--store", store, HELIX_FAILPOINT=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -288,9 +276,10 @@ def test_a_kill_leaves_the_old_generation_or_the_new_one(point: str, after: bool
     assert not verify_store(store).orphans
 
 
-def test_the_command_reports_the_training(store: Path, run_helix) -> None:
-    assert "trained on 60 useful items" in run_helix("train", "--store", store).stdout
-    assert "nothing was trained" in run_helix("train", "--store", store).stdout
+def test_the_command_reports_the_training(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for line in ("trained on 60 useful items", "nothing was trained"):
+        assert main(["train", "--store", str(store)]) == 0
+        assert line in capsys.readouterr().out
 
 
 def test_a_damaged_model_is_named(store: Path) -> None:
@@ -356,10 +345,6 @@ def test_a_rollback_restores_the_model_of_its_generation(lived_in: Path) -> None
 
 
 def test_a_store_reindexed_meanwhile_is_unchanged(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
-    from helix.snapshot import writer
-
     fitted = retention.fit_model
 
     def while_training(*given: Any) -> Any:

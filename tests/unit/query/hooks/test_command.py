@@ -30,9 +30,6 @@ def outside_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-# ------------------------------------------------------------ commands
-
-
 def test_the_registry_equals_the_entry_points() -> None:
     lines = (line.partition("=") for line in registry._read_own_entries())
     listed = {name.strip(): value.strip() for name, _, value in lines}
@@ -57,22 +54,14 @@ def test_the_registry_is_empty_without_an_installation(monkeypatch) -> None:
     assert registry._read_own_entries() == []
 
 
-# ------------------------------------------------------------ payloads
-
-
 @pytest.mark.parametrize(
     ("word", "event"),
     [
-        ("SessionStart", "SessionStart"),
-        ("session-start", "SessionStart"),
-        ("USER_PROMPT_SUBMIT", "UserPromptSubmit"),
-        ("beforeAgent", "BeforeAgent"),
-        ("stop", "Stop"),
-        ("PostToolUse", None),
-        ("", None),
-        ("None", None),
+        ("SessionStart", "SessionStart"), ("session-start", "SessionStart"),
+        ("USER_PROMPT_SUBMIT", "UserPromptSubmit"), ("beforeAgent", "BeforeAgent"), ("stop", "Stop"),
+        ("PostToolUse", None), ("", None), ("None", None),
     ],
-)
+)  # fmt: skip
 def test_events_are_found_by_any_spelling(word: str, event: str | None) -> None:
     assert protocol.find_event(word) == event
 
@@ -167,9 +156,6 @@ def test_a_url_names_the_server(monkeypatch: pytest.MonkeyPatch, url: str, serve
     monkeypatch.setenv("HELIX_URL", url)
     monkeypatch.setenv("HELIX_KEY", "hx_1")
     assert command.find_server("/nowhere") == server
-
-
-# ------------------------------------------------------------ contexts
 
 
 def test_wrong_types_count_as_absent() -> None:

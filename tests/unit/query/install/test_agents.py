@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
@@ -69,28 +70,25 @@ def write_file(path: Path, content: str | bytes) -> Path:
     return path
 
 
-# ------------------------------------------------------------ each agent
+PLACES = {
+    "claude-code": (".claude/settings.json", ".claude.json", ".claude/settings.local.json", ".mcp.json"),
+    "codex": (".codex/hooks.json", ".codex/config.toml") * 2,
+    "gemini": (".gemini/settings.json", ".gemini/settings.json") * 2,
+    "cursor": (".cursor/hooks.json", ".cursor/mcp.json") * 2,
+}
+"""Hooks and servers of the user, then of a project."""
 
 
-@pytest.mark.parametrize(
-    ("agent", "scope", "hooks", "servers"),
-    [
-        ("claude-code", "user", ".claude/settings.json", ".claude.json"),
-        ("claude-code", "project", "project/.claude/settings.local.json", "project/.mcp.json"),
-        ("codex", "user", ".codex/hooks.json", ".codex/config.toml"),
-        ("codex", "project", "project/.codex/hooks.json", "project/.codex/config.toml"),
-        ("gemini", "user", ".gemini/settings.json", ".gemini/settings.json"),
-        ("gemini", "project", "project/.gemini/settings.json", "project/.gemini/settings.json"),
-        ("cursor", "user", ".cursor/hooks.json", ".cursor/mcp.json"),
-        ("cursor", "project", "project/.cursor/hooks.json", "project/.cursor/mcp.json"),
-    ],
-)
-def test_an_agent_has_its_files(home: Path, agent: str, scope: str, hooks: str, servers: str) -> None:
-    assert set(install(agent, scope)) == {home / hooks, home / servers}
-    assert set(read_files(home)) == {hooks, servers}
-    assert all(stat.S_IMODE((home / name).stat().st_mode) == 0o600 for name in (hooks, servers))
+@pytest.mark.parametrize("scope", ["user", "project"])
+@pytest.mark.parametrize("agent", PLACES)
+def test_an_agent_has_its_files(home: Path, agent: str, scope: str) -> None:
+    names = PLACES[agent][:2] if scope == "user" else [f"project/{name}" for name in PLACES[agent][2:]]
+    paths = {home / name for name in names}
+    assert set(install(agent, scope)) == paths
+    assert set(read_files(home)) == set(names)
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in paths)
     assert install(agent, scope) == []  # nothing to do
-    assert set(remove(agent, scope)) == {home / hooks, home / servers}
+    assert set(remove(agent, scope)) == paths
     assert read_files(home) == {}
     assert remove(agent, scope) == []
 
@@ -128,8 +126,6 @@ def test_environment_variables_move_the_folders(home: Path, monkeypatch: pytest.
     install("codex")
     assert set(read_files(home)) == {"c/settings.json", "c/.claude.json", "x/hooks.json", "x/config.toml"}
 
-
-# ------------------------------------------------------------ existing content
 
 SETTINGS = """{
 \t"model": "opus",
@@ -193,25 +189,22 @@ TOML_TEXTS = (
 )
 
 
-@pytest.mark.parametrize("text", JSON_TEXTS)
-@pytest.mark.parametrize("agent", ["gemini", "claude-code", "cursor"])
-def test_removal_restores_the_bytes_of_json(home: Path, agent: str, text: str) -> None:
-    paths = {Path(name).expanduser() for name in (AGENTS[agent].hooks[0], AGENTS[agent].servers[0])}
+@pytest.mark.parametrize(
+    ("agent", "text"),
+    [
+        *itertools.product(["gemini", "claude-code", "cursor"], JSON_TEXTS),
+        *itertools.product(["codex"], TOML_TEXTS),
+    ],
+)
+def test_removal_restores_the_bytes(home: Path, agent: str, text: str) -> None:
+    places = (AGENTS[agent].hooks[0], AGENTS[agent].servers[0]) if agent != "codex" else (AGENTS[agent].servers[0],)
+    paths = {Path(name).expanduser() for name in places}
     before = {str(write_file(path, text).relative_to(home)): text.encode() for path in paths}
     install(agent)
     install(agent, store=OTHER)
     assert install(agent, store=OTHER) == []
     remove(agent)
     assert read_files(home) == before
-
-
-@pytest.mark.parametrize("text", TOML_TEXTS)
-def test_removal_restores_the_bytes_of_toml(home: Path, text: str) -> None:
-    write_file(home / ".codex/config.toml", text)
-    install("codex")
-    install("codex", store=OTHER)
-    remove("codex")
-    assert read_files(home) == {".codex/config.toml": text.encode()}
 
 
 def test_later_changes_stay(home: Path) -> None:
@@ -284,27 +277,17 @@ def test_new_keys_come_before_the_next_table_and_its_comment(home: Path) -> None
     assert path.read_text() == "# of y\n[y]\nb = 2\n"
 
 
-# ------------------------------------------------------------ refusals
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{\n  // a comment\n  "a": 1\n}', "line 2"),
-        ('{"a": 1,}', "line 1"),
-        ("nonsense", "line 1"),
-        ("[]", "no JSON object"),
-        ('{"a": 1, "a": 2}', "twice"),
-        ('{"hooks": []}', "shape"),
-        ('{"hooks": {"AfterAgent": {}}}', "hooks.AfterAgent is no list"),
-        ('{"hooks": {"AfterAgent": [1]}}', "shape"),
-        ('{"hooks": {"BeforeTool": [{"matcher": "x"}]}}', "shape"),
-        ('{"mcpServers": []}', "shape"),
-        ('{"mcpServers": {"helix": {"command": "somebody-elses"}}}', "not this one"),
-        ("[" * 100_000, "nested"),
+        ('{\n  // a comment\n  "a": 1\n}', "line 2"), ('{"a": 1,}', "line 1"), ("nonsense", "line 1"),
+        ("[]", "no JSON object"), ('{"a": 1, "a": 2}', "twice"), ('{"hooks": []}', "shape"),
+        ('{"hooks": {"AfterAgent": {}}}', "hooks.AfterAgent is no list"), ('{"hooks": {"AfterAgent": [1]}}', "shape"),
+        ('{"hooks": {"BeforeTool": [{"matcher": "x"}]}}', "shape"), ('{"mcpServers": []}', "shape"),
+        ('{"mcpServers": {"helix": {"command": "somebody-elses"}}}', "not this one"), ("[" * 100_000, "nested"),
         ('{"a": "\\ud800"', "line 1"),
     ],
-)
+)  # fmt: skip
 def test_an_unexpected_json_file_is_not_changed(home: Path, text: str, why: str) -> None:
     path = write_file(home / ".gemini/settings.json", text)
     with pytest.raises(UsageError, match="cannot be edited") as refused:
@@ -318,14 +301,11 @@ def test_an_unexpected_json_file_is_not_changed(home: Path, text: str, why: str)
 @pytest.mark.parametrize(
     "content",
     [
-        b"a = ",
-        b"mcp_servers = {}",
-        b'mcp_servers = { docs = { command = "x" } }',
-        b'[mcp_servers]\nhelix = { command = "/a/helix", args = ["mcp"] }',
-        b'[mcp_servers.helix]\nurl = "http://x"',
+        b"a = ", b"mcp_servers = {}", b'mcp_servers = { docs = { command = "x" } }',
+        b'[mcp_servers]\nhelix = { command = "/a/helix", args = ["mcp"] }', b'[mcp_servers.helix]\nurl = "http://x"',
         b"\xff\xfe",
     ],
-)
+)  # fmt: skip
 def test_an_unexpected_toml_file_is_not_changed(home: Path, content: bytes) -> None:
     write_file(home / ".codex/config.toml", content)
     with pytest.raises(UsageError, match="cannot be edited"):
@@ -352,9 +332,6 @@ def test_a_link_stays_a_link(home: Path) -> None:
     remove("claude-code")
     assert real.read_text() == "{}\n"
     assert [path.name for path in real.parent.iterdir()] == ["claude.json"]
-
-
-# ------------------------------------------------------------ the command
 
 
 def test_nothing_is_written_without_a_terminal(home: Path, capsys, monkeypatch) -> None:
@@ -411,9 +388,6 @@ def test_the_module_is_called_without_the_script(monkeypatch: pytest.MonkeyPatch
     entry = servers.make_server("codex", changes.find_helix(), STORE)
     assert servers.is_helix_server(entry)
     assert entry["args"][:4] == ["-P", "-m", "helix.cli", "mcp"]
-
-
-# ------------------------------------------------------------ editing JSON
 
 
 @pytest.mark.parametrize(
