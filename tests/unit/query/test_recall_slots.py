@@ -55,7 +55,7 @@ def test_a_recall_waits_while_all_slots_are_busy(client: TestClient, service: Qu
     assert all(one.result() for one in taken)
 
 
-def test_so_many_at_once_and_in_the_order_they_came(service: QueryService) -> None:
+def test_so_many_run_at_once_in_the_order_they_came_and_an_error_reaches_its_caller(service: QueryService) -> None:
     begun: list[int] = []
     under_way: list[int] = []
     most: list[int] = []
@@ -74,8 +74,5 @@ def test_so_many_at_once_and_in_the_order_they_came(service: QueryService) -> No
     assert asyncio.run(all_of_them()) == list(range(50))
     assert max(most) == MAX_RUNNING
     assert all(abs(place - number) < MAX_RUNNING for place, number in enumerate(begun))
-
-
-def test_an_error_in_a_slot_reaches_its_caller(service: QueryService) -> None:
     with pytest.raises(KeyError, match="lost"):
         asyncio.run(service.run_in_turn({}.__getitem__, "lost"))

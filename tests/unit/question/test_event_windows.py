@@ -104,27 +104,21 @@ def test_a_window_by_relation(relation: Relation, expected: tuple[int, int]) -> 
     assert window_of(relation, times_of(2, 0, -1), scores(5, 6, 5)) == (*expected, NEAR)
 
 
-def test_better_matches_decide_when_it_was() -> None:
+def test_better_matches_decide_and_weak_and_late_ones_do_not_count() -> None:
     assert window_of("since", times_of(0, 5, 6), scores(9, 5, 4)) == (AT, NEWEST, NEAR)  # 9 of 18 is half
     assert window_of("since", times_of(0, 5, 6), scores(8, 5, 4)) == (AT + 5 * DAY, NEWEST, NEAR)
-
-
-def test_weak_and_late_matches_do_not_count() -> None:
     # Half of the best or more.
     assert window_of("since", times_of(0, 5, 6, 7), scores(10, 4.9, 4.9, 4.9)) == (AT, NEWEST, NEAR)
     many = np.concatenate([times_of(*[0] * TOP), times_of(*[9] * 50)])
     assert window_of("since", many, np.full(TOP + 50, 2, np.float32)) == (AT, NEWEST, NEAR)  # ties: the earlier ones
 
 
-def test_matches_far_apart_are_no_event() -> None:
+def test_matches_far_apart_or_without_a_time_are_no_event() -> None:
     assert window_of("after", times_of(0, 100, 200), scores(3, 3, 3)) is None
     assert window_of("after", times_of(-15, 0, 15), scores(3, 3, 3)) is None
     assert window_of("after", times_of(-14, 0, 14), scores(3, 3, 3)) is not None
     # A late mention does not undo an event, nor does it widen the window during it.
     assert window_of("during", times_of(0, 1, 300), scores(5, 5, 4)) == (AT - MARGIN, AT + DAY + MARGIN, NEAR)
-
-
-def test_nothing_to_go_by() -> None:
     empty = np.empty(0, np.int64)
     assert window_of("before", empty, np.empty(0, np.float32)) is None
     missing = np.full(2, np.iinfo(np.int64).min)

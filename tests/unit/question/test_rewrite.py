@@ -51,33 +51,22 @@ def test_any_text_has_a_core(text: str) -> None:
     assert remove_request(text) == text or len(remove_request(text)) <= len(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("What did Ana research?", "What did I research?"),
-        ("what did ana research?", "what did I research?"),
-        ("What did Ana Lopez say?", "What did I say?"),
-        ("Ana Lopez's dog", "my dog"),
-        ("What is Ana’s dog's name?", "What is my dog's name?"),
-        ("James' dog and James's cat", "my dog and my cat"),
-        ("Ana, James and Lopez", "I, I and I"),  # one speaker only where nothing but a space parts the words
-        ("the O'Brien file of Jean-Luc", "the I file of I"),
-        ("analysis of Anatolia", "analysis of Anatolia"),
-        ("  Ana slept", "  I slept"),
-        # A common word is a name where it is capitalised, but for the first.
-        ("Will it rain?", "Will it rain?"),
-        ("What will Will do in may?", "What will I do in may?"),
-        ("May I see what May said?", "May I see what I said?"),
-        ("When is the talk?", "When is the talk?"),
-        ("", ""),
-    ],
-)
-def test_a_named_speaker_asks_for_themselves(text: str, said: str) -> None:
-    assert speak_as(text, NAMES) == said
+SPOKEN = {  # one speaker only where nothing but a space parts the words
+    "What did Ana research?": "What did I research?", "what did ana research?": "what did I research?",
+    "What did Ana Lopez say?": "What did I say?", "Ana Lopez's dog": "my dog",
+    "What is Ana’s dog's name?": "What is my dog's name?", "James' dog and James's cat": "my dog and my cat",
+    "Ana, James and Lopez": "I, I and I", "the O'Brien file of Jean-Luc": "the I file of I",
+    "analysis of Anatolia": "analysis of Anatolia", "  Ana slept": "  I slept",
+    # A common word is a name where it is capitalised, but for the first.
+    "Will it rain?": "Will it rain?", "What will Will do in may?": "What will I do in may?",
+    "May I see what May said?": "May I see what I said?", "When is the talk?": "When is the talk?", "": "",
+}  # fmt: skip
 
 
-def test_without_speakers_nothing_changes() -> None:
+def test_a_named_speaker_asks_for_themselves() -> None:
+    assert {text: speak_as(text, NAMES) for text in SPOKEN} == SPOKEN
     assert speak_as("What did Ana say?", frozenset()) == "What did Ana say?"
+    assert speak_as("What was it I told Ana.", frozenset({"ana"})) == "What was it I told I."
 
 
 @given(st.text(alphabet="Ana will's,\u2019 James'", max_size=40))
@@ -147,7 +136,3 @@ def test_only_those_an_acl_shows_are_known_speakers(tmp_path: Path) -> None:
 )
 def test_a_name_in_a_path_an_address_or_an_identifier_stays(text: str) -> None:
     assert speak_as(text, frozenset({"ana"})) == text
-
-
-def test_a_name_at_the_end_of_a_sentence_is_a_name() -> None:
-    assert speak_as("What was it I told Ana.", frozenset({"ana"})) == "What was it I told I."

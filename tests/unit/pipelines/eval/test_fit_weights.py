@@ -29,30 +29,23 @@ def test_every_weight_has_a_feature_or_is_fixed() -> None:
     assert set(fit_weights.list_features()) | set(fit_weights.FIXED) == set(SimilarityConstants.__dataclass_fields__)
 
 
-def test_a_feature_of_the_gold_gains_weight_one_of_the_others_loses() -> None:
+def test_a_feature_of_the_gold_gains_weight_until_the_slope_is_zero() -> None:
     weights = fit_weights.minimise_loss({"a": [make_pool((1, 0, 0.5), (0, 1, 0.5))]}, np.zeros(3), 0.1)
     assert weights[0] > 0.05
     assert weights[1] == pytest.approx(-weights[0], rel=1e-3)
     assert weights[2] == pytest.approx(0, abs=1e-6)  # both have it
-
-
-def test_the_slope_at_the_minimum_is_zero() -> None:
-    """One feature, gold 1 against 0: −ln σ(T w) + λ w² has the slope −T (1 − σ(T w)) + 2 λ w."""
     weight = fit_weights.minimise_loss({"a": [make_pool((1,), (0,))]}, np.zeros(1), 0.5)[0]
     odds = 1 / (1 + np.exp(-fit_weights.TEMPERATURE * weight))
     assert fit_weights.TEMPERATURE * (1 - odds) == pytest.approx(2 * 0.5 * weight, rel=1e-3)
 
 
-def test_strength_holds_the_weights() -> None:
+def test_strength_holds_the_weights_and_sets_of_any_size_weigh_the_same() -> None:
     prior = np.array([0.4, 0.2])
     held, free = (
         fit_weights.minimise_loss({"a": [make_pool((0, 1), (1, 0))]}, prior, strength) for strength in (1e6, 1e-3)
     )
     assert held == pytest.approx(prior, abs=1e-4)
     assert free[1] - free[0] > 0.3
-
-
-def test_sets_of_any_size_weigh_the_same() -> None:
     left, right = make_pool((1, 0), (0, 1)), make_pool((0, 1), (1, 0))
     weights = fit_weights.minimise_loss({"small": [left], "large": [right] * 50}, np.zeros(2), 0.1)
     assert weights == pytest.approx([0, 0], abs=1e-3)

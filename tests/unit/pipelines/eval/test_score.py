@@ -79,7 +79,7 @@ ANSWERS = (
 )
 
 
-def test_the_figures_of_given_answers() -> None:
+def test_the_figures_of_given_answers_and_grades() -> None:
     row = score.make_row(score.score_answers(QUESTIONS, ANSWERS), ANSWERS, [30, 2, 30, 30])
     assert list(row) == ROW
     by_hand = {
@@ -96,9 +96,6 @@ def test_the_figures_of_given_answers() -> None:
     assert ((row["p50"], row["p95"]), list(row["ci"])) == ((2.5, 3.85), list(score.METRICS))
     assert all(low <= row[name] <= high for name, (low, high) in row["ci"].items())
     assert [row["low"], row["high"]] == row["ci"]["rec@10"]
-
-
-def test_half_of_the_gold_and_grades() -> None:
     half = score.score_answer(ask("?", "a", "b", grades={"a": 1.0, "b": 3.0}), answer("xa", "b"))
     assert (half["any@5"], half["rec@5"], half["all@5"], half["pack@500"]) == (1, 0.5, 0, 0.5)
     assert half["ndcg@10"] == pytest.approx((1 / np.log2(3)) / (3 + 1 / np.log2(3)))
@@ -128,15 +125,12 @@ def test_kinds_of_questions() -> None:
     assert score.summarise_kinds(QUESTIONS, score.score_answers(QUESTIONS, ANSWERS)) == {}
 
 
-def test_a_k_of_more_than_a_fifth_gives_a_warning() -> None:
+def test_a_large_k_and_rows_of_too_few_turns_are_named() -> None:
     assert score.list_warnings([100, 5_000]) == []
     assert score.list_warnings([99, 100, 25]) == [
         "k = 10 is more than a fifth of the haystack for 1 of 3 questions (the smallest has 25 turns)",
         "k = 20 is more than a fifth of the haystack for 2 of 3 questions (the smallest has 25 turns)",
     ]
-
-
-def test_rows_of_too_few_turns_are_named() -> None:
     assert score.list_shortfalls({"dense": {"short": 0}, "bm25": {"short": 2}, "helix": {"short": 1_000}}) == [
         "questions for which fewer than 20 turns came back: bm25 2, helix 1,000"
     ]

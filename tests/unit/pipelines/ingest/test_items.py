@@ -56,13 +56,10 @@ def test_an_answer_is_linked_with_the_question_before_it() -> None:
     assert list_links(found_in(talk), "reply") == [(1, 0), (4, 3)]
 
 
-def test_a_speaker_does_not_answer_her_own_question() -> None:
+def test_a_question_is_answered_by_the_next_turn_of_another_speaker_in_its_session() -> None:
     assert list_links(found_in(make_turns(("Ana", "Where is it?"), ("Ana", "Ah, in the shed."))), "reply") == []
     nameless = [turn(0, "Where is it?", None, role="user"), turn(1, "In the shed.", None, role="assistant")]
     assert list_links(found_in(nameless), "reply") == [(1, 0)]
-
-
-def test_a_question_is_answered_by_the_next_turn_and_in_its_session() -> None:
     late = make_turns(("Ana", "Where is it?"), ("Bo", "Hm."), ("Cy", "In the shed."))
     assert list_links(found_in(late), "reply") == [(1, 0)]
     assert list_links(found_in(make_turns(("Ana", "Where is it?")), make_turns(("Bo", "In the shed."))), "reply") == []
@@ -90,14 +87,11 @@ def test_a_turn_answers_the_parent_its_source_names(parent: str | None, expected
     assert list_links(found_in([*talk, turn(2, "I have the key.", "Cy", parent=parent)]), "reply") == expected
 
 
-def test_a_known_parent_precedes_the_question_and_an_unknown_one_does_not() -> None:
+def test_only_a_known_parent_of_the_session_precedes_the_question() -> None:
     talk = make_turns(("Ana", "The shed is locked."), ("Bo", "Does it rain?"))
     assert list_links(found_in([*talk, turn(2, "I have the key.", "Cy", parent="t0")]), "reply") == [(2, 0)]
     for parent in ("t1", "elsewhere", None):
         assert list_links(found_in([*talk, turn(2, "It does.", "Cy", parent=parent)]), "reply") == [(2, 1)]
-
-
-def test_a_parent_in_another_session_is_none() -> None:
     other = [Turn("u0", "It rains.", speaker="Ana"), Turn("u1", "It does.", speaker="Bo", parent="t0")]
     assert list_links(found_in(make_turns(("Ana", "The shed is locked."), ("Bo", "Yes.")), other), "reply") == []
 
@@ -128,7 +122,7 @@ def test_parallel_tools_of_a_claude_code_log_are_linked_with_their_call() -> Non
     assert list_links(found, "reply") == [(second, ids.index("a"))]
 
 
-def test_items_are_linked_with_the_last_one_that_named_the_same_file_or_error() -> None:
+def test_items_are_linked_with_the_last_one_of_the_session_that_named_the_same_file_or_error() -> None:
     talk = make_turns(
         ("Ana", "See src/app/main.py."),
         ("Bo", "There is nothing."),
@@ -137,9 +131,6 @@ def test_items_are_linked_with_the_last_one_that_named_the_same_file_or_error() 
         ("Bo", "And src/app/main.py as it was."),
     )
     assert list_links(found_in(talk), "same") == [(2, 0), (3, 2), (4, 2)]
-
-
-def test_other_names_link_nothing_and_neither_do_other_sessions() -> None:
     assert list_links(found_in(make_turns(("Ana", "Priya is in Lisbon."), ("Bo", "Lisbon suits Priya."))), "same") == []
     named = make_turns(("Ana", "See src/app/main.py."))
     assert list_links(found_in(named, named), "same") == []
@@ -173,7 +164,7 @@ def states(text: str, **envelope: Any) -> Record:
     return take_only(found_in([turn(0, text)], **envelope))
 
 
-def test_a_group_is_of_one_subject_relation_project_and_circle_of_readers() -> None:
+def test_groups_and_families_of_facts() -> None:
     first, later = states("We use Postgres."), states("We use Sqlite.")
     assert (first["subject_key"], first["relation"], first["object_key"]) == ("we", "uses", "postgres")
     assert (first["group"], first["family"]) == (later["group"], later["family"])
@@ -185,9 +176,6 @@ def test_a_group_is_of_one_subject_relation_project_and_circle_of_readers() -> N
         assert len({fact[name] for fact in (first, *others)}) == 6
     named = found_in([turn(0, "We use Postgres.", project="other")])
     assert take_only(named)["group"] == others[0]["group"]
-
-
-def test_a_qualifier_makes_another_group_of_the_same_family() -> None:
     plain, queue, ledger = (states(f"We use Postgres{what}.") for what in ("", " for the queue", " for the ledger"))
     assert [fact["qualifier"] for fact in (plain, queue, ledger)] == ["", "queue", "ledger"]
     assert len({fact["group"] for fact in (plain, queue, ledger)}) == 3
@@ -207,7 +195,7 @@ def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_its_accepta
     assert undated["until"] is None
 
 
-def test_the_entities_of_a_fact_are_those_its_item_names() -> None:
+def test_facts_belong_to_their_item_and_name_its_entities() -> None:
     found = found_in(make_turns(("Ana", "I live in Lisbon.")))
     hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in found.mentions[0]}
     fact = take_only(found)
@@ -217,9 +205,6 @@ def test_the_entities_of_a_fact_are_those_its_item_names() -> None:
     assert likes["object_entity"] == int(hash_parts("name", likes["object_key"]), 16)
     gone = states("I quit my job.")
     assert (gone["closes"], gone["object_entity"]) == (True, 0)
-
-
-def test_facts_belong_to_their_item() -> None:
     found = found_in(make_turns(("Ana", "We use Postgres."), ("Bo", "Fine."), ("Bo", "We use Postgres.")))
     assert [[fact["item"] for fact in facts] for facts in found.facts] == [
         [found.records[0]["id"]],

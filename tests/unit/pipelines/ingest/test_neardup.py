@@ -86,9 +86,6 @@ def test_unlike_texts_are_not_marked() -> None:
     a = prose(1)
     half = change_words(a, *range(20, 40))
     assert marks([a, half, *[prose(i) for i in range(2, 60)]], [str(i) for i in range(60)]) == [0] * 60
-
-
-def test_an_empty_commit_has_no_near_duplicates() -> None:
     assert marks([], []) == []
 
 

@@ -55,7 +55,7 @@ def test_half_of_the_questions_without_memory_are_skipped(snap: Snapshot) -> Non
     assert len(found) >= 100, sorted(set(prompts()) - set(found))
 
 
-def test_the_prompts_are_not_those_trained_on() -> None:
+def test_the_prompts_are_not_those_trained_on_which_are_of_one_kind() -> None:
     def key(text: str) -> str:
         return " ".join(re.findall(r"\w+|[^\w\s]", text.lower())).rstrip(" ?!.")
 
@@ -64,9 +64,6 @@ def test_the_prompts_are_not_those_trained_on() -> None:
     assert len(own) == 200
     assert not trained & own
     assert not trained & {key(text) for text in TEXTS["look_general"]}
-
-
-def test_a_trained_line_is_of_one_kind() -> None:
     memory, none = (set(map(str.lower, train._read_lines(name))) for name in ("memory.txt", "no_memory.txt"))
     assert not memory & none
 
@@ -100,18 +97,15 @@ def test_at_most_one_benchmark_question_in_a_thousand_is_skipped(snap: Snapshot)
     assert len(found) <= len(questions) / 1000, found
 
 
-def test_questions_that_mention_memory_are_never_skipped() -> None:
+def test_only_questions_that_mention_no_memory_may_be_skipped() -> None:
     texts = [*TEXTS["memory"], "what is 17*23 " + "and what is that " * 30]
     assert [text for text in texts if not (speaks_of_memory(text) and not is_general(text, 1.0, 0.5))] == []
-
-
-def test_questions_without_such_words_may_be_skipped() -> None:
     assert [
         text for text in TEXTS["general"] if not (not speaks_of_memory(text) and is_general(text, 0.97, 0.96))
     ] == []
 
 
-def test_self_contained_questions_are_recognised() -> None:
+def test_self_contained_questions_and_those_that_lack_context_are_recognised() -> None:
     assert [
         text
         for text in TEXTS["self_contained"]
@@ -121,9 +115,6 @@ def test_self_contained_questions_are_recognised() -> None:
             and not is_general(text, AGREEMENT - 0.01, 0.96)
         )
     ] == []
-
-
-def test_questions_that_lack_context_are_recognised() -> None:
     texts = [*TEXTS["lack_context"], "12 * 3 " * 100]
     assert [text for text in texts if not (not is_self_contained(text) and not is_general(text, 0.9, 0.96))] == []
 

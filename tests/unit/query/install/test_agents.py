@@ -250,7 +250,7 @@ def test_helix_commands_are_recognised() -> None:
     assert [command for command in others if is_helix_hook(command)] == []
 
 
-def test_the_comments_and_tables_of_toml_stay(home: Path) -> None:
+def test_comments_and_tables_of_toml_stay_and_new_keys_come_before_them(home: Path) -> None:
     path = write_file(home / ".codex/config.toml", CONFIG)
     install("codex")
     assert path.read_text().startswith(CONFIG + "\n[mcp_servers.helix]\n")
@@ -265,9 +265,6 @@ def test_the_comments_and_tables_of_toml_stay(home: Path) -> None:
     assert "# why\nargs" in path.read_text()
     remove("codex")
     assert path.read_text() == CONFIG + "\n# next\n[after]\na = 1\n"
-
-
-def test_new_keys_come_before_the_next_table_and_its_comment(home: Path) -> None:
     text = '[mcp_servers.helix]\nenabled = true\ncommand = "/x/helix"\nargs = ["mcp"]\n\n# of y\n[y]\nb = 2\n'
     path = write_file(home / ".codex/config.toml", text)
     install("codex")
