@@ -156,13 +156,6 @@ def test_pooled_rows_search_all_haystacks_at_once(measurement: Measured, tmp_pat
     assert "Zorblatt?" not in text
 
 
-def test_one_haystack_is_not_pooled(tmp_path: Path) -> None:
-    path = musique(tmp_path / "in")
-    report = run("musique", path, profiles=("helix",), pooled=("bm25",))
-    assert list(report["rows"]) == ["dense", "bm25", "rrf", "helix"]
-    assert report["notes"] == ["one haystack: pooled is the same"]
-
-
 def test_questions_that_recall_refuses_are_counted(measurement: Measured) -> None:
     folder, _ = measurement
     short = replace(load(), max_query_chars=12)
@@ -171,9 +164,11 @@ def test_questions_that_recall_refuses_are_counted(measurement: Measured) -> Non
     assert (report["questions"], report["kinds"], list(report["rows"])) == (4, {}, list(LEGS))
 
 
-def test_turns_of_another_set_and_gold_that_is_not_ingested_are_noted(tmp_path: Path) -> None:
+def test_one_haystack_turns_of_another_set_and_gold_that_is_not_ingested_are_noted(tmp_path: Path) -> None:
     path, store = musique(tmp_path / "in"), tmp_path / "store"
-    run("musique", path, store=store, profiles=())
+    report = run("musique", path, store=store, profiles=("helix",), pooled=("bm25",))
+    assert list(report["rows"]) == ["dense", "bm25", "rrf", "helix"]
+    assert report["notes"] == ["one haystack: pooled is the same"]
     value = json.loads((path / "tiny_corpus.json").read_text())
     value[1]["text"] = "<memory>recalled</memory>"  # Helix's own output, which is never ingested
     (path / "tiny_corpus.json").write_text(json.dumps(value[1:]))
@@ -216,24 +211,16 @@ def test_the_command(measurement: Measured, tmp_path: Path, capsys: pytest.Captu
     assert (len(remarks), table.splitlines()[-6:]) == (3, [*remarks, *report["warnings"]])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        (["squad", "in.json"], 2, "squad"),
-        (["locomo"], 2, "PATH"),
-        (["locomo", "in.json", "--expansion", "on,maybe"], 2, "on, off, shuffled"),
-        (["locomo", "missing.json"], 3, "no locomo set"),
-        (["musique", "."], 3, "no musique set"),
-    ],
-)
-def test_wrong_use_of_the_command(
-    arguments: list[str], status: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
-) -> None:
+def test_wrong_use_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["eval", *arguments]) == status
-    output = capsys.readouterr()
-    assert message in output.err
-    assert (output.out, len(output.err.splitlines())) == ("", 1)
+    for arguments, status, message in (
+        ("squad in.json", 2, "squad"), ("locomo", 2, "PATH"), ("locomo missing.json", 3, "no locomo set"),
+        ("musique .", 3, "no musique set"), ("locomo in.json --expansion on,maybe", 2, "on, off, shuffled"),
+    ):  # fmt: skip
+        assert main(["eval", *arguments.split()]) == status, arguments
+        output = capsys.readouterr()
+        assert message in output.err, arguments
+        assert (output.out, len(output.err.splitlines())) == ("", 1), arguments
 
 
 WRITTEN = [["who sings", "who sings loudly"], ["what is beta"], [], ["where is gamma", "when", "why delta"], ["how"]]

@@ -72,7 +72,7 @@ def test_names_come_from_the_list_of_users(replay: Replay, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["../evil.md", "/etc/evil.md"])
-def test_a_hostile_zip_is_refused_whole(replay: Replay, tmp_path: Path, name: str) -> None:
+def test_a_hostile_zip_and_one_of_nothing_are_refused_whole(replay: Replay, tmp_path: Path, name: str) -> None:
     path = tmp_path / "evil.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("good.md", "# Good\n\nWalnuts.")
@@ -81,9 +81,6 @@ def test_a_hostile_zip_is_refused_whole(replay: Replay, tmp_path: Path, name: st
         replay.offer(path)
     assert inbox.list_accepted(replay.root) == []
     assert not (tmp_path / "evil.md").exists()
-
-
-def test_a_zip_of_nothing_is_refused(replay: Replay, tmp_path: Path) -> None:
     with pytest.raises(InputRefused, match="holds no readable source"):
         replay.offer(make_zip(tmp_path / "a.zip", rows__json='{"rows": [1, 2]}'))
 
