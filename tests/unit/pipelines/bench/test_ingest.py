@@ -31,15 +31,15 @@ def check_report(report: dict[str, Any]) -> None:
 
 
 def test_ingest_is_compared_with_the_encoder_and_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "SLICE", 30)
+    monkeypatch.setattr(ingest, "SLICE", 20)
     lines: list[str] = []
-    report = ingest.measure(90, [], load(), lines.append)
+    report = ingest.measure(60, [], load(), lines.append)
     check_report(report)
-    assert report["items"] == 90
+    assert report["items"] == 60
     assert len(report["memory_mb"]) == 3  # one a document
     assert lines
     text = ingest.format_report(report)
-    assert text.startswith("90 items")
+    assert text.startswith("60 items")
     assert f"{100 * report['fast_share']:.0f} % of it" in text
 
 

@@ -61,9 +61,9 @@ def test_a_batch_is_a_function_of_its_arguments(rows: RowBatch) -> None:
 
 
 def test_two_processes_make_the_batches_of_one() -> None:
-    alone = list(make_batches(900, 7, size=400, workers=1))
-    assert [len(part) for part in alone] == [400, 400, 100]
-    assert all(are_equal(a, b) for a, b in zip(alone, make_batches(900, 7, size=400), strict=True))
+    alone = list(make_batches(450, 7, size=200, workers=1))
+    assert [len(part) for part in alone] == [200, 200, 50]
+    assert all(are_equal(a, b) for a, b in zip(alone, make_batches(450, 7, size=200), strict=True))
 
 
 def test_the_tables_have_their_schemas(rows: RowBatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -252,23 +253,23 @@ def test_a_revalued_row_does_not_replace_newer_content(tmp_path: Path, cache: Pa
     assert _proposal(root)["vouched"] == "claim"
 
 
-@pytest.mark.parametrize("turn", ["t0", "t2"])
-def test_forgetting_a_turn_keeps_revalued_items(tmp_path: Path, cache: Path, turn: str) -> None:
+def test_forgetting_a_turn_keeps_revalued_items(tmp_path: Path, cache: Path) -> None:
     """Also the turn that revalued them."""
-    log, root = tmp_path / "log.jsonl", tmp_path / "store"
+    log, first = tmp_path / "log.jsonl", tmp_path / "t0"
     for text in (PROPOSED, PROPOSED + AGREED):
         log.write_text(text)
-        ingest(root, [log], load())
-    with run_statement(root, f"SELECT id FROM items WHERE turns = ['{turn}']") as found:
-        ((item,),) = found.rows
-    forget(root, Selection(items=(item,)), load())
-    left = sorted({"How do we ship zephyrline?", "I propose the blue pipeline.", "Yes, do that."} - {WORDS[turn]})
-    assert texts(root) == left
-    reindex(root, replace(load(), item_words=100))
-    assert texts(root) == left
-
-
-WORDS = {"t0": "How do we ship zephyrline?", "t2": "Yes, do that."}
+        ingest(first, [log], load())
+    shutil.copytree(first, tmp_path / "t2")
+    words = {"t0": "How do we ship zephyrline?", "t1": "I propose the blue pipeline.", "t2": "Yes, do that."}
+    for turn in ("t0", "t2"):
+        root = tmp_path / turn
+        with run_statement(root, f"SELECT id FROM items WHERE turns = ['{turn}']") as found:
+            ((item,),) = found.rows
+        forget(root, Selection(items=(item,)), load())
+        left = sorted(text for place, text in words.items() if place != turn)
+        assert texts(root) == left
+        reindex(root, replace(load(), item_words=100))
+        assert texts(root) == left
 
 
 @pytest.fixture
