@@ -29,6 +29,7 @@ from pipelines.ingest.part import pipeline_fingerprint
 from pipelines.ingest.source import AcceptOptions, Inbox
 from tests.support.fleet import Fleet, Forks, fleet, seed_store
 from tests.support.labelled import REPORT
+from tests.support.marks import soak_all_but
 from tests.support.processes import wait_until
 from workers.app import create
 from workers.dispatch import request_task
@@ -89,6 +90,7 @@ def test_a_document_can_be_followed_by_its_name_from_order_to_generation(running
         wait_until(10, lambda event=event: len(running.events(event, document=document)) == 1, running.log)
 
 
+@pytest.mark.soak  # test_a_pool_process_is_killed_and_its_document_is_tried_again
 def test_a_worker_that_enriches_is_killed(running: Fleet, tmp_path: Path) -> None:
     enqueue_some(running, tmp_path / "in", "ka")
     running.kill(MAKES)
@@ -117,7 +119,7 @@ def test_a_pool_process_is_killed_and_its_document_is_tried_again(running: Fleet
     report("kill -9 of a process of the pool", running.settle())
 
 
-@pytest.mark.parametrize("data", ["retained", "lost"])
+@pytest.mark.parametrize("data", soak_all_but(["retained", "lost"], "lost"))
 def test_redis_is_killed_and_comes_back(running: Fleet, tmp_path: Path, data: str) -> None:
     enqueue_some(running, tmp_path / "in", f"r{data}")
     running.redis.kill()
@@ -130,6 +132,7 @@ def test_redis_is_killed_and_comes_back(running: Fleet, tmp_path: Path, data: st
     report(f"kill -9 of Redis, its data {data}", running.settle())
 
 
+@pytest.mark.soak
 def test_redis_falls_silent(running: Fleet, tmp_path: Path) -> None:
     running.enqueue(running.write(tmp_path / "in", "rs", 8, 60))
     wait_until(
@@ -148,6 +151,7 @@ def test_redis_falls_silent(running: Fleet, tmp_path: Path) -> None:
     report("Redis silent", running.settle())
 
 
+@pytest.mark.soak
 def test_redis_is_full(running: Fleet, tmp_path: Path) -> None:
     running.enqueue(running.write(tmp_path / "in", "rf", 4, 20))
     with running.redis.full():

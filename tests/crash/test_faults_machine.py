@@ -85,6 +85,7 @@ def clock(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return offset, {"LD_PRELOAD": str(compile_library("clock", tmp_path)), "CLOCK_OFFSET": str(offset)}
 
 
+@pytest.mark.soak
 def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple[Path, dict[str, str]]) -> None:
     offset, environ = clock
     with fleet(tmp_path / "fleet") as made:
@@ -169,6 +170,7 @@ def test_a_worker_of_an_older_version_on_the_same_queues(
 # ---------------------------------------------------------------- time
 
 
+@pytest.mark.soak
 def test_a_task_longer_than_the_visibility_timeout_does_not_run_twice(
     tmp_path: Path, cache: Path, forks: Forks
 ) -> None:

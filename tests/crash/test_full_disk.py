@@ -232,7 +232,7 @@ def fill_step_by_step(small: Disk, helix: Helix, *words: object, check: Callable
     small.empty()
 
 
-@pytest.mark.parametrize("command", [["compact"], ["compact", "--full"]])
+@pytest.mark.parametrize("command", [["compact"], pytest.param(["compact", "--full"], marks=pytest.mark.soak)])
 def test_a_compaction_on_a_full_disk_loses_nothing(
     command: list[str], small: Disk, root: Path, content_before: Contents, helix: Helix
 ) -> None:

@@ -18,6 +18,7 @@ from helix.settings import load
 from helix.snapshot.status import read_status
 from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
+from tests.support.marks import soak_all_but
 
 PUBLISHING = ("commit.manifest", "commit.checked", "commit.current")
 POINTS = (
@@ -55,7 +56,20 @@ def with_first(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder / "store"
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point",
+    soak_all_but(
+        POINTS,
+        *(
+            "accept.envelope",
+            "enrich.parsed",
+            "commit.segment_half",
+            "commit.documents",
+            "commit.manifest",
+            "commit.current",
+        ),
+    ),
+)
 def test_an_ingest_killed_at_any_step_loses_and_doubles_nothing(
     point: str, with_first: Path, tmp_path: Path, run_helix
 ) -> None:

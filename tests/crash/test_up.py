@@ -205,6 +205,7 @@ def test_without_a_redis_server_up_says_so(tmp_path: Path, run_helix) -> None:
     assert "HELIX_REDIS_URL" in done.stderr
 
 
+@pytest.mark.soak
 def test_the_commands_of_the_compose_file_start(tmp_path: Path, cache: Path) -> None:
     """Each command and health check is as in the file, except for ports and paths."""
     redis = Redis(tmp_path / "redis")

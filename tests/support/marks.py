@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import pytest
 
@@ -15,6 +15,21 @@ NEEDS: Final[Mapping[str, frozenset[str]]] = {
     "needs_process": frozenset({"forks", "processes"}),
 }
 """A mark and the fixtures that give it to a test, directly or through another fixture."""
+
+
+def soak_all_but(values: Iterable[str], *chosen: str) -> list[Any]:
+    """Return parameters of which `make test` runs the chosen ones, and `make soak` all."""
+    return [value if value in chosen else pytest.param(value, marks=pytest.mark.soak) for value in values]
+
+
+def kill_in_turn(*chains: Sequence[str]) -> list[Any]:
+    """Return lists of failpoints as parameters: a store meets all kills of a chain, and in `make soak` also each alone.
+
+    A chain has its points in the order of a run, so that each run resumes the one before.
+    """
+    longer = [point for chain in chains if len(chain) > 1 for point in chain]
+    alone = [pytest.param((point,), id=point, marks=pytest.mark.soak) for point in longer]
+    return [*(pytest.param(chain, id=" to ".join({chain[0]: 0, chain[-1]: 0})) for chain in chains), *alone]
 
 
 def set_marks(items: Iterable[pytest.Item]) -> None:
