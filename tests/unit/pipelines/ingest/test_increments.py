@@ -277,6 +277,14 @@ def test_a_later_version_of_a_note_repeats_nothing(replay: Replay, tmp_path: Pat
     assert replay.texts() == ["Walnuts.", "Thyme, hot.", "A pinch."]
 
 
+def test_items_that_an_edit_removes_from_a_note_stay(replay: Replay, tmp_path: Path) -> None:
+    note = tmp_path / "note.md"
+    for text in ("# Bread\n\nWalnuts.\n\n# Tea\n\nThyme.\n", "# Bread\n\nWalnuts.\n\n# Salt\n\nA pinch.\n"):
+        note.write_text(text)
+        replay.offer(note)
+    assert sorted(replay.texts()) == ["A pinch.", "Thyme.", "Walnuts."]
+
+
 def test_memory_does_not_grow_with_a_log(replay: Replay, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "BLOCK", 1 << 16)
 
