@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.paths import ROOT
 
 HEAVY = ("torch", "transformers", "sentence_transformers", "optimum", "celery", "sklearn", "kombu", "onnx")
@@ -21,22 +19,17 @@ def list_imports(statement: str) -> set[str]:
     return {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "import query.service",
-        "import query.rest",
-        "import query.cli.serve",
-        "import helix; helix.open",
-        "from helix.cli.main import main; main(['--version'])",
-    ],
-)
-def test_the_query_process_loads_nothing_heavy(statement: str, processes: None) -> None:
+QUERY = ("query.service", "query.rest", "query.cli.serve", "helix")
+"""The modules of the query process."""
+
+
+def test_the_query_process_loads_nothing_heavy(processes: None) -> None:
+    statement = f"import {', '.join(QUERY)}; helix.open; from helix.cli.main import main; main(['--version'])"
     modules = list_imports(statement)
-    assert "helix" in modules
-    assert not {name for name in modules if name.split(".")[0] in HEAVY}
-    assert not {name for name in modules if name.split(".")[0] in ("workers", "pipelines")}
+    assert modules >= set(QUERY)
+    assert not {name for name in modules if name.split(".")[0] in (*HEAVY, "workers", "pipelines")}
     assert not modules & {"helix.snapshot.writer", "helix.encoders.dense_export", "helix.deep.endpoint"}
+    assert "helix.snapshot.replication.object_store" not in modules
 
 
 def test_a_whole_recall_loads_nothing_heavy(sample_store: Path) -> None:
@@ -46,8 +39,11 @@ def test_a_whole_recall_loads_nothing_heavy(sample_store: Path) -> None:
 
 
 def test_importing_helix_loads_no_library(processes: None) -> None:
-    modules = list_imports("import helix")
-    assert not modules & {"numpy", "pyarrow", "duckdb", "onnxruntime"}
+    assert not list_imports("import helix") & {"numpy", "pyarrow", "duckdb", "onnxruntime"}
+
+
+def test_only_a_pull_loads_the_writer(processes: None) -> None:
+    assert "helix.snapshot.writer" not in list_imports("import helix.snapshot.replication.pull")
 
 
 def test_no_module_pickles() -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import pytest
 
 from helix.enrich.neardup import compute_signatures
 from helix.errors import StoreError, UsageError
+from helix.sdk.memory import Memory
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
 from helix.snapshot.manifest import Manifest
@@ -36,7 +37,6 @@ from helix.snapshot.segment.write import write_segment
 from helix.snapshot.verify import verify_store
 from helix.util.failpoints import failpoint
 from pipelines.ingest.part import build_rows
-from tests.contract.test_imports import list_imports
 from tests.support.processes import pick_port, wait_until
 from tests.support.serving import get_status
 from tests.support.tiny import make_store, record
@@ -185,8 +185,8 @@ def whole(root: Path) -> bool:
     return True
 
 
-def transfer(run_helix: Run, command: str, place: Place, root: Path, *options: str, **environ: str) -> dict[str, Any]:
-    done = run_helix(command, place.url, "--store", root, "--json", *options, **environ)
+def transfer(run_helix: Run, command: str, place: Place, root: Path) -> dict[str, Any]:
+    done = run_helix(command, place.url, "--store", root, "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -198,11 +198,18 @@ def read_refusal(run_helix: Run, *arguments: object, status: int = 4, **environ:
     done = run_helix(*arguments, **environ)
     assert time.monotonic() - started < 60
     assert done.returncode == status, done.stderr
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1, done.stderr
-    assert "; " in lines[0]
-    assert SECRET not in lines[0]
-    return str(lines[0])
+    (line,) = done.stderr.strip().splitlines()
+    assert "; " in line
+    assert SECRET not in line
+    return str(line)
+
+
+def refuse(transfer: Callable[..., Any], *given: Any, **options: Any) -> str:
+    """Return the error of a push or a pull in this process."""
+    with pytest.raises(StoreError) as caught:
+        transfer(*given, **options)
+    assert caught.value.remedy
+    return str(caught.value)
 
 
 # ---------------------------------------------------------------- there and back
@@ -224,185 +231,151 @@ def test_a_pushed_store_is_pulled_whole_and_incrementally(place: Place, tmp_path
     for path in (theirs, *theirs.rglob("*")):
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
     # Nothing new: nothing travels.
-    for command, root in (("push", ours), ("pull", theirs), ("push", theirs)):
-        again = transfer(run_helix, command, place, root)
-        assert (again["transferred"], again["bytes"], again["removed"]) == (0, 0, 0)
+    for again in (push_store(ours, place.url), pull_store(place.url, theirs), push_store(theirs, place.url)):
+        assert (again.transferred, again.bytes, again.removed) == (0, 0, 0)
     # One more generation: its files alone do.
     before = hashes(ours)
     grow(ours)
     new = hashes(ours) - before
     size = {f"files/{file.sha256}": file.bytes for file in manifests.load(ours, current(ours)).files()}
-    pushed = transfer(run_helix, "push", place, ours)
-    assert (pushed["generation"], pushed["transferred"]) == (2, len(new))
-    assert pushed["bytes"] == sum(size[name] for name in new)
-    pulled = transfer(run_helix, "pull", place, theirs)
-    assert (pulled["generation"], pulled["files"]) == (2, len(manifests.load(ours, current(ours)).files()))
-    assert pulled["files"] / 2 - 5 < pulled["transferred"] <= pulled["files"] / 2 + 5
+    second = push_store(ours, place.url)
+    assert (second.generation, second.transferred) == (2, len(new))
+    assert second.bytes == sum(size[name] for name in new)
+    second = pull_store(place.url, theirs)
+    assert (second.generation, second.files) == (2, len(manifests.load(ours, current(ours)).files()))
+    assert second.files / 2 - 5 < second.transferred <= second.files / 2 + 5
     assert whole(theirs)
     assert texts(theirs) == texts(ours) == FIRST + SECOND
     # And the copy is a store to write to.
     grow(theirs, ["made there"])
-    transfer(run_helix, "push", place, theirs)
-    transfer(run_helix, "pull", place, ours)
+    push_store(theirs, place.url)
+    pull_store(place.url, ours)
     assert texts(ours) == [*FIRST, *SECOND, "made there"]
     assert whole(ours)
 
 
 def test_a_copy_of_a_real_store_answers_the_same(sample_store: Path, tmp_path: Path, run_helix: Run) -> None:
-    place = folder_place(tmp_path / "shared")
-    transfer(run_helix, "push", place, sample_store)
-    url = (tmp_path / "shared").as_uri()  # file:// is the same place
-    assert run_helix("pull", url, "--store", tmp_path / "theirs").returncode == 0
-    assert verify_store(tmp_path / "theirs").problems == ()
+    shared, theirs = tmp_path / "shared", tmp_path / "theirs"
+    done = run_helix("push", shared, "--store", sample_store)
+    n = len(hashes(sample_store))
+    assert done.stdout.startswith(f"generation 1 of {sample_store} is published at {shared}: {n} of {n} files sent, ")
+    done = run_helix("pull", shared.as_uri(), "--store", theirs)  # file:// is the same place
+    assert done.stdout.startswith(f"{theirs} is at generation 1 of {shared}: ")
+    assert verify_store(theirs).problems == ()
 
     def answer(root: Path) -> object:
-        asked = ("recall", "What did I tell Priya about vacation?", "--now", "2026-06-01")  # recency is of the moment
-        done = run_helix(*asked, "--store", root, "--json")
-        found = json.loads(done.stdout)
-        return found["items"], found["context"], found["degraded"]
+        found = Memory(root).recall("What did I tell Priya about vacation?", now="2026-06-01")  # recency is of then
+        return found.items, found.context, found.degraded
 
-    assert answer(tmp_path / "theirs") == answer(sample_store)
-
-
-def test_the_commands_print_their_results(tmp_path: Path, run_helix: Run) -> None:
-    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
-    done = run_helix("push", place.url, "--store", ours)
-    n = len(hashes(ours))
-    assert done.stdout.startswith(f"generation 1 of {ours} is published at {place.url}: {n} of {n} files sent, ")
-    done = run_helix("pull", place.url, "--store", tmp_path / "theirs")
-    assert done.stdout.startswith(f"{tmp_path / 'theirs'} is at generation 1 of {place.url}: ")
+    assert answer(theirs) == answer(sample_store)
     assert "push" in run_helix("--help").stdout
 
 
 # ---------------------------------------------------------------- interrupted and damaged
 
 
-def list_cases(kind: str, *cases: str, soak: Sequence[str] = ()) -> list[Any]:
-    """Return cases at a folder or an S3 server, some of them for the soak only."""
-    return [
-        *(pytest.param(kind, case, id=f"{kind}-{case}") for case in cases),
-        *(pytest.param(kind, case, id=f"{kind}-{case}", marks=pytest.mark.soak) for case in soak),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("place", "point"),
-    [
-        *list_cases("folder", "push.begin", "push.file", "push.manifest"),
-        *list_cases("s3", "push.manifest", soak=("push.begin", "push.file")),
-    ],
-    indirect=["place"],
-)
 def test_a_killed_push_changes_nothing_and_is_finished_by_the_next(
-    point: str, place: Place, tmp_path: Path, run_helix: Run
+    place: Place, tmp_path: Path, run_helix: Run
 ) -> None:
-    ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
-    transfer(run_helix, "push", place, ours)
-    first, before = place.current(), hashes(ours)
-    grow(ours)
-    killed = run_helix("push", place.url, "--store", ours, HELIX_FAILPOINT=point)
-    assert killed.returncode == -signal.SIGKILL
-    assert place.current() == first
-    assert place.is_untorn()
-    transfer(run_helix, "pull", place, theirs)
-    assert texts(theirs) == FIRST
-    assert whole(theirs)
-    new = len(hashes(ours) - before)
-    sent = transfer(run_helix, "push", place, ours)["transferred"]
-    assert {"push.begin": sent == new, "push.file": sent < new, "push.manifest": sent == 0}[point]
-    transfer(run_helix, "pull", place, theirs)
-    assert texts(theirs) == FIRST + SECOND
-    assert not [name for name in place.names() if ".tmp-" in name] or point == "push.file"
+    ours, theirs, published = make(tmp_path / "ours"), tmp_path / "theirs", [*FIRST]
+    push_store(ours, place.url)
+    for point in ("push.begin", "push.manifest", "push.file"):
+        first, before = place.current(), hashes(ours)
+        grow(ours, [point])
+        killed = run_helix("push", place.url, "--store", ours, HELIX_FAILPOINT=point)
+        assert killed.returncode == -signal.SIGKILL
+        assert place.current() == first
+        assert place.is_untorn()
+        pull_store(place.url, theirs)
+        assert texts(theirs) == published
+        assert whole(theirs)
+        new = len(hashes(ours) - before)
+        sent = push_store(ours, place.url).transferred
+        assert {"push.begin": sent == new, "push.file": sent < new, "push.manifest": sent == 0}[point]
+        published.append(point)
+        pull_store(place.url, theirs)
+        assert texts(theirs) == published
+        assert point == "push.file" or not [name for name in place.names() if ".tmp-" in name]
 
 
-@pytest.mark.parametrize(
-    ("place", "point"),
-    [*list_cases("folder", "pull.file", "pull.manifest"), *list_cases("s3", "pull.file", soak=["pull.manifest"])],
-    indirect=["place"],
-)
 def test_a_killed_pull_leaves_the_old_generation_whole_and_is_continued(
-    point: str, place: Place, tmp_path: Path, run_helix: Run
+    place: Place, tmp_path: Path, run_helix: Run
 ) -> None:
-    ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
-    transfer(run_helix, "push", place, ours)
-    transfer(run_helix, "pull", place, theirs)
-    first = current(theirs)
-    before = {file.path for file in manifests.load(ours, first).files()}
-    grow(ours)
-    transfer(run_helix, "push", place, ours)
-    killed = run_helix("pull", place.url, "--store", theirs, HELIX_FAILPOINT=point)
-    assert killed.returncode == -signal.SIGKILL
-    assert current(theirs) == first
-    assert verify_store(theirs).problems == ()
-    assert texts(theirs) == FIRST
-    new = {file.path for file in manifests.load(ours, current(ours)).files()} - before
-    fetched = transfer(run_helix, "pull", place, theirs)["transferred"]
-    assert fetched < len(new) if point == "pull.file" else fetched == 0
-    assert texts(theirs) == FIRST + SECOND
-    assert whole(theirs)
-    assert list((theirs / "building").iterdir()) == []
+    ours, theirs, fetched = make(tmp_path / "ours"), tmp_path / "theirs", [*FIRST]
+    push_store(ours, place.url)
+    pull_store(place.url, theirs)
+    for point in ("pull.file", "pull.manifest"):
+        first = current(theirs)
+        before = {file.path for file in manifests.load(ours, first).files()}
+        grow(ours, [point])
+        push_store(ours, place.url)
+        killed = run_helix("pull", place.url, "--store", theirs, HELIX_FAILPOINT=point)
+        assert killed.returncode == -signal.SIGKILL
+        assert current(theirs) == first
+        assert verify_store(theirs).problems == ()
+        assert texts(theirs) == fetched
+        new = {file.path for file in manifests.load(ours, current(ours)).files()} - before
+        left = pull_store(place.url, theirs).transferred
+        assert left < len(new) if point == "pull.file" else left == 0
+        fetched.append(point)
+        assert texts(theirs) == fetched
+        assert whole(theirs)
+        assert list((theirs / "building").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("place", "how"),
-    [
-        *list_cases("folder", "changed", "gone", soak=("cut", "grown")),
-        *list_cases("s3", "changed", soak=("gone", "cut", "grown")),
-    ],
-    indirect=["place"],
-)
-def test_a_damaged_remote_file_is_named_and_rejected(how: str, place: Place, tmp_path: Path, run_helix: Run) -> None:
+def test_a_damaged_remote_file_is_named_and_rejected(place: Place, tmp_path: Path) -> None:
     ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
-    transfer(run_helix, "push", place, ours)
-    transfer(run_helix, "pull", place, theirs)
+    push_store(ours, place.url)
+    pull_store(place.url, theirs)
     first = hashes(ours)
     grow(ours)
-    transfer(run_helix, "push", place, ours)
+    push_store(ours, place.url)
     victim = max(hashes(ours) - first, key=lambda name: len(place.read(name)))
     data = place.read(victim)
     middle = len(data) // 2
-    if how == "gone":
-        place.remove(victim)
-    else:
-        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-        place.write(victim, {"changed": flipped, "cut": data[:middle], "grown": data + b"x"}[how])
-    for _ in range(2):
-        message = read_refusal(run_helix, "pull", place.url, "--store", theirs)
-        assert victim in message
-        assert ("missing" if how == "gone" else "damaged") in message
+    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    for how, damaged in {"changed": flipped, "cut": data[:middle], "grown": data + b"x", "gone": None}.items():
+        if damaged is None:
+            place.remove(victim)
+        else:
+            place.write(victim, damaged)
+        elsewhere = tmp_path / f"elsewhere-{how}"
+        for copy in (theirs, theirs, elsewhere):
+            message = refuse(pull_store, place.url, copy)
+            assert victim in message
+            assert ("missing" if how == "gone" else "damaged") in message
         assert texts(theirs) == FIRST
         assert verify_store(theirs).problems == ()
-    elsewhere = tmp_path / "elsewhere"
-    assert victim in read_refusal(run_helix, "pull", place.url, "--store", elsewhere)
-    assert manifests.read_current(elsewhere) is None
-    if how == "changed":  # of the right size: a push does not read it
-        place.remove(victim)
-    assert transfer(run_helix, "push", place, ours)["transferred"] == 1
-    transfer(run_helix, "pull", place, theirs)
+        assert manifests.read_current(elsewhere) is None
+        if how == "changed":  # of the right size: a push does not read it
+            place.remove(victim)
+        assert push_store(ours, place.url).transferred == 1
+    pull_store(place.url, theirs)
     assert texts(theirs) == FIRST + SECOND
     assert whole(theirs)
 
 
-@pytest.mark.parametrize("how", ["changed", "cut", "gone"])
-def test_a_damaged_local_file_is_not_published(how: str, place: Place, tmp_path: Path, run_helix: Run) -> None:
+def test_a_damaged_local_file_is_not_published(place: Place, tmp_path: Path, run_helix: Run) -> None:
     ours = make(tmp_path / "ours")
-    transfer(run_helix, "push", place, ours)
+    push_store(ours, place.url)
     first = place.current()
     grow(ours)
     path = next(path for path in (ours / "segments").glob("*/text.arrow") if b"thanks" in path.read_bytes())
     data = path.read_bytes()
-    path.unlink()
-    if how != "gone":
-        path.write_bytes({"changed": data[:-9] + b"?" + data[-8:], "cut": data[:-9]}[how])
+    for damaged in (data[:-9] + b"?" + data[-8:], data[:-9], None):
+        path.unlink()
+        if damaged is not None:
+            path.write_bytes(damaged)
+        assert str(path) in refuse(push_store, ours, place.url)
+        assert place.current() == first
+        assert place.is_untorn()
     assert str(path) in read_refusal(run_helix, "push", place.url, "--store", ours)
-    assert place.current() == first
-    assert place.is_untorn()
     path.write_bytes(data)
-    transfer(run_helix, "push", place, ours)
+    push_store(ours, place.url)
     assert place.current() == current(ours)
 
 
-def test_a_damaged_file_of_many_blocks_is_not_published_either(place: Place, tmp_path: Path, run_helix: Run) -> None:
+def test_a_damaged_file_of_many_blocks_is_not_published_either(place: Place, tmp_path: Path) -> None:
     """Its first blocks are sent before the damage is seen: their remains must not look like the file."""
     ours = make(tmp_path / "ours")
     big = ours / "access" / "big.npz"
@@ -415,12 +388,12 @@ def test_a_damaged_file_of_many_blocks_is_not_published_either(place: Place, tmp
         new = replace(old, generation=2, parent=name, access=file, token=held.token)
         writer.publish_generation(held, new)
     big.write_bytes(data[:-5] + b"????" + data[-1:])
-    assert str(big) in read_refusal(run_helix, "push", place.url, "--store", ours)
+    assert str(big) in refuse(push_store, ours, place.url)
     assert place.is_untorn()
     assert place.current() is None
     big.write_bytes(data)
-    transfer(run_helix, "push", place, ours)
-    transfer(run_helix, "pull", place, tmp_path / "theirs")
+    push_store(ours, place.url)
+    pull_store(place.url, tmp_path / "theirs")
     assert (tmp_path / "theirs" / "access" / "big.npz").read_bytes() == data
 
 
@@ -477,48 +450,35 @@ def test_a_local_file_with_other_bytes_is_fetched(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- a moving store
 
 
+def replace_all(root: Path, text: str) -> None:
+    """Merge all segments into one of this text, then collect garbage."""
+    old = manifests.load(root, current(root))
+    grow(root, [text], drop=len(old.segments))
+    for file in old.files():
+        (root / file.path).unlink()
+
+
 def test_a_push_starts_over_when_the_generation_is_deleted_under_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
-    calls = []
+    begun, most = [], RESTARTS
 
     def collect(point: str) -> None:
-        """Merge all segments, then collect garbage."""
-        if point != "push.begin" or calls:
-            return
-        calls.append(point)
-        old = manifests.load(ours, current(ours))
-        grow(ours, ["all in one"], drop=len(old.segments))
-        for file in old.files():
-            (ours / file.path).unlink()
-
-    monkeypatch.setattr("helix.snapshot.replication.push.failpoint", collect)
-    report = push_store(ours, place.url)
-    assert calls
-    assert report.generation == 2
-    pull_store(place.url, tmp_path / "theirs")
-    assert texts(tmp_path / "theirs") == ["all in one"]
-    assert whole(tmp_path / "theirs")
-
-
-def test_a_push_that_never_catches_up_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
-    begun = []
-
-    def collect(point: str) -> None:
-        if point == "push.begin":
+        if point == "push.begin" and len(begun) < most:
             begun.append(point)
-            old = manifests.load(ours, current(ours))
-            grow(ours, [f"remark {len(begun)}"], drop=len(old.segments))
-            for file in old.files():
-                (ours / file.path).unlink()
+            replace_all(ours, f"remark {len(begun)}")
 
     monkeypatch.setattr("helix.snapshot.replication.push.failpoint", collect)
-    with pytest.raises(StoreError, match="run the command again"):
-        push_store(ours, place.url)
+    assert "run the command again" in refuse(push_store, ours, place.url)  # it never catches up
     assert len(begun) == RESTARTS
     assert place.current() is None
+    begun, most = [], 1
+    assert push_store(ours, place.url).generation == 2 + RESTARTS
+    assert begun
+    pull_store(place.url, tmp_path / "theirs")
+    assert texts(tmp_path / "theirs") == ["remark 1"]
+    assert whole(tmp_path / "theirs")
 
 
 def test_a_push_pins_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,8 +525,7 @@ def test_two_pushes_at_once_do_not_overwrite_each_other(tmp_path: Path, monkeypa
             push_store(other, place.url)
 
     monkeypatch.setattr("helix.snapshot.replication.push.failpoint", overtake)
-    with pytest.raises(StoreError, match="another push"):
-        push_store(ours, place.url)
+    assert "another push" in refuse(push_store, ours, place.url)
     assert place.current() == current(other)
 
 
@@ -582,18 +541,18 @@ def test_a_pull_waits_for_the_writer(tmp_path: Path, run_helix: Run) -> None:
 # ---------------------------------------------------------------- histories
 
 
-def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_path: Path, run_helix: Run) -> None:
+def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_path: Path) -> None:
     ours, theirs = make(tmp_path / "ours"), make(tmp_path / "theirs")
     grow(theirs, ["of another store"])
-    transfer(run_helix, "push", place, ours)
+    push_store(ours, place.url)
     # Larger by number, but all of its ancestors are known, and this is none of them.
-    message = read_refusal(run_helix, "push", place.url, "--store", theirs)
+    message = refuse(push_store, theirs, place.url)
     assert place.url in message
     assert "--force" in message
     assert place.current() == current(ours)
-    transfer(run_helix, "push", place, theirs, "--force")
+    push_store(theirs, place.url, force=True)
     assert place.current() == current(theirs)
-    assert place.url in read_refusal(run_helix, "push", place.url, "--store", ours)  # nor by a smaller number
+    assert place.url in refuse(push_store, ours, place.url)  # nor by a smaller number
     assert place.current() == current(theirs)
 
 
@@ -603,48 +562,42 @@ def test_a_push_does_not_replace_a_newer_generation(tmp_path: Path) -> None:
     pull_store(place.url, behind)
     grow(ours)
     push_store(ours, place.url)
-    with pytest.raises(StoreError, match="pull it first"):
-        push_store(behind, place.url)
+    assert "pull it first" in refuse(push_store, behind, place.url)
     grow(behind, ["went its own way"])
-    with pytest.raises(StoreError, match="pull it first"):
-        push_store(behind, place.url)
+    assert "pull it first" in refuse(push_store, behind, place.url)
     assert place.current() == current(ours)
 
 
 def test_a_push_continues_after_gc_deleted_the_ancestors(tmp_path: Path) -> None:
-    ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
+    ours, other, place = make(tmp_path / "ours"), make(tmp_path / "other"), folder_place(tmp_path / "shared")
     push_store(ours, place.url)
-    names = [current(ours), grow(ours), grow(ours, ["third"]), grow(ours, ["fourth"])]
+    names = [current(ours), *(grow(ours, [text]) for text in ("second", "third", "fourth"))]
     for name in names[:2]:
         (ours / "manifests" / name).unlink()
     assert push_store(ours, place.url).generation == 4
-    other = make(tmp_path / "other")
     for i in range(3):
-        name = grow(other, [f"other {i}"])
-    with pytest.raises(StoreError, match="is no ancestor of"):  # the number known to be its ancestor's is another's
-        push_store(other, place.url)
-    assert name == current(other)
+        grow(other, [f"other {i}"])
+    # The number known to be its ancestor's is another's.
+    assert "is no ancestor of" in refuse(push_store, other, place.url)
 
 
 def test_a_pull_loses_no_local_commit_unless_forced(tmp_path: Path) -> None:
     ours, theirs, place = make(tmp_path / "ours"), tmp_path / "theirs", folder_place(tmp_path / "shared")
+    stranger = make(tmp_path / "stranger")
     push_store(ours, place.url)
     pull_store(place.url, theirs)
     mine = grow(theirs, ["made there"])
-    with pytest.raises(StoreError, match=f"{place.url}.*--force"):  # ahead of the remote
-        pull_store(place.url, theirs)
-    for text in ("a second", "a third", "a fourth"):
-        grow(ours, [text])
+    message = refuse(pull_store, place.url, theirs)  # ahead of the remote
+    assert place.url in message
+    assert "--force" in message
+    for i in range(3):
+        grow(ours, [f"remark {i}"])
+        grow(stranger, [f"strange {i}"])
     push_store(ours, place.url)  # 2 and 3 are not there, so the line of ancestors ends at 3
-    with pytest.raises(StoreError, match="does not have"):
-        pull_store(place.url, theirs)
+    for root in (theirs, stranger):
+        assert "does not have" in refuse(pull_store, place.url, root)
     assert current(theirs) == mine
     assert texts(theirs) == [*FIRST, "made there"]
-    stranger = make(tmp_path / "stranger")
-    for text in ("x", "y", "z"):
-        grow(stranger, [text])
-    with pytest.raises(StoreError, match="does not have"):
-        pull_store(place.url, stranger)
     pull_store(place.url, theirs, force=True)
     assert texts(theirs) == texts(ours)
     assert verify_store(theirs).problems == ()
@@ -654,23 +607,22 @@ def test_a_pull_loses_no_local_commit_unless_forced(tmp_path: Path) -> None:
 def test_an_outdated_copy_is_updated(tmp_path: Path) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
     push_store(ours, place.url)
-    copies = [tmp_path / name for name in ("known", "forgotten", "foreign")]
-    for copy in copies:
+    known, forgotten, foreign = (tmp_path / name for name in ("known", "forgotten", "foreign"))
+    for copy in (known, forgotten, foreign):
         pull_store(place.url, copy)
     for i in range(4):
         grow(ours, [f"remark {i}"])
         if i % 2:
             push_store(ours, place.url)
-    assert pull_store(place.url, copies[0]).generation == 5  # its manifest is there still
+    assert pull_store(place.url, known).generation == 5  # its manifest is there still
     push_store(ours, place.url, prune=True, keep=1)
-    assert pull_store(place.url, copies[1]).generation == 5  # smaller, and of the same lineage
-    assert whole(copies[1])
-    with writer.acquire_lock(copies[2], 1.0) as held:
-        old = manifests.load(copies[2], current(copies[2]))
-        other = replace(old, parent=current(copies[2]), lineage=replace(old.lineage, encoder="other"), token=held.token)
+    assert pull_store(place.url, forgotten).generation == 5  # smaller, and of the same lineage
+    assert whole(forgotten)
+    with writer.acquire_lock(foreign, 1.0) as held:
+        old = manifests.load(foreign, current(foreign))
+        other = replace(old, parent=current(foreign), lineage=replace(old.lineage, encoder="other"), token=held.token)
         writer.publish_generation(held, other)
-    with pytest.raises(StoreError, match="does not have"):
-        pull_store(place.url, copies[2])
+    assert "does not have" in refuse(pull_store, place.url, foreign)
 
 
 # ---------------------------------------------------------------- garbage
@@ -678,26 +630,24 @@ def test_an_outdated_copy_is_updated(tmp_path: Path) -> None:
 
 def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_path: Path, run_helix: Run) -> None:
     ours = make(tmp_path / "ours")
-    transfer(run_helix, "push", place, ours)
-    first = hashes(ours)
-    names, needed = [current(ours)], [first]
+    push_store(ours, place.url)
+    names, needed = [current(ours)], [hashes(ours)]
     for text in ("all in one", "all in another", "all in a third"):
         names.append(grow(ours, [text], drop=1))
         needed.append(hashes(ours))
-        transfer(run_helix, "push", place, ours)
-    place.write("notes.txt", b"not ours")
-    place.write("files/.keep", b"")
-    place.write(".tmp-0011", b"left by a kill")
+        push_store(ours, place.url)
+    for name in ("notes.txt", "files/.keep", ".tmp-0011"):  # the last is left by a kill
+        place.write(name, b"not ours")
     held = place.names()
-    assert transfer(run_helix, "push", place, ours)["removed"] == 0  # only with --prune
+    assert push_store(ours, place.url).removed == 0  # only with --prune
     assert place.names() == held
-    removed = transfer(run_helix, "push", place, ours, "--prune")["removed"]
+    removed = push_store(ours, place.url, prune=True).removed
     kept = {"CURRENT", "notes.txt", "files/.keep", *(f"manifests/{name}" for name in names[2:]), *needed[2], *needed[3]}
     assert place.names() == kept
     assert removed == len(held - kept)
-    transfer(run_helix, "push", place, ours, "--prune", "--keep", "1")
+    assert run_helix("push", place.url, "--store", ours, "--prune", "--keep", "1").returncode == 0
     assert place.names() == kept - {f"manifests/{names[2]}"} - (needed[2] - needed[3])
-    transfer(run_helix, "pull", place, tmp_path / "theirs")
+    pull_store(place.url, tmp_path / "theirs")
     assert texts(tmp_path / "theirs") == ["all in a third"]
     assert "keep" in read_refusal(run_helix, "push", place.url, "--store", ours, "--prune", "--keep", "0", status=2)
 
@@ -705,56 +655,55 @@ def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_
 # ---------------------------------------------------------------- errors of the remote
 
 
-def test_an_empty_remote_is_reported(place: Place, tmp_path: Path, run_helix: Run) -> None:
-    message = read_refusal(run_helix, "pull", place.url, "--store", tmp_path / "theirs")
+def test_an_empty_remote_is_reported(place: Place, tmp_path: Path) -> None:
+    message = refuse(pull_store, place.url, tmp_path / "theirs")
     assert place.url in message
     assert "helix push" in message
     assert not (tmp_path / "theirs").exists()
-    message = read_refusal(run_helix, "push", place.url, "--store", tmp_path / "nowhere")
-    assert str(tmp_path / "nowhere") in message
+    assert str(tmp_path / "nowhere") in refuse(push_store, tmp_path / "nowhere", place.url)
     assert place.names() == set()
 
 
-@pytest.mark.parametrize("what", ["CURRENT", "manifest", "format", "escape"])
-def test_an_unreadable_remote_is_refused(what: str, tmp_path: Path) -> None:
+def test_an_unreadable_remote_is_refused(tmp_path: Path) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
     push_store(ours, place.url)
     name = current(ours)
-    raw = orjson.loads(place.read(f"manifests/{name}"))
-    if what == "CURRENT":
-        place.write("CURRENT", b"../../etc/passwd\n")
-    elif what == "manifest":
-        place.write(f"manifests/{name}", place.read(f"manifests/{name}")[:-30])
-    else:
-        if what == "format":
-            raw["format"] = 99
-        else:
-            raw["segments"][0]["files"][0]["path"] = "segments/../../escaped"
+    data = place.read(f"manifests/{name}")
+    newer, escaping = orjson.loads(data), orjson.loads(data)
+    newer["format"] = 99
+    escaping["segments"][0]["files"][0]["path"] = "segments/../../escaped"
+
+    def check_refusal(message: str) -> None:
+        refusal = refuse(pull_store, place.url, tmp_path / "theirs")
+        assert place.url in refusal
+        assert message in refusal
+        assert not (tmp_path / "theirs").exists()
+        assert not (tmp_path / "escaped").exists()
+
+    place.write(f"manifests/{name}", data[:-30])
+    check_refusal("damaged")
+    for raw, message in ((newer, "upgrade"), (escaping, "escaped")):
         data = orjson.dumps(raw)
         name = f"00000001-{hashlib.sha256(data).hexdigest()[:16]}.json"
         place.write(f"manifests/{name}", data)
         place.write("CURRENT", f"{name}\n".encode())
-    message = {"CURRENT": "CURRENT", "manifest": "damaged", "format": "upgrade", "escape": "escaped"}[what]
-    with pytest.raises(StoreError, match=f"{place.url}.*{message}"):
-        pull_store(place.url, tmp_path / "theirs")
-    assert not (tmp_path / "theirs").exists()
-    assert not (tmp_path / "escaped").exists()
+        check_refusal(message)
+    place.write("CURRENT", b"../../etc/passwd\n")
+    check_refusal("CURRENT")
 
 
-@pytest.mark.parametrize("command", ["push", "pull"])
-def test_an_unreachable_endpoint_fails_in_seconds(
-    command: str, bucket: tuple[str, Any], tmp_path: Path, run_helix: Run
-) -> None:
-    ours = make(tmp_path / "ours") if command == "push" else tmp_path / "theirs"
+def test_an_unreachable_endpoint_fails_in_seconds(bucket: tuple[str, Any], tmp_path: Path, run_helix: Run) -> None:
+    ours, theirs = make(tmp_path / "ours"), tmp_path / "theirs"
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"s3://memories/one?endpoint_override=127.0.0.1:{closed.getsockname()[1]}&scheme=http"
-        started = time.monotonic()
-        message = read_refusal(run_helix, command, url, "--store", ours)
-        assert time.monotonic() - started < 15
-    assert url in message
-    assert "endpoint_override" in message
-    assert ours.exists() == (command == "push")
+        for command, root in (("push", ours), ("pull", theirs)):
+            started = time.monotonic()
+            message = read_refusal(run_helix, command, url, "--store", root)
+            assert time.monotonic() - started < 15
+            assert url in message
+            assert "endpoint_override" in message
+    assert not theirs.exists()
 
 
 @pytest.mark.soak
@@ -774,11 +723,10 @@ def test_wrong_credentials_and_buckets_are_named(
     message = read_refusal(run_helix, "push", missing, "--store", ours)
     assert missing in message
     assert "bucket" in message
-    assert missing in read_refusal(run_helix, "pull", missing, "--store", tmp_path / "theirs")
+    assert missing in refuse(pull_store, missing, tmp_path / "theirs")
 
     def demand_rights(since: str) -> None:
-        answer = httpx.post(f"http://{server}/moto-api/reset-auth", content=since, timeout=10)
-        answer.raise_for_status()
+        httpx.post(f"http://{server}/moto-api/reset-auth", content=since, timeout=10).raise_for_status()
 
     demand_rights("0")
     try:
@@ -802,27 +750,19 @@ def test_the_endpoint_may_come_from_the_environment(
     assert {entry["Key"] for entry in listed} == {"CURRENT", f"manifests/{current(ours)}", *hashes(ours)}
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        f"s3://AKIANOTREALLYAKEY000:{SECRET}@memories/one",
-        f"s3://memories/one?secret_key={SECRET}",
-        f"s3://memories/one?endpoint_override=me:{SECRET}@host",
-        "s3://memories/one?scheme=ftp",
-        "s3:///one",
-        "s3:/memories/one",
-        f"https://me:{SECRET}@host/one",
-        "file://host/one",
-        "s3://[half",
-        "",
-    ],
-)
-def test_a_malformed_url_is_a_usage_error_without_its_secrets(url: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        connect(url)
-    assert caught.value.remedy
-    assert not any(part in str(caught.value) for part in SECRET.split("/"))
-    assert "AKIA" not in str(caught.value)
+MALFORMED = [
+    f"s3://AKIANOTREALLYAKEY000:{SECRET}@memories/one", f"s3://memories/one?secret_key={SECRET}",
+    f"s3://memories/one?endpoint_override=me:{SECRET}@host", "s3://memories/one?scheme=ftp", "s3:///one",
+    "s3:/memories/one", f"https://me:{SECRET}@host/one", "file://host/one", "s3://[half", "",
+]  # fmt: skip
+
+
+def test_a_malformed_url_is_a_usage_error_without_its_secrets() -> None:
+    for url in MALFORMED:
+        with pytest.raises(UsageError) as caught:
+            connect(url)
+        assert caught.value.remedy, url
+        assert not any(part in str(caught.value) for part in (*SECRET.split("/"), "AKIA")), url
 
 
 def test_a_servers_error_is_repeated_without_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -856,9 +796,3 @@ def test_a_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(object_store, "make_folder", deny)  # the tests may run as root, whom nothing is denied
     with pytest.raises(StoreError, match="permissions of the folder"):
         push_store(ours, str(tmp_path / "shared"))
-
-
-def test_only_a_pull_imports_the_writer_and_no_query_imports_replication() -> None:
-    assert "helix.snapshot.writer" not in list_imports("import helix.snapshot.replication.pull")
-    for statement in ("import query.service", "import query.rest", "import query.cli.serve"):
-        assert "helix.snapshot.replication.object_store" not in list_imports(statement)
