@@ -77,6 +77,14 @@ def normal_priority() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_fsync() -> Iterator[None]:
+    """Leave fsync out in this process: a kill loses nothing without it, and it makes a slow disk slower."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """HELIX_CACHE of the session, with the default encoder exported in it and its classifiers trained."""

@@ -46,7 +46,7 @@ from query.rest import create_app
 from query.schema.answers import render_bundle
 from query.schema.requests import PrincipalRequest
 from query.service import QueryService
-from tests.support.tiny import BASE, fact, make_store, publish_segments, record, without_fsync
+from tests.support.tiny import BASE, fact, make_store, publish_segments, record
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
@@ -96,7 +96,6 @@ class Words:
         return np.stack([self.query(text) for text in texts])
 
 
-@without_fsync()
 def build(root: Path, parts: Parts) -> Path:
     """Make a store with one segment for each part that is not empty."""
     paths.create_folders(root)

@@ -38,7 +38,7 @@ from helix.text.tokenize import hash_terms, tokenise
 from helix.types import TYPES, Leg
 from tests.support.draws import draw_share
 from tests.support.queries import make_query
-from tests.support.tiny import BASE, SETTINGS, publish_segments, without_fsync
+from tests.support.tiny import BASE, SETTINGS, publish_segments
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
@@ -125,7 +125,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(write_store(tmp_path_factory.mktemp("filters") / "s", made), **made)
 
 
-@without_fsync()
 def write_store(root: Path, made: Mapping[str, Any]) -> Snapshot:
     """Write the store; an index probes one list only and misses much."""
     paths.create_folders(root)

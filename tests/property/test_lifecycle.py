@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -52,7 +52,6 @@ from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from tests.contract.test_forget import traces
 from tests.support.queries import make_query
-from tests.support.tiny import without_fsync
 
 SESSIONS, TURNS = ("s0", "s1", "s2"), ("t0", "t1", "t2", "t3")
 WORDS = ("walnut", "parsley", "saffron", "thyme")
@@ -451,15 +450,14 @@ class Life(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Life]]:
-    """The machine with one encoder for all stores, without fsync and slow steps."""
+def life(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Life]:
+    """The machine with one encoder for all stores, without slow steps."""
     (tmp_path / "inbox").mkdir()
     encoder = open_encoder(tmp_path, load())
     monkeypatch.setattr(pipelines.ingest.commit, "load_router", lambda *_: "not in this test")
     monkeypatch.setattr(pipelines.maintain.reindex, "_open_encoder", lambda *given: encoder)
     given = {"encoder": encoder, "counter": TokenCounter(encoder.folder), "base": load()}
-    with without_fsync():
-        yield type("Life", (Life,), given)
+    return type("Life", (Life,), given)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from helix.text.cues import FIRST_PERSON
 from helix.text.titles import hash_titles
 from pipelines.ingest.part import build_rows
 from tests.support.draws import draw_share
-from tests.support.tiny import BASE, fact, make_store, record, without_fsync
+from tests.support.tiny import BASE, fact, make_store, record
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
@@ -83,7 +83,6 @@ def make_rows(items: Sequence[dict[str, Any]], first: int, rng: np.random.Genera
     )
 
 
-@without_fsync()
 def check(batches: list[list[dict[str, Any]]], seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *map(len, batches)]).tolist()

@@ -29,7 +29,7 @@ from pipelines.ingest.commit import commit
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.part import build_rows, part_folder, pipeline_fingerprint
 from tests.support.draws import draw_share
-from tests.support.tiny import BASE, record, without_fsync
+from tests.support.tiny import BASE, record
 
 SAID = st.tuples(
     st.integers(0, 4),  # turn, whose id is unique by itself: a resumed log repeats it under another session
@@ -91,7 +91,6 @@ def commit_parts(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     encoder = open_encoder(tmp_path, load())
     fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, load())
 
-    @without_fsync()
     def run(root: Path, documents: Sequence[tuple[int, list[dict[str, Any]]]]) -> None:
         paths.create_folders(root)
         for i, records in documents:

@@ -21,7 +21,7 @@ from helix.snapshot.verify import verify_store
 from pipelines.maintain import touch as folding
 from pipelines.maintain.touch import touch
 from tests.support.draws import draw_share
-from tests.support.tiny import SETTINGS, make_store, without_fsync
+from tests.support.tiny import SETTINGS, make_store
 
 pytestmark = pytest.mark.usefixtures("stores")  # for its mark
 
@@ -75,7 +75,6 @@ def tear_line(root: Path, appender: EventAppender, event: AccessEvent, length: i
 
 @draw_share(0.2)
 @given(steps=st.lists(STEP, max_size=14))
-@without_fsync()
 def test_every_event_counts_exactly_once(base: Path, steps) -> None:
     with tempfile.TemporaryDirectory() as work:
         root = Path(work) / "s"

@@ -12,7 +12,6 @@ from helix.snapshot.ledger import inbox
 from pipelines.ingest.accept import accept
 from pipelines.ingest.items import Record, list_vanished, make_items
 from pipelines.ingest.versions import read_document
-from tests.support.tiny import without_fsync
 
 FIELDS = (
     *("text", "source", "session", "branch_of", "turns", "piece", "ord", "speaker", "role", "origin", "project"),
@@ -30,7 +29,6 @@ class Replay:
         self.made: list[int] = []  # records of each document
         paths.create_folders(root)
 
-    @without_fsync()
     def offer(self, path: Path, **way: Any) -> tuple[str, ...]:
         """Accept and apply the new part of a file; return its documents."""
         documents = accept(self.root, path, self.settings, **way).documents

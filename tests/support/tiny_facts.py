@@ -15,7 +15,7 @@ from helix.snapshot.manifest import Segment
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.write import write_segment
 from pipelines.ingest.part import build_rows
-from tests.support.tiny import fact, make_store, record, without_fsync
+from tests.support.tiny import fact, make_store, record
 
 FactFields = Mapping[str, Any]
 """Fields of a fact: subject, relation, object_, those of `tests.support.tiny.fact`, columns of FACTS, and `vector`."""
@@ -55,7 +55,6 @@ def write(root: Path, items: Sequence[Any], start: int, dim: int, indexed: bool)
     return write_segment(root, rows)
 
 
-@without_fsync()
 def fact_store(
     root: Path,
     items: Sequence[Any],

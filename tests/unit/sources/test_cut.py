@@ -44,7 +44,6 @@ TEXTS = {"note.md": NOTE, "weekly.vtt": TALK, "standup.txt": MEETING, "story.txt
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accepting, "BLOCK", SIZE)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture

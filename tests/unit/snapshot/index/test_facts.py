@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -38,13 +36,6 @@ ITEMS = (
     item("d", state_fact("eva", "lives_in", "bergen", vector=0.6 * X + 0.8 * Y)),
 )
 EVERY = Plan(None, 0)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_fsync() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        yield
 
 
 def term(word: str) -> np.uint64:
