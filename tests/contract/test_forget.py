@@ -45,6 +45,7 @@ from pipelines.maintain.forget import forget
 from pipelines.maintain.reindex import reindex
 from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
+from tests.support.marks import soak_all_but
 from tests.support.publishing import make_part, make_serially, publish_log
 from tests.support.walk import decode, read_all
 
@@ -397,8 +398,13 @@ def test_a_torn_file_is_named(store: Path, settings: Settings, torn: str) -> Non
         forget(store, Selection(session=SESSION), settings)
 
 
-@pytest.mark.parametrize("project", [PROJECT, "default"])
-@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize(
+    ("compacted", "project"),
+    soak_all_but(
+        [(False, PROJECT), (False, "default"), (True, PROJECT), (True, "default")],
+        *((False, PROJECT), (True, "default")),
+    ),
+)
 def test_a_moved_turn_is_forgotten_only_where_it_was(
     tmp_path: Path, settings: Settings, encoder: Encoder, compacted: bool, project: str
 ) -> None:
@@ -671,7 +677,7 @@ def read_meant(root: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     return held, tuple(key for key, text in held.items() if "harpsichord" in text)
 
 
-@pytest.mark.parametrize(("first", "then"), [(150, 30), (30, 150)])
+@pytest.mark.parametrize(("first", "then"), soak_all_but([(150, 30), (30, 150)], (150, 30)))
 def test_an_older_cut_of_the_same_turn_goes_too(
     first: int, then: int, tmp_path: Path, encoder: Encoder, settings: Settings
 ) -> None:
@@ -690,7 +696,7 @@ def test_an_older_cut_of_the_same_turn_goes_too(
     assert "harpsichord" not in " ".join(texts(root))
 
 
-@pytest.mark.parametrize("then", [30, 150])
+@pytest.mark.parametrize("then", soak_all_but([30, 150], 150))
 def test_a_deletion_covers_another_cut_in_a_running_reindex(
     then: int, tmp_path: Path, encoder: Encoder, settings: Settings
 ) -> None:
