@@ -17,9 +17,10 @@ NEEDS: Final[Mapping[str, frozenset[str]]] = {
 """A mark and the fixtures that give it to a test, directly or through another fixture."""
 
 
-def soak_all_but(values: Iterable[str], *chosen: str) -> list[Any]:
-    """Return parameters of which `make test` runs the chosen ones, and `make soak` all."""
-    return [value if value in chosen else pytest.param(value, marks=pytest.mark.soak) for value in values]
+def soak_all_but(values: Iterable[Any], *chosen: Any) -> list[Any]:
+    """Return parameters, tuples for several names, of which `make test` runs the chosen ones, and `make soak` all."""
+    rows = [(value, value if isinstance(value, tuple) else (value,)) for value in values]
+    return [pytest.param(*row, marks=() if value in chosen else pytest.mark.soak) for value, row in rows]
 
 
 def kill_in_turn(*chains: Sequence[str]) -> list[Any]:
