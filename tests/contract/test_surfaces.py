@@ -25,8 +25,9 @@ from tests.support.serving import ServerProcess, get_status
 
 NOW = "2026-06-01T00:00:00Z"
 SAMPLE_ITEM = "f1a3fa0659075602"
-QUESTIONS = (
-    {"query": "What did I tell Priya about vacation?", "now": NOW},
+PRIYA = "What did I tell Priya about vacation?"
+QUESTIONS: tuple[dict[str, Any], ...] = (
+    {"query": PRIYA, "now": NOW},
     {"query": "sqlite3.OperationalError: database is locked", "k": 3, "budget": 120, "now": NOW},
     {"query": "timeout", "project": "ledgerline", "type": "decision", "now": NOW},
     {"query": "Priya", "since": "2026-02-01", "until": "2026-02-28", "profile": "helix-paper", "now": NOW},
@@ -35,7 +36,7 @@ QUESTIONS = (
     {"query": "when does the release go out", "rerank": "late", "rerank_top": 5, "current_only": True, "now": NOW},
     {"query": "why did we pick sqlite", "as_of": "2026-02-10", "explain": True, "why_not": SAMPLE_ITEM, "now": NOW},
     *(
-        {"query": "What did I tell Priya about vacation?", "profile": name, "explain": True, "now": NOW}
+        {"query": PRIYA, "profile": name, "explain": True, "now": NOW}
         for name in ("annie", "cems", "engram", "memoria")
     ),
 )
@@ -54,27 +55,31 @@ def drop_times(answer: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in answer.items() if key != "ms"}
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.get("profile", question["query"])[:20])
-def test_sdk_rest_and_command_line_answer_the_same(url: str, sample_store: Path, run_helix, question) -> None:
-    options = [
-        str(part)
-        for key, value in question.items()
-        if key != "query"
-        for part in ((f"--{key.replace('_', '-')}",) if value is True else (f"--{key.replace('_', '-')}", value))
-    ]
-    line = run_helix("recall", question["query"], *options, "--store", sample_store, "--json")
-    assert line.returncode == 0, line.stderr
-    arguments = dict(question)
-    sdk = render_bundle(helix.open(sample_store).recall(str(arguments.pop("query")), **arguments))
-    post = httpx.post(f"{url}/v1/recall", json=question)
-    get = httpx.get(f"{url}/v1/recall", params=question)
-    assert post.status_code == get.status_code == 200, post.text + get.text
-    answer = drop_times(json.loads(line.stdout))
-    assert answer == drop_times(json.loads(json.dumps(sdk))) == drop_times(post.json()) == drop_times(get.json())
+def test_sdk_rest_and_command_line_answer_the_same(url: str, sample_store: Path, run_helix, call_helix) -> None:
+    memory, different = helix.open(sample_store), []
+    for i, question in enumerate(QUESTIONS):
+        options = [
+            str(part)
+            for key, value in question.items()
+            if key != "query"
+            for part in ((f"--{key.replace('_', '-')}",) if value is True else (f"--{key.replace('_', '-')}", value))
+        ]
+        call = call_helix if i else run_helix
+        line = call("recall", question["query"], *options, "--store", sample_store, "--json")
+        assert line.returncode == 0, line.stderr
+        sdk = render_bundle(memory.recall(**question))
+        post = httpx.post(f"{url}/v1/recall", json=question)
+        get = httpx.get(f"{url}/v1/recall", params=question)
+        assert post.status_code == get.status_code == 200, post.text + get.text
+        answer = drop_times(json.loads(line.stdout))
+        others = [drop_times(other) for other in (json.loads(json.dumps(sdk)), post.json(), get.json())]
+        if others != [answer] * 3:
+            different.append((question, answer, others))
+    assert not different
 
 
 def test_an_answer_has_the_promised_attributes(sample_store: Path) -> None:
-    found = helix.open(sample_store).recall("What did I tell Priya about vacation?", explain=True)
+    found = helix.open(sample_store).recall(PRIYA, explain=True)
     first = found.items[0]
     for name in ("id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why"):
         assert hasattr(first, name)
@@ -87,55 +92,57 @@ def test_an_answer_has_the_promised_attributes(sample_store: Path) -> None:
     assert helix.open(sample_store).recall("Priya").trace is None
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "detail"),
-    [
-        ("GET", "/v1/recall?query=", None, 400, "the query is empty"),
-        ("GET", "/v1/recall", None, 400, "query"),
-        ("GET", "/v1/recall?query=x&k=0", None, 400, "k is 0"),
-        ("GET", "/v1/recall?query=x&project=nope", None, 400, "unknown project"),
-        ("GET", "/v1/recall?query=x&why_not=nope", None, 400, "no live item has the id 'nope'; take it from"),
-        ("POST", "/v1/recall", {"query": "x", "why_not": "f" * 16}, 400, f"no live item has the id '{'f' * 16}'"),
-        ("POST", "/v1/recall", {"query": "x" * 100_000}, 400, "100000 characters"),
-        ("POST", "/v1/recall", {"query": "x", "kk": 3}, 400, "kk"),
-        ("POST", "/v1/recall", {"query": "x" * 300_000}, 413, "at most"),
-        ("POST", "/v1/recall", b"{half", 400, "JSON"),
-        ("GET", "/v1/nothing", None, 404, "Not Found"),
-        ("DELETE", "/v1/recall", None, 405, "Method Not Allowed"),
-    ],
-)
-def test_every_error_is_a_problem_detail(url: str, method: str, path: str, body: Any, status: int, detail: str) -> None:
-    content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-    found = httpx.request(method, url + path, content=content, headers={"content-type": "application/json"})
-    assert found.status_code == status
-    assert found.headers["content-type"] == "application/problem+json"
-    problem = found.json()
-    assert {"type", "title", "status", "detail"} <= set(problem)
-    assert problem["status"] == status
-    assert detail in problem["detail"]
+FAULTS: list[tuple[str, str, Any, int, str]] = [
+    ("GET", "recall?query=", None, 400, "the query is empty"),
+    ("GET", "recall", None, 400, "query"),
+    ("GET", "recall?query=x&k=0", None, 400, "k is 0"),
+    ("GET", "recall?query=x&project=nope", None, 400, "unknown project"),
+    ("GET", "recall?query=x&why_not=nope", None, 400, "no live item has the id 'nope'; take it from"),
+    ("POST", "recall", {"query": "x", "why_not": "f" * 16}, 400, f"no live item has the id '{'f' * 16}'"),
+    ("POST", "recall", {"query": "x" * 100_000}, 400, "100000 characters"),
+    ("POST", "recall", {"query": "x", "kk": 3}, 400, "kk"),
+    ("POST", "recall", {"query": "x" * 300_000}, 413, "at most"),
+    ("POST", "recall", b"{half", 400, "JSON"),
+    ("GET", "nothing", None, 404, "Not Found"),
+    ("DELETE", "recall", None, 405, "Method Not Allowed"),
+]
+
+
+def test_every_error_is_a_problem_detail(url: str) -> None:
+    wrong = []
+    for method, path, body, status, detail in FAULTS:
+        content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        found = httpx.request(method, f"{url}/v1/{path}", content=content, headers=headers)
+        assert found.headers["content-type"] == "application/problem+json", path
+        problem = found.json()
+        assert {"type", "title", "status", "detail"} <= set(problem)
+        if (found.status_code, problem["status"]) != (status, status) or detail not in problem["detail"]:
+            wrong.append((method, path, status, problem))
+    assert not wrong
 
 
 BEYOND = ("9999999999999999d", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
 
 
-def test_a_time_beyond_the_calendar_is_refused_on_every_surface(url: str, sample_store: Path, run_helix) -> None:
+def test_a_time_beyond_the_calendar_is_refused_on_every_surface(url: str, sample_store: Path, call_helix) -> None:
     requests = (
         *(("/v1/recall", {"query": "x"}, name) for name in ("since", "until", "as_of", "now")),
         ("/v1/timeline", {}, "since"),
         ("/v1/timeline", {}, "until"),
         ("/v1/facts", {"entity": "Priya"}, "at"),
     )
-    wrong = []
+    wrong, memory = [], helix.open(sample_store)
     for time in BEYOND:
         for path, params, name in requests:
             found = httpx.get(f"{url}{path}", params={**params, name: time})
             if found.status_code != 400 or f"{name} {time!r} is no time" not in found.json()["detail"]:
                 wrong.append((path, name, time, found.text))
-        done = run_helix("recall", "x", f"--since={time}", "--store", sample_store)
+        done = call_helix("recall", "x", f"--since={time}", "--store", sample_store)
         if done.returncode != 2 or "is no time" not in done.stderr or len(done.stderr.splitlines()) > 1:
             wrong.append(("recall --since", time, done.stderr))
         with pytest.raises(UsageError, match=r"until .* is no time"):
-            helix.open(sample_store).timeline(until=time)
+            memory.timeline(until=time)
     for now in ("0001-01-01", "9999-12-31T23:59:59Z"):  # the ends of the calendar are times
         found = httpx.get(f"{url}/v1/recall", params={"query": "what did Priya say last week", "now": now})
         if found.status_code != 200:
@@ -143,23 +150,14 @@ def test_a_time_beyond_the_calendar_is_refused_on_every_surface(url: str, sample
     assert not wrong, wrong
 
 
+DATED = b'{"now": "2026-06-01", "query": "why sqlite"'
 BODIES = (
-    b'{"now": "2026-06-01", "query": "why sqlite", "k": 3}',
-    b'{"now": "2026-06-01", "query": "why sqlite", "k": "3", "explain": "yes"}',
-    b'{"now": "2026-06-01", "query": "why sqlite", "k": 3.0, "entities": ["Ana"]}',
-    b'{"query": "why sqlite", "k": 2.5}',
-    b'{"query": "why sqlite", "k": NaN}',
-    b'{"query": "why sqlite", "k": true}',
-    b'{"query": "why sqlite", "k": 99999999999999999999}',
-    b'{"query": "x", "now": "2026-06-01", "query": "why sqlite"}',
-    b'{"query": "why sqlite \\ud800"}',
-    b'{"query": "why sqlite", "kk": 3}',
-    b'\xef\xbb\xbf{"now": "2026-06-01", "query": "why sqlite"}',
-    b'{"query": "\xff"}',
-    b'{"query": null}',
-    b'{"k": 3}',
-    *(b'["why sqlite"]', b'"why sqlite"', b"null", b"{half", b""),
-)
+    *(DATED + rest for rest in (b', "k": 3}', b', "k": "3", "explain": "yes"}', b', "k": 3.0, "entities": ["Ana"]}')),
+    *(b'{"query": "why sqlite", "k": %s}' % k for k in (b"2.5", b"NaN", b"true", b"99999999999999999999")),
+    b'{"query": "x", "now": "2026-06-01", "query": "why sqlite"}', b'{"query": "why sqlite \\ud800"}',
+    b'{"query": "why sqlite", "kk": 3}', b"\xef\xbb\xbf" + DATED + b"}", b'{"query": "\xff"}', b'{"query": null}',
+    b'{"k": 3}', b'["why sqlite"]', b'"why sqlite"', b"null", b"{half", b"",
+)  # fmt: skip
 
 
 def test_a_body_is_read_in_one_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,18 +195,9 @@ def test_status_and_health(url: str) -> None:
     assert {"/v1/recall", "/v1/status", "/healthz", "/readyz"} <= set(paths)
 
 
-@pytest.fixture
-def add_note(own_store: Path, tmp_path: Path, run_helix) -> Any:
-    """Publish a second generation."""
-
-    def add() -> None:
-        (tmp_path / "note.md").write_text("# Pantry\n\nThe saffron is behind the cardamom.")
-        assert run_helix("ingest", tmp_path / "note.md", "--store", own_store).returncode == 0
-
-    return add
-
-
-def test_a_new_generation_is_taken_without_a_restart_or_a_failed_request(own_store: Path, add_note) -> None:
+def test_a_new_generation_is_taken_without_a_restart_or_a_failed_request(
+    own_store: Path, tmp_path: Path, run_helix
+) -> None:
     failures: list[str] = []
     stop = threading.Event()
 
@@ -227,7 +216,8 @@ def test_a_new_generation_is_taken_without_a_restart_or_a_failed_request(own_sto
         asking = threading.Thread(target=ask)
         asking.start()
         try:
-            add_note()
+            (tmp_path / "note.md").write_text("# Pantry\n\nThe saffron is behind the cardamom.")
+            assert run_helix("ingest", tmp_path / "note.md", "--store", own_store).returncode == 0
             wait_until(60, lambda: httpx.get(f"{url}/readyz").json()["snapshot"] == 2)
         finally:
             stop.set()
@@ -257,9 +247,9 @@ def test_a_server_may_start_before_its_store(tmp_path: Path, sample_store: Path)
         server.wait_for_status()
 
 
-def test_a_missing_store_fails_at_once(tmp_path: Path, run_helix) -> None:
+def test_a_missing_store_fails_at_once(tmp_path: Path, call_helix) -> None:
     for environ, options in (({}, ("--store", str(tmp_path / "nosuch"))), ({"HELIX_STORE": str(tmp_path)}, ())):
-        done = run_helix("serve", *options, "--port", "0", **environ)
+        done = call_helix("serve", *options, "--port", "0", **environ)
         assert (done.returncode, done.stdout) == (4, "")
         assert "no Helix store at" in done.stderr
         assert "'helix serve --wait' starts without a store" in done.stderr
