@@ -23,10 +23,12 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.status import read_status
 from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
+from pipelines.ingest.accept import accept
 from pipelines.maintain.compact import compact
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from pipelines.maintain.rollback import rollback
+from pipelines.maintain.touch import touch
 from tests.support.walk import read_all
 
 Log = Sequence[tuple[str, str]]
@@ -121,24 +123,14 @@ def test_the_default_is_the_generation_before(root: Path, capsys: pytest.Capture
     assert verify_store(root).problems == ()
 
 
-def test_a_numbered_generation_brings_changed_turns_back(root: Path) -> None:
-    done = rollback(root, load(), 1)
-    assert (done.generation, done.to, len(done.set_aside)) == (4, 1, 2)
-    assert texts(root) == words(BREAD)
-    assert "take it out at noon" in texts(root)
-
-
-@pytest.mark.parametrize("number", ["1", "3", "0", "9", "-1"])
-def test_an_unknown_generation_is_refused_with_the_known_ones(
-    root: Path, number: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_generation_is_refused_with_the_known_ones(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Generation 1 is collected, 3 is the current one."""
     collect_garbage(root, keep=2, grace=0.0, wait=5.0)
     before = (root / "CURRENT").read_bytes()
-    assert main(["rollback", "--store", str(root), "--", number]) == 2
-    output = capsys.readouterr()
-    assert f"no generation {number} to return to; there are: 2 (the current is 3)" in output.err
-    assert len(output.err.strip().splitlines()) == 1
+    for number in ("1", "3", "0", "9", "-1"):
+        assert main(["rollback", "--store", str(root), "--", number]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert f"no generation {number} to return to; there are: 2 (the current is 3)" in line
     assert (root / "CURRENT").read_bytes() == before
     assert inbox.list_dead(root) == {}
     assert texts(root) == words(BREAD, LATER, GARDEN)
@@ -181,19 +173,20 @@ def test_earlier_generations_are_listed(root: Path, capsys: pytest.CaptureFixtur
 def test_documents_ingested_since_are_set_aside_with_the_reason(
     root: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert states(root) == (3, 3, 0, 0)
+    (tmp_path / "logs").mkdir()
+    accept(root, write(tmp_path / "logs", "other", (("o1", "parsley"),)), load())  # pending: it is not set aside
+    assert states(root) == (4, 3, 1, 0)
     assert main(["rollback", "1", "--store", str(root)]) == 0
     output = capsys.readouterr()
     assert "generation 4 holds the content of 1; 2 documents ingested since are set aside" in output.out
     assert "ingests a set-aside document again" in output.err
-    assert states(root) == (3, 1, 0, 2)
+    assert states(root) == (4, 1, 1, 2)
     assert main(["status", "--store", str(root)]) == 0
     output = capsys.readouterr()
-    assert "3 accepted, 1 done, 0 pending, 2 dead" in output.out
+    assert "4 accepted, 1 done, 1 pending, 2 dead" in output.out
     assert output.err.count("rolled back from generation 3 to 1") == 2
     # They stay aside through other ingests.
-    (tmp_path / "logs").mkdir()
-    assert ingest(root, [write(tmp_path / "logs", "other", (("o1", "parsley"),))], load()).items == 1
+    assert ingest(root, [], load()).items == 1
     assert texts(root) == words(BREAD, (("o1", "parsley"),))
     assert states(root) == (4, 2, 0, 2)
 
@@ -211,19 +204,10 @@ def test_a_set_aside_document_offered_again_is_published(root: Path, logs: list[
     assert verify_store(root).problems == ()
 
 
-def test_a_pending_document_is_not_set_aside(root: Path, tmp_path: Path) -> None:
-    from pipelines.ingest.accept import accept
-
-    (tmp_path / "logs").mkdir()
-    accept(root, write(tmp_path / "logs", "other", (("o1", "parsley"),)), load())
-    rollback(root, load())
-    assert states(root) == (4, 2, 1, 1)
-    ingest(root, [], load())
-    assert texts(root) == words(BREAD, LATER, (("o1", "parsley"),))
-
-
 def test_rolling_back_a_rollback_brings_everything_back(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = rollback(root, load(), 1)
+    assert (first.generation, first.to, len(first.set_aside)) == (4, 1, 2)
+    assert texts(root) == words(BREAD)  # with the turn as it was before the change
     second = rollback(root, load())  # the newest before the current is the one that was left
     assert (second.generation, second.to, second.set_aside) == (5, 3, ())
     assert texts(root) == words(BREAD, LATER, GARDEN)
@@ -237,19 +221,13 @@ def test_rolling_back_a_rollback_brings_everything_back(root: Path, capsys: pyte
 
 
 def test_documents_that_failed_stay_dead(root: Path) -> None:
-    document = inbox.list_accepted(root)[0]
-    inbox.accept_envelope(
-        root,
-        inbox.Envelope(
-            "0" * 64, "x", "", "jsonl", None, (), None, inbox.read_envelope(root, document).accepted, {}, ()
-        ),
-    )
-    inbox.give_up(root, "0" * 64, "nothing in it can be read")
+    accepted = inbox.read_envelope(root, inbox.list_accepted(root)[0]).accepted
+    given_up, why = "0" * 64, "nothing in it can be read"
+    inbox.accept_envelope(root, inbox.Envelope(given_up, "x", "", "jsonl", None, (), None, accepted, {}, ()))
+    inbox.give_up(root, given_up, why)
     rollback(root, load(), 1)
     rollback(root, load(), 3)
-    assert {name: record["error"] for name, record in inbox.list_dead(root).items()} == {
-        "0" * 64: "nothing in it can be read"
-    }
+    assert {name: record["error"] for name, record in inbox.list_dead(root).items()} == {given_up: why}
 
 
 # ---------------------------------------------------------------- with the rest
@@ -308,8 +286,6 @@ def test_forgotten_items_stay_forgotten(root: Path, logs: list[Path], tmp_path: 
 
 
 def test_access_counts_survive_a_rollback(root: Path) -> None:
-    from pipelines.maintain.touch import touch
-
     memory = Memory(root)
     item = memory.recall("walnut loaf").items[0]
     memory.feedback(item.id, "helpful")
@@ -363,8 +339,6 @@ def test_a_damaged_document_table_sets_all_other_documents_aside(root: Path, dam
 
 
 def test_damaged_access_counts_are_replaced_by_the_earlier_ones(root: Path) -> None:
-    from pipelines.maintain.touch import touch
-
     memory = Memory(root)
     for _ in range(2):
         memory.feedback(memory.recall("walnut loaf").items[0].id)
