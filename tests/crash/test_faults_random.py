@@ -19,12 +19,9 @@ from tests.support.labelled import REPORT
 from tests.support.processes import wait_until
 
 KINDS = {
-    "enrich": "worker --queues accept,enrich",
-    "bulk": "worker --queues bulk",
-    "commit": "worker --queues commit",
-    "maintain": "worker --queues maintain",
-    "beat": "beat",
-}
+    "enrich": "worker --queues accept,enrich", "bulk": "worker --queues bulk", "commit": "worker --queues commit",
+    "maintain": "worker --queues maintain", "beat": "beat",
+}  # fmt: skip
 
 
 def start(made: Fleet, kind: str) -> None:

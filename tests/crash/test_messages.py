@@ -57,32 +57,19 @@ class _Call:
 
 
 MALFORMED: Final[dict[str, bytes]] = {
-    "not JSON": b"zorbified harp",
-    "nothing": b"",
-    "an object": b"{}",
-    "a list": b"[]",
-    "a number": b"5",
-    "a text": b'"zorbified harp"',
-    "null": b"null",
-    "not UTF-8": b"\xff\xfe\x00\x01zorbified harp",
-    "cut": RAW[:-20],
-    "not a number": b"NaN",
-    "deep": b"[" * DEEP,
-    "deep and closed": b"[" * DEEP + b"]" * DEEP,
+    "not JSON": b"zorbified harp", "nothing": b"", "an object": b"{}", "a list": b"[]", "a number": b"5",
+    "a text": b'"zorbified harp"', "null": b"null", "not UTF-8": b"\xff\xfe\x00\x01zorbified harp", "cut": RAW[:-20],
+    "not a number": b"NaN", "deep": b"[" * DEEP, "deep and closed": b"[" * DEEP + b"]" * DEEP,
     "large": RAW + b" " * MAX_BYTES,
     **{f"no {key}": remove(key) for key in ("properties", "headers", "body", "content-type", "content-encoding")},
-    "no task": remove("task", "headers"),
-    "no body encoding": remove("body_encoding", "properties"),
-    "headers a list": change(headers=[MARK]),
-    "headers a text": change(headers=MARK),
-    "properties a list": change(properties=[MARK]),
-    "body a number": change(body=5),
+    "no task": remove("task", "headers"), "no body encoding": remove("body_encoding", "properties"),
+    "headers a list": change(headers=[MARK]), "headers a text": change(headers=MARK),
+    "properties a list": change(properties=[MARK]), "body a number": change(body=5),
     "body an object": change(body={"zorbified": "harp"}),
     "task a list": element(names=[name(1)], headers={"task": ["helix.enrich"]}),
     "task unknown": element("helix.unknown", [name(1)]),
     "task of Celery": element("celery.map", [{"task": "helix.enrich"}, [[name(1)]]]),
-    "task of another queue": element("helix.commit"),
-    "pickle": element(body=pickle.dumps(_Call()), **PICKLED),
+    "task of another queue": element("helix.commit"), "pickle": element(body=pickle.dumps(_Call()), **PICKLED),
     "YAML": element(body=b"!!python/object/apply:os.system ['false']", **{"content-type": "application/x-yaml"}),
     "content of no kind": element(names=[name(1)], **{"content-type": "application/zorbified-harp"}),
     "content type a list": element(names=[name(1)], **{"content-type": []}),
@@ -93,8 +80,7 @@ MALFORMED: Final[dict[str, bytes]] = {
     "body encoding none": element(names=[name(1)], properties={"body_encoding": None}),
     "not base64": RAW.replace(b'"body": "', b'"body": "!!!', 1),
     "base64 of other letters": RAW.replace(b'"body": "', '"body": "é'.encode(), 1),
-    "body not JSON": element(body=b"\xff\xfe{{{"),
-    "body a number in JSON": element(body=b"5"),
+    "body not JSON": element(body=b"\xff\xfe{{{"), "body a number in JSON": element(body=b"5"),
     "body an object in JSON": element(body=b'{"args": [], "kwargs": {}}'),
     "body deep": element(body=b"[" * DEEP + b"]" * DEEP),
     "body of two": element(body=json.dumps([[name(1)], {}]).encode()),
@@ -102,17 +88,13 @@ MALFORMED: Final[dict[str, bytes]] = {
     "compressed": element(
         body=zlib.compress(b"[" + b"1," * 3_000_000 + b"1]", 9), headers={"compression": "application/x-gzip"}
     ),
-    "no name": element(names=[]),
-    "names no list": element(names={"document": name(1)}),
-    "two names": element(names=[name(1), name(2)]),
-    "a name of another kind": element(names=[5]),
-    "a list for a name": element(names=[[name(1)]]),
-    "an empty name": element(names=[""]),
-    "a name in capitals": element(names=[name(10).upper()]),
-    "a name and a line": element(names=[name(1) + "\n"]),
+    "no name": element(names=[]), "names no list": element(names={"document": name(1)}),
+    "two names": element(names=[name(1), name(2)]), "a name of another kind": element(names=[5]),
+    "a list for a name": element(names=[[name(1)]]), "an empty name": element(names=[""]),
+    "a name in capitals": element(names=[name(10).upper()]), "a name and a line": element(names=[name(1) + "\n"]),
     "a name of other digits": element(names=["١" * 64]),
     "named arguments": element(body=json.dumps([[], {"document": name(1)}, {}]).encode()),
-}
+}  # fmt: skip
 """Invalid messages."""
 
 
@@ -130,10 +112,8 @@ FORGED: Final[dict[str, dict[str, Any]]] = {
     "time limits of no kind": {"headers": {"timelimit": "zorbified harp"}},
     "expired": {"headers": {"expires": "2020-01-01T00:00:00"}},
     "expires at no time": {"headers": {"expires": "zorbified harp"}},
-    "later": {"headers": {"eta": "9999-12-31T00:00:00"}},
-    "at no time": {"headers": {"eta": {"zorbified": "harp"}}},
-    "retries": {"headers": {"retries": -(10**9)}},
-    "retries of no kind": {"headers": {"retries": ["zorbified harp"]}},
+    "later": {"headers": {"eta": "9999-12-31T00:00:00"}}, "at no time": {"headers": {"eta": {"zorbified": "harp"}}},
+    "retries": {"headers": {"retries": -(10**9)}}, "retries of no kind": {"headers": {"retries": ["zorbified harp"]}},
     "no id": {"headers": {"id": None}},
     "an id of no kind": {"headers": {"id": {"zorbified": "harp"}, "root_id": 5, "parent_id": []}},
     "a shadow": {"headers": {"shadow": "zorbified harp"}},
@@ -148,23 +128,20 @@ FORGED: Final[dict[str, dict[str, Any]]] = {
     "a delivery elsewhere": {"properties": {"delivery_info": {"exchange": "zorbified", "routing_key": "harp"}}},
     "a priority of no kind": {"properties": {"priority": "zorbified harp"}},
     "a reply": {"properties": {"reply_to": "zorbified harp", "correlation_id": []}},
-}
+}  # fmt: skip
 """Fields of a message that are ignored: each message is processed like any other."""
 
 
 def list_unacked() -> dict[str, bytes]:
     """Return invalid values of `unacked`, as if workers had received them and died."""
     return {
-        "not JSON": b"zorbified harp",
-        "a number": b"5",
-        "an object": b'{"a": 1, "b": 2, "c": "enrich"}',
-        "of two": json.dumps([GOOD, ""]).encode(),
-        "no message": json.dumps([5, "", "enrich"]).encode(),
+        "not JSON": b"zorbified harp", "a number": b"5", "an object": b'{"a": 1, "b": 2, "c": "enrich"}',
+        "of two": json.dumps([GOOD, ""]).encode(), "no message": json.dumps([5, "", "enrich"]).encode(),
         "large": json.dumps([{**GOOD, "body": "A" * 5 * MAX_BYTES}, "", "enrich"]).encode(),
         "of no queue": json.dumps([GOOD, "", ["enrich"]]).encode(),
         "of another queue": json.dumps([GOOD, "", "zorbified harp"]).encode(),
         "a path": json.dumps([json.loads(element(names=["/zorbified harp"])), "", "enrich"]).encode(),
-    }
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------- a worker
@@ -304,10 +281,9 @@ class Signer:
 
     def environ(self, known: Path) -> dict[str, str]:
         return {
-            "HELIX_MESSAGE_KEY": str(self.key),
-            "HELIX_MESSAGE_CERTIFICATE": str(self.certificate),
+            "HELIX_MESSAGE_KEY": str(self.key), "HELIX_MESSAGE_CERTIFICATE": str(self.certificate),
             "HELIX_MESSAGE_CERTIFICATES": str(known),
-        }
+        }  # fmt: skip
 
 
 def folder_of(path: Path, *certificates: Path) -> Path:

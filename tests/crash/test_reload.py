@@ -40,20 +40,11 @@ class Panic(BaseException):
 
 
 KINDS = (
-    StoreError("broken", "mend it"),
-    EncoderError("no encoder"),
-    OSError(5, "Input/output error"),
-    ValueError("broken"),
-    KeyError("broken"),
-    AttributeError("broken"),
-    AssertionError("broken"),
-    RuntimeError("broken"),
-    MemoryError(),
-    RecursionError("broken"),
-    UnicodeDecodeError("utf-8", b"\xe1", 0, 1, "broken"),
-    pa.ArrowInvalid("broken"),
+    StoreError("broken", "mend it"), EncoderError("no encoder"), OSError(5, "Input/output error"), ValueError("broken"),
+    KeyError("broken"), AttributeError("broken"), AssertionError("broken"), RuntimeError("broken"), MemoryError(),
+    RecursionError("broken"), UnicodeDecodeError("utf-8", b"\xe1", 0, 1, "broken"), pa.ArrowInvalid("broken"),
     Panic("broken"),
-)
+)  # fmt: skip
 
 STEPS: tuple[tuple[Any, str], ...] = (
     (Memory, "stale"),

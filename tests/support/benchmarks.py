@@ -41,14 +41,10 @@ def locomo(path: Path) -> Path:
         "session_3": [],
     }
     questions = [
-        ask("Zorblatt?", "D1:1"),
-        ask("Wumpling or zorblatt?", "D1:1; D2:1"),
-        ask("A wumpling?", "D2:1", "D2:2", category=4),
-        ask("Quibblex?", "D1:3"),
-        ask("Where did we leave our flimmern?", "D1:2"),
-        ask("Nobody knows where.", "D"),
-        ask("Nobody knows when."),
-    ]
+        ask("Zorblatt?", "D1:1"), ask("Wumpling or zorblatt?", "D1:1; D2:1"),
+        ask("A wumpling?", "D2:1", "D2:2", category=4), ask("Quibblex?", "D1:3"),
+        ask("Where did we leave our flimmern?", "D1:2"), ask("Nobody knows where.", "D"), ask("Nobody knows when."),
+    ]  # fmt: skip
     long = [" ".join(["dromble"] * (8 - i) + ["tree"] * (130 + i)) for i in range(7)]
     second = {
         "session_1_date_time": "10:00 am on 3 July, 2023",

@@ -48,18 +48,14 @@ def make_search_postings(rng: np.random.Generator) -> Given:
     rows = [np.sort(rng.choice(n, rng.integers(3, min(n, 2_000)) if n > 5 else 4, False)) for _ in range(sum(parts))]
     weight = np.sort(np.abs(floats(rng, 3)))[::-1].copy()
     return {
-        "first": np.cumsum([0, *parts], dtype=np.int64),
-        "start": np.zeros(len(rows), np.int64),
+        "first": np.cumsum([0, *parts], dtype=np.int64), "start": np.zeros(len(rows), np.int64),
         "rows": [part.astype(np.uint32) for part in rows],
-        "tf": [rng.integers(0, 1 << 16, len(part)).astype(np.uint16) for part in rows],
-        "weight": weight,
+        "tf": [rng.integers(0, 1 << 16, len(part)).astype(np.uint16) for part in rows], "weight": weight,
         "rest": np.append(weight[::-1].cumsum()[::-1], 0).astype(np.float32),
         "allowed": None if rng.random() < 0.5 else rng.random(n) < 0.7,
-        "norm": np.abs(floats(rng, n)) if rng.random() < 0.7 else n,
-        "k": int(rng.choice([1, 2, 1_000])),
-        "slack": 0.999,
-        "floor": float(rng.choice([0, 0, 1])),
-    }
+        "norm": np.abs(floats(rng, n)) if rng.random() < 0.7 else n, "k": int(rng.choice([1, 2, 1_000])),
+        "slack": 0.999, "floor": float(rng.choice([0, 0, 1])),
+    }  # fmt: skip
 
 
 def call_search_postings(first: Array, start: Array, rows: Any, tf: Any, **others: Any) -> Any:
@@ -76,12 +72,9 @@ def make_score_neighbours(rng: np.random.Generator) -> Given:
     d, sizes = int(rng.choice([3, 16, 17, 384])), [int(size) for size in rng.integers(3, 6, 3)]
     return {
         "codes": [rng.integers(-128, 128, (size, d)).astype(np.int8) for size in sizes],
-        "scales": [floats(rng, size) for size in sizes],
-        "d": d,
-        "rows": rng.integers(-1, sum(sizes), (3, 10)),
-        "query": floats(rng, d),
-        "share": 0.25,
-    }
+        "scales": [floats(rng, size) for size in sizes], "d": d, "rows": rng.integers(-1, sum(sizes), (3, 10)),
+        "query": floats(rng, d), "share": 0.25,
+    }  # fmt: skip
 
 
 def call_score_neighbours(codes: Any, scales: Any, d: int, **others: Any) -> Any:
@@ -92,16 +85,12 @@ def make_search_lists(rng: np.random.Generator) -> Given:
     m, n, sizes = int(rng.choice([2, 4, 6])), int(rng.choice([40, 70_000])), [3, *map(int, rng.choice([0, 31, 200], 2))]
     return {
         "codes": [rng.integers(0, 256, -(-size // 32) * m * 16).astype(np.uint8) for size in sizes],
-        "rows": [rng.integers(0, n, size) for size in sizes],
-        "m": m,
-        "chosen": rng.permutation(len(sizes)),
+        "rows": [rng.integers(0, n, size) for size in sizes], "m": m, "chosen": rng.permutation(len(sizes)),
         "near": rng.integers(0, 1 << 24, len(sizes)).astype(np.int32),
         "table": rng.integers(0, 256 // m, (m, 16)).astype(np.uint8),
-        "allowed": None if rng.random() < 0.5 else rng.random(n) < 0.5,
-        "n": n,
-        "k": int(rng.choice([1, 3, 50])),
+        "allowed": None if rng.random() < 0.5 else rng.random(n) < 0.5, "n": n, "k": int(rng.choice([1, 3, 50])),
         "registers": int(rng.choice([0, 1, 16, 32, 64])),
-    }
+    }  # fmt: skip
 
 
 def call_search_lists(codes: Any, rows: Any, m: int, n: int, **others: Any) -> Any:
@@ -135,16 +124,10 @@ def make_count_terms(rng: np.random.Generator) -> Given:
     lists, k, m, p = 9, int(rng.integers(3, 8)), 11, 3
     indptr = offsets(rng, lists)
     return {
-        "indptr": indptr,
-        "words": rng.integers(0, 9, indptr[-1]).astype(np.uint32),
-        "rows": rng.integers(0, lists, m),
-        "terms": rng.permutation(9)[:k].astype(np.uint32),
-        "slot": rng.permutation(k),
-        "left": rng.integers(0, k, p),
-        "right": rng.integers(0, k, p),
-        "count": np.zeros((k, m), np.float32),
-        "follows": np.zeros((p, m), np.float32),
-    }
+        "indptr": indptr, "words": rng.integers(0, 9, indptr[-1]).astype(np.uint32), "rows": rng.integers(0, lists, m),
+        "terms": rng.permutation(9)[:k].astype(np.uint32), "slot": rng.permutation(k), "left": rng.integers(0, k, p),
+        "right": rng.integers(0, k, p), "count": np.zeros((k, m), np.float32), "follows": np.zeros((p, m), np.float32),
+    }  # fmt: skip
 
 
 def make_score_joined(rng: np.random.Generator) -> Given:
@@ -199,25 +182,16 @@ def make_read_edges(rng: np.random.Generator) -> Given:
         rows, entities = rows + n, entities + 3
     neighbours = {name: rng.integers(-1, rows, rows).astype(np.int32) for name in ("previous", "following")}
     return {
-        "segments": parts,
-        "named": [rng.integers(0, 4, 3).astype(np.int32) for _ in parts],
-        **neighbours,
-        "session": rng.integers(0, sessions, rows).astype(np.int32),
-        "alive": rng.random(rows) < 0.9,
-        "key": rng.permutation(50)[:rows].astype(np.uint64),
-        "session_key": np.arange(sessions, dtype=np.uint64),
-        "session_size": rng.integers(0, 5, sessions),
-        "one": np.sort(rng.integers(0, 3, edges)).astype(np.uint64),
-        "other": rng.integers(0, 3, edges).astype(np.uint64),
-        "confidence": floats(rng, edges),
-        "row": rng.integers(0, rows, edges),
-        "allowed": None if rng.random() < 0.5 else rng.random(rows) < 0.5,
-        "asked": np.arange(3, dtype=np.uint64),
-        "hubs": rows + sessions + rng.integers(0, entities, 3),
-        "hub_rows": rng.integers(0, rows, 3),
-        "hub_weights": rng.random(3),
+        "segments": parts, "named": [rng.integers(0, 4, 3).astype(np.int32) for _ in parts], **neighbours,
+        "session": rng.integers(0, sessions, rows).astype(np.int32), "alive": rng.random(rows) < 0.9,
+        "key": rng.permutation(50)[:rows].astype(np.uint64), "session_key": np.arange(sessions, dtype=np.uint64),
+        "session_size": rng.integers(0, 5, sessions), "one": np.sort(rng.integers(0, 3, edges)).astype(np.uint64),
+        "other": rng.integers(0, 3, edges).astype(np.uint64), "confidence": floats(rng, edges),
+        "row": rng.integers(0, rows, edges), "allowed": None if rng.random() < 0.5 else rng.random(rows) < 0.5,
+        "asked": np.arange(3, dtype=np.uint64), "hubs": rows + sessions + rng.integers(0, entities, 3),
+        "hub_rows": rng.integers(0, rows, 3), "hub_weights": rng.random(3),
         "nodes": rng.permutation(rows + sessions + entities),
-    }
+    }  # fmt: skip
 
 
 def call_read_edges(
@@ -264,17 +238,12 @@ CALLS: dict[str, tuple[Callable[[np.random.Generator], Given], Callable[..., Any
     "score_neighbours": (make_score_neighbours, call_score_neighbours),
     "search_lists": (make_search_lists, call_search_lists),
     "build_code_table": (make_build_code_table, build_code_table),
-    "round_to_steps": (make_round_to_steps, round_to_steps),
-    "filter_range": (make_filter_range, call_filter_range),
-    "count_terms": (make_count_terms, count_terms),
-    "score_joined": (make_score_joined, score_joined),
-    "find_ngrams": (make_find_ngrams, find_ngrams),
-    "list_neighbours": (make_list_neighbours, list_neighbours),
-    "find_distinct": (make_find_distinct, find_distinct),
-    "fuse_legs": (make_fuse_legs, fuse_legs),
-    "read_edges": (make_read_edges, call_read_edges),
-    "count_pieces": (make_count_pieces, call_count_pieces),
-}
+    "round_to_steps": (make_round_to_steps, round_to_steps), "filter_range": (make_filter_range, call_filter_range),
+    "count_terms": (make_count_terms, count_terms), "score_joined": (make_score_joined, score_joined),
+    "find_ngrams": (make_find_ngrams, find_ngrams), "list_neighbours": (make_list_neighbours, list_neighbours),
+    "find_distinct": (make_find_distinct, find_distinct), "fuse_legs": (make_fuse_legs, fuse_legs),
+    "read_edges": (make_read_edges, call_read_edges), "count_pieces": (make_count_pieces, call_count_pieces),
+}  # fmt: skip
 """By name: the function that makes valid arguments, and the function to call."""
 
 COPIED = {("fuse_legs", "legs")}

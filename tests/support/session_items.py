@@ -27,14 +27,10 @@ def load_sessions(split: str | None = None) -> list[tuple[list[SessionItem], lis
         turns = session["turns"]
         items = [
             SessionItem(
-                turn["text"],
-                turn["role"],
-                turn["origin"],
-                classify(turn["text"], turn["role"], turn["origin"])[0],
-                place,
-                tuple(entity.key for entity in find_entities(turn["text"])),
+                turn["text"], turn["role"], turn["origin"], classify(turn["text"], turn["role"], turn["origin"])[0],
+                place, tuple(entity.key for entity in find_entities(turn["text"])),
             )
             for place, turn in enumerate(turns)
-        ]
+        ]  # fmt: skip
         sessions.append((items, [turn["keep"] for turn in turns], [turn["source"] for turn in turns]))
     return sessions

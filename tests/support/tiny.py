@@ -33,37 +33,17 @@ BASE = 1_700_000_000  # 2023-11-14T22:13:20Z
 def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
     session, turn = given.get("session", "s"), given.get("turn", f"t{i}")
     return {
-        "id": given.get("id", hash_parts("tiny", session, turn, "0")),
-        "source": "tiny",
-        "path": "tiny.jsonl",
-        "document": "0" * 64,
-        "session": session,
-        "branch_of": None,
-        "turns": [turn],
-        "piece": 0,
-        "ord": given.get("ord", i),
-        "speaker": given.get("speaker"),
-        "role": given.get("role", "user"),
-        "origin": "human",
-        "title": given.get("title"),
-        "text": text,
-        "type": given.get("type", "episodic"),
-        "type_confidence": 1.0,
-        "project": given.get("project", "p"),
-        "time": given.get("time", BASE + 60 * i),
-        "time_quality": "exact",
-        "t_valid": given.get("t_valid", given.get("time", BASE + 60 * i)),
-        "t_invalid": given.get("t_invalid"),
-        "t_ingested": given.get("t_ingested", BASE) * 1_000_000,
-        "salience": given.get("salience", 0.5),
-        "confidence": given.get("confidence", 0.5),
-        "priority": 1.0,
-        "pinned": False,
-        "acl": given.get("acl", []),
-        "tokens": len(text.split()),
-        "content": hash_parts(text),
+        "id": given.get("id", hash_parts("tiny", session, turn, "0")), "source": "tiny", "path": "tiny.jsonl",
+        "document": "0" * 64, "session": session, "branch_of": None, "turns": [turn], "piece": 0,
+        "ord": given.get("ord", i), "speaker": given.get("speaker"), "role": given.get("role", "user"),
+        "origin": "human", "title": given.get("title"), "text": text, "type": given.get("type", "episodic"),
+        "type_confidence": 1.0, "project": given.get("project", "p"), "time": given.get("time", BASE + 60 * i),
+        "time_quality": "exact", "t_valid": given.get("t_valid", given.get("time", BASE + 60 * i)),
+        "t_invalid": given.get("t_invalid"), "t_ingested": given.get("t_ingested", BASE) * 1_000_000,
+        "salience": given.get("salience", 0.5), "confidence": given.get("confidence", 0.5), "priority": 1.0,
+        "pinned": False, "acl": given.get("acl", []), "tokens": len(text.split()), "content": hash_parts(text),
         "near": None,
-    }
+    }  # fmt: skip
 
 
 def fact(item: Mapping[str, Any], subject: str, relation: str, object_: str, **given: Any) -> dict[str, Any]:
@@ -73,27 +53,15 @@ def fact(item: Mapping[str, Any], subject: str, relation: str, object_: str, **g
         return int(hash_parts("person", key), 16) if key else 0
 
     return {
-        "id": hash_parts(item["id"], subject, relation, object_),
-        "item": item["id"],
-        "project": item["project"],
-        "subject": subject,
-        "subject_key": subject,
-        "relation": relation,
-        "object": object_,
-        "object_key": object_,
-        "qualifier": "",
-        "said": item["text"],
-        "t_valid": item["t_valid"],
-        "until": given.get("until"),
-        "t_ingested": item["t_ingested"],
-        "confidence": given.get("confidence", 0.5),
-        "functional": given.get("functional", True),
-        "closes": given.get("closes", False),
+        "id": hash_parts(item["id"], subject, relation, object_), "item": item["id"], "project": item["project"],
+        "subject": subject, "subject_key": subject, "relation": relation, "object": object_, "object_key": object_,
+        "qualifier": "", "said": item["text"], "t_valid": item["t_valid"], "until": given.get("until"),
+        "t_ingested": item["t_ingested"], "confidence": given.get("confidence", 0.5),
+        "functional": given.get("functional", True), "closes": given.get("closes", False),
         "group": int(hash_parts("fact", subject, relation), 16),
-        "family": int(hash_parts("fact", subject, relation), 16),
-        "subject_entity": entity(subject),
+        "family": int(hash_parts("fact", subject, relation), 16), "subject_entity": entity(subject),
         "object_entity": entity(object_),
-    }
+    }  # fmt: skip
 
 
 @contextmanager

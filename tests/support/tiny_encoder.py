@@ -57,13 +57,9 @@ def tiny_bert(folder: Path, hidden: int = 32) -> Path:
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
     )
     config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=hidden,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
+        vocab_size=len(words), hidden_size=hidden, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
         max_position_embeddings=128,
-    )
+    )  # fmt: skip
     folder.mkdir(parents=True)
     BertModel(config).save_pretrained(folder)
     fast.save_pretrained(folder)
@@ -92,15 +88,10 @@ def sentence_encoder(
     special = "<s> <pad> </s> <unk>" if roberta else "[CLS] [PAD] [SEP] [UNK]"
     vocabulary = (*(special.split() if roberta else ("[PAD]", "[UNK]", "[CLS]", "[SEP]")), *WORDS)
     shape: dict[str, Any] = {
-        "vocab_size": len(vocabulary),
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 128,
-        "max_position_embeddings": positions,
-        "pad_token_id": int(roberta),
-        "initializer_range": 0.3,  # vectors that differ from text to text
-    }
+        "vocab_size": len(vocabulary), "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 128, "max_position_embeddings": positions, "pad_token_id": int(roberta),
+        "initializer_range": 0.3,
+    }  # fmt: skip
     model = XLMRobertaModel(XLMRobertaConfig(**shape)) if roberta else BertModel(BertConfig(**shape))
     plain = folder.parent / f"{folder.name}-plain"
     model.save_pretrained(plain)

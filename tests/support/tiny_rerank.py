@@ -26,16 +26,9 @@ def _config(size: int, **given: Any) -> Any:
     from transformers import BertConfig
 
     return BertConfig(
-        vocab_size=size,
-        hidden_size=32,
-        num_hidden_layers=given.pop("layers", 2),
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        pad_token_id=0,
-        initializer_range=0.3,  # vectors that differ from text to text
-        **given,
-    )
+        vocab_size=size, hidden_size=32, num_hidden_layers=given.pop("layers", 2), num_attention_heads=4,
+        intermediate_size=64, max_position_embeddings=64, pad_token_id=0, initializer_range=0.3, **given,
+    )  # fmt: skip
 
 
 def colbert(folder: Path, layout: str = "stanford", **options: Any) -> Path:

@@ -59,18 +59,11 @@ def masked_model(folder: Path, kind: str = "known", length: int = 64) -> Path:
     width = size + size % 2 if kind == "known" else 32
     model = BertForMaskedLM(
         BertConfig(
-            vocab_size=size,
-            hidden_size=width,
-            num_hidden_layers=1 if kind == "known" else 2,
-            num_attention_heads=2,
-            intermediate_size=16 if kind == "known" else 64,
-            max_position_embeddings=length,
-            pad_token_id=0,
-            initializer_range=0.3,
-            hidden_act="relu",
-            tie_word_embeddings=False,
+            vocab_size=size, hidden_size=width, num_hidden_layers=1 if kind == "known" else 2, num_attention_heads=2,
+            intermediate_size=16 if kind == "known" else 64, max_position_embeddings=length, pad_token_id=0,
+            initializer_range=0.3, hidden_act="relu", tie_word_embeddings=False,
         )
-    ).eval()
+    ).eval()  # fmt: skip
     if kind == "known":
         _know(model, width)
     model.save_pretrained(folder)

@@ -127,18 +127,10 @@ def _model(known: Sequence[str], layers: int, width: int) -> Any:
         torch.manual_seed(0)
         return T5ForConditionalGeneration(
             T5Config(
-                vocab_size=len(known) + UNKNOWN + 1,
-                d_model=width,
-                d_kv=32,
-                d_ff=2 * width,
-                num_layers=layers,
-                num_heads=width // 32,
-                dropout_rate=0.0,
-                pad_token_id=PAD,
-                eos_token_id=EOS,
-                decoder_start_token_id=PAD,
+                vocab_size=len(known) + UNKNOWN + 1, d_model=width, d_kv=32, d_ff=2 * width, num_layers=layers,
+                num_heads=width // 32, dropout_rate=0.0, pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD,
             )
-        )
+        )  # fmt: skip
 
 
 def _save(model: Any, known: Sequence[str], folder: Path) -> Path:

@@ -230,15 +230,13 @@ class Values:
         """A person's: words, digits, a sign."""
         r, first, second = self.random, self.word(), self.word()
         leet = first.replace("e", "3").replace("o", "0").replace("a", "4").capitalize()
-        return r.choice(
-            (
-                f"{first.capitalize()}{second.capitalize()}{r.randint(10, 9999)}",
-                f"{first}{r.randint(10, 999)}{r.choice('!@#')}",
-                f"{first[:3]}{r.randint(1, 9)}{second[2:]}_{r.randint(10, 99)}",
-                f"{first}-{second}-{r.randint(10, 99)}",
-                f"{leet}!{r.randint(1, 99)}{second[:2]}",
-            )
-        )
+        forms = (
+            f"{first.capitalize()}{second.capitalize()}{r.randint(10, 9999)}",
+            f"{first}{r.randint(10, 999)}{r.choice('!@#')}",
+            f"{first[:3]}{r.randint(1, 9)}{second[2:]}_{r.randint(10, 99)}", f"{first}-{second}-{r.randint(10, 99)}",
+            f"{leet}!{r.randint(1, 99)}{second[:2]}",
+        )  # fmt: skip
+        return r.choice(forms)
 
     def tame_human(self) -> str:
         return self.human().replace("#", "!")
