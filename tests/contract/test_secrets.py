@@ -64,8 +64,10 @@ def test_a_leak_would_be_found(tmp_path: Path, logs: list[Log]) -> None:
     assert [line for line in find_leaks(tmp_path, logs) if "a.parquet" in line]
 
 
-def test_ingestion_leaves_no_secret(tmp_path: Path, logs: list[Log], run_helix) -> None:
-    paths = list(write_logs(logs, tmp_path / "in"))
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.soak)])
+def test_ingestion_leaves_no_secret(tmp_path: Path, logs: list[Log], step: int, run_helix) -> None:
+    planted = logs[::step]
+    paths = list(write_logs(planted, tmp_path / "in"))
     out = tmp_path / "out"
     done = run_helix("ingest", *paths, "--store", out / "store", "--json")
     (out / "stdout").write_text(done.stdout)
@@ -73,19 +75,18 @@ def test_ingestion_leaves_no_secret(tmp_path: Path, logs: list[Log], run_helix) 
     report = json.loads(done.stdout)
     assert find_leaks(out, logs) == []
     refused = {Path(entry["path"].partition(":")[0]).stem for entry in report["refused"]}  # some are JSON, but no log
-    ingested = [log for log in logs if log.name not in refused]
-    assert len(ingested) > len(logs) * 0.8
-    assert sum(report["redacted"].values()) >= sum(len(log.secrets) for log in ingested) * 0.98
-    assert sum(report["redacted"].values()) == sum(
-        n for counts in report["redacted_by_source"].values() for n in counts.values()
-    )
+    ingested = [log for log in planted if log.name not in refused]
+    assert len(ingested) > len(planted) * 0.8
+    redacted = sum(report["redacted"].values())
+    assert redacted >= sum(len(log.secrets) for log in ingested) * 0.98
+    assert redacted == sum(n for counts in report["redacted_by_source"].values() for n in counts.values())
     assert verify_store(out / "store").problems == ()
 
 
 def test_the_queue_and_workers_leave_no_secret(tmp_path: Path, logs: list[Log], redis_url: str, run_helix) -> None:
     import redis
 
-    paths = list(write_logs(logs[::5], tmp_path / "in"))
+    paths = list(write_logs(logs[1::8], tmp_path / "in"))
     out, store = tmp_path / "out", tmp_path / "out" / "store"
     log = out / "workers.log"
     done = run_helix("enqueue", *paths, "--store", store, "--json", HELIX_REDIS_URL=redis_url)

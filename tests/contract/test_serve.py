@@ -14,7 +14,7 @@ import pytest
 
 from query.discovery_read import read_address
 from tests.support.processes import wait_until
-from tests.support.serving import HELIX, ServerProcess, get_status
+from tests.support.serving import ServerProcess, get_status
 
 
 def list_workers(process: subprocess.Popen[bytes]) -> list[int]:
@@ -73,24 +73,20 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
     assert not (own_store / "serve.json").exists()
 
 
-def test_a_thousand_requests_of_eight_clients_are_answered(sample_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hundreds_of_requests_of_eight_clients_are_answered(
+    sample_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.support.bench.serve import ask_http, start_server
 
-    asks = [{"query": f"what about the timeout {i % 50}", "with": {"k": 5}} for i in range(1_000)]
+    asks = [{"query": f"what about the timeout {i % 50}", "with": {"k": 5}} for i in range(400)]
     monkeypatch.setenv("HELIX_ANSWERS", "256")  # most of them are cached
     with start_server(sample_store, 1) as place:
-        assert len(ask_http(place, asks, 8)) == 1_000  # a wrong answer raises
+        assert len(ask_http(place, asks, 8)) == 400  # a wrong answer raises
 
 
-def test_a_damaged_key_file_ends_the_server(tmp_path: Path, own_store: Path) -> None:
+def test_a_damaged_key_file_ends_the_server(tmp_path: Path, own_store: Path, run_helix) -> None:
     (tmp_path / "keys.json").write_text("{half")
-    done = subprocess.run(
-        [HELIX, "serve", "--store", str(own_store), "--port", "0", "--require-keys"],
-        env={**os.environ, "HELIX_KEYS": str(tmp_path / "keys.json")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    options = ("--store", own_store, "--port", 0, "--require-keys")
+    done = run_helix("serve", *options, HELIX_KEYS=str(tmp_path / "keys.json"))
     assert done.returncode == 4
     assert "keys.json is damaged" in done.stderr
