@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -51,8 +52,11 @@ def list_files(*options: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist, the wheel made from it, and in `tree/` the wheel made from the checkout."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, the wheel made from it, and in `tree/` the wheel made from the checkout.
+
+    Its name is the first of the module's fixtures, so that one process of a run has all of its tests.
+    """
     folder = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--outdir"]
     other = subprocess.Popen([*build, folder / "tree", "--wheel", ROOT], stdout=subprocess.DEVNULL)
@@ -71,48 +75,42 @@ def list_wheel(folder: Path) -> set[str]:
         return set(opened.namelist())
 
 
-def test_the_sdist_has_the_tracked_files(dist: Path) -> None:
-    (found,) = dist.glob("*.tar.gz")
+def test_the_distributions_have_the_tracked_files(built: Path) -> None:
+    (found,) = built.glob("*.tar.gz")
     with tarfile.open(found) as opened:
-        names = {member.name.partition("/")[2] for member in opened if member.isfile()} - {"PKG-INFO"}
-    assert not list_files() - names
-    assert not names - list_files("--cached", "--others", "--exclude-standard")
-
-
-def test_the_wheel_has_the_packages_and_their_data(dist: Path) -> None:
-    names = list_wheel(dist)
+        sdist = {member.name.partition("/")[2] for member in opened if member.isfile()} - {"PKG-INFO"}
+    assert not list_files() - sdist
+    assert not sdist - list_files("--cached", "--others", "--exclude-standard")
+    wheel = list_wheel(built)
+    assert wheel == list_wheel(built / "tree")
     sources = {name for name in list_files(*PACKAGES) if not name.endswith((".c", ".h"))}
-    assert not sources - names
-    assert {f"{package}/py.typed" for package in PACKAGES} <= names
-    information = {name for name in names if name.split("/")[0].endswith(".dist-info")}
+    assert not sources - wheel
+    assert {f"{package}/py.typed" for package in PACKAGES} <= wheel
+    information = {name for name in wheel if name.split("/")[0].endswith(".dist-info")}
     assert any(name.endswith("/licenses/LICENSE") for name in information)
-    rest = names - information - {KERNELS}
-    assert len(rest) == len(names) - len(information) - 1
+    rest = wheel - information - {KERNELS}
+    assert len(rest) == len(wheel) - len(information) - 1
     assert not rest - list_files("--cached", "--others", "--exclude-standard", *PACKAGES)
     assert not {name for name in rest if name.endswith((".c", ".h"))}
-
-
-def test_a_wheel_of_the_sdist_equals_that_of_the_checkout(dist: Path) -> None:
-    assert list_wheel(dist) == list_wheel(dist / "tree")
 
 
 # ------------------------------------------------------------------ the core alone
 
 
 @pytest.fixture(scope="module", params=["linked", pytest.param("installed", marks=pytest.mark.soak)])
-def core(request: pytest.FixtureRequest, dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def core(request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`bin/` of a new environment with the wheel and the requirements of its core.
 
     pip installs them, which takes most of a minute, or they are linked from the environment of the tests.
     """
     root = tmp_path_factory.mktemp("core")
-    return install_linked(root, find_wheel(dist)) if request.param == "linked" else install(root, find_wheel(dist))
+    return install_linked(root, find_wheel(built)) if request.param == "linked" else install(root, find_wheel(built))
 
 
 @pytest.fixture(scope="module")
-def ingesting(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ingesting(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with the extra `workers`."""
-    return install_linked(tmp_path_factory.mktemp("workers"), find_wheel(dist), "workers")
+    return install_linked(tmp_path_factory.mktemp("workers"), find_wheel(built), "workers")
 
 
 def install(root: Path, wheel: Path, *options: object) -> Path:
@@ -176,20 +174,17 @@ def environ(cache: Path, tmp_path: Path) -> dict[str, str]:
     return {**kept, "HELIX_CACHE": str(cache), "HF_HOME": str(tmp_path / "hub")}
 
 
-def test_the_core_has_no_package_of_an_extra(core: Path, environ: dict[str, str]) -> None:
+def test_the_core_imports_every_module_of_helix_and_query(core: Path, environ: dict[str, str], built: Path) -> None:
     names = (*HEAVY, "redis", "watchfiles", "pytest", "langchain_core", "llama_index")
     statement = f"import importlib.util; print([n for n in {names!r} if importlib.util.find_spec(n)])"
     assert run(core / "python", "-I", "-c", statement, env=environ).stdout == "[]\n"
-
-
-def test_the_core_imports_every_module_of_helix_and_query(core: Path, environ: dict[str, str], dist: Path) -> None:
-    imported = import_all(core, environ, dist, "helix", "query")
+    imported = import_all(core, environ, built, "helix", "query")
     assert {"helix.sdk.memory", "helix.snapshot.writer", "query.rest"} <= imported
 
 
-def import_all(binaries: Path, environ: dict[str, str], dist: Path, *packages: str) -> set[str]:
+def import_all(binaries: Path, environ: dict[str, str], built: Path, *packages: str) -> set[str]:
     """Import every module of packages, except those for a framework or a peer; return their names."""
-    paths = {Path(name) for name in list_wheel(dist) if name.startswith(packages) and name.endswith(".py")}
+    paths = {Path(name) for name in list_wheel(built) if name.startswith(packages) and name.endswith(".py")}
     elsewhere = {"helix/adapters", "pipelines/bench/peers"}
     names = {".".join(path.with_suffix("").parts) for path in paths if path.parent.as_posix() not in elsewhere}
     statement = f"import importlib; [importlib.import_module(name) for name in {sorted(names)!r}]"
@@ -204,21 +199,23 @@ def test_the_core_lists_all_commands_and_shows_their_help(core: Path, environ: d
     commands = {entry.name for entry in find_helix(core).entry_points.select(group="helix.commands")}
     assert {"ingest", "recall", "worker"} <= commands
     assert commands <= set(done.stdout.split())
-    statement = f"""
-from helix.cli.main import main
-print([name for name in {sorted(commands)!r} if main([name, "--help"])], flush=True)
-"""
-    done = run(core / "python", "-I", "-c", statement, env=environ)
-    assert (done.stdout.splitlines()[-1], done.stderr) == ("[]", "")
+    done = call_commands(core, environ, *([name, "--help"] for name in sorted(commands)))
+    assert (set(json.loads(done.stdout.splitlines()[-1])), done.stderr) == ({0}, "")
+
+
+def call_commands(core: Path, environ: dict[str, str], *calls: list[str]) -> subprocess.CompletedProcess[str]:
+    """Call commands one after the other in a process; the last line of its output lists their statuses."""
+    statement = f"from helix.cli.main import main; print([main(call) for call in {list(calls)!r}], flush=True)"
+    return run(core / "python", "-I", "-c", statement, env=environ)
 
 
 def test_commands_and_adapters_name_their_missing_extra(core: Path, environ: dict[str, str], tmp_path: Path) -> None:
     environ = {**environ, "HELIX_STORE": str(tmp_path / "new")}
-    for command in ("ingest", "worker", "watch", "up"):
-        inputs = [helix.__path__[0] + "/sample"] if command == "ingest" else []
-        done = run(core / "helix", command, *inputs, env=environ, check=False)
-        assert done.returncode == 4
-        (line,) = done.stderr.splitlines()
+    commands = ("ingest", "worker", "watch", "up")
+    inputs = {"ingest": [helix.__path__[0] + "/sample"]}
+    done = call_commands(core, environ, *([command, *inputs.get(command, [])] for command in commands))
+    assert json.loads(done.stdout.splitlines()[-1]) == [4] * len(commands)
+    for command, line in zip(commands, done.stderr.splitlines(), strict=True):
         assert line.startswith(f"helix {command}: ")
         assert "helix-recall[workers]" in line
     for extra, module in (("langchain", "langchain"), ("llamaindex", "llama_index")):
@@ -230,8 +227,8 @@ def test_the_core_reads_answers_and_ingests_with_the_encoder_of_a_store(
     core: Path, environ: dict[str, str], own_store: Path, tmp_path: Path
 ) -> None:
     environ |= {"HELIX_STORE": str(own_store)}
-    for command in (["status"], ["verify"], ["sql", "SELECT count(*) FROM items"]):
-        run(core / "helix", *command, env=environ)
+    done = call_commands(core, environ, ["status"], ["verify"], ["sql", "SELECT count(*) FROM items"])
+    assert json.loads(done.stdout.splitlines()[-1]) == [0, 0, 0]
     expected = [item.id for item in helix.open(own_store).recall(QUESTION, k=5, now=NOW).items]
     assert len(expected) == 5
     found = orjson.loads(run(core / "helix", "recall", QUESTION, "--k", 5, "--now", NOW, "--json", env=environ).stdout)
@@ -240,8 +237,8 @@ def test_the_core_reads_answers_and_ingests_with_the_encoder_of_a_store(
     assert recall_over_mcp(core, environ, query=QUESTION, k=5)[0] == expected[0]
     note = tmp_path / "note.md"
     note.write_text("# Kitchen\n\nThe zirconium whisk is in the third drawer.\n", "utf-8")
-    run(core / "helix", "ingest", note, env=environ)
-    assert "third drawer" in run(core / "helix", "recall", "zirconium whisk", "--k", 1, env=environ).stdout
+    done = call_commands(core, environ, ["ingest", str(note)], ["recall", "zirconium whisk", "--k", "1"])
+    assert "third drawer" in done.stdout
 
 
 def recall_over_rest(core: Path, environ: dict[str, str], question: str, **options: Any) -> list[str]:
@@ -261,8 +258,8 @@ def recall_over_mcp(core: Path, environ: dict[str, str], **question: Any) -> lis
     return [item["id"] for item in call_tool(server, "recall", **question)["items"]]
 
 
-def test_the_extra_workers_has_every_module_and_command(ingesting: Path, environ: dict[str, str], dist: Path) -> None:
-    imported = import_all(ingesting, environ, dist, *PACKAGES)
+def test_the_extra_workers_has_every_module_and_command(ingesting: Path, environ: dict[str, str], built: Path) -> None:
+    imported = import_all(ingesting, environ, built, *PACKAGES)
     assert {"pipelines.embedded.ingest", "pipelines.embedded.publisher", "workers.tasks"} <= imported
     commands = find_helix(ingesting).entry_points.select(group="helix.commands")
     assert {entry.module for entry in commands} <= imported
