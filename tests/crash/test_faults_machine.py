@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -203,26 +202,6 @@ def test_a_document_that_takes_too_long_is_tried_three_times(tmp_path: Path, cac
         assert "HELIX_TASK_TIME_LIMIT (2 s)" in error
         assert "tried 3 times" in error
         made.check(dead=1)
-
-
-# ---------------------------------------------------------------- logs, starts
-
-
-def test_no_log_has_a_word_of_a_document_that_fails(tmp_path: Path, cache: Path, forks: Forks) -> None:
-    with fleet(tmp_path / "fleet", forks=forks) as made:
-        made.enqueue(write_log(tmp_path / "a.jsonl", "a", ["the zorbified harp is mine"] * 3))
-        made.enqueue(write_log(tmp_path / "b.jsonl", "b", ["the zorbified lute is mine"]))
-        poison, damaged = inbox.list_pending(made.root)
-        envelope = made.root / "inbox" / damaged
-        envelope.write_bytes(envelope.read_bytes()[:-1] + b"#")
-        made.worker(ALL, HELIX_FAILPOINT=f"enrich.begin@{poison}")
-        wait_until(90, lambda: len(inbox.list_dead(made.root)) == 2, made.log)
-        assert made.events("given up")
-        log = made.read_log()
-        assert "zorbified" not in log
-        lines = [line for line in log.splitlines() if line.startswith("{")]
-        assert lines
-        assert all({"time", "level", "logger", "event"} <= json.loads(line).keys() for line in lines)
 
 
 @pytest.mark.soak
