@@ -36,16 +36,8 @@ NOTES = (
     {"session": "t3", "id": "1", "speaker": "Mallory", "text": HOSTILE, "ts": "2026-04-02"},
 )
 VIEWS = (
-    f"#/ask?q={QUESTION}&now={NOW}",
-    "#/ask",
-    "#/ask?q=what is 17*23",
-    "#/item/f1a3fa0659075602",
-    "#/timeline",
-    "#/timeline?session=c3",
-    "#/facts?entity=Zoe",
-    "#/facts",
-    f"#/compare?q={QUESTION}",
-    "#/status",
+    *(f"#/ask?q={QUESTION}&now={NOW}", "#/ask", "#/ask?q=what is 17*23", "#/item/f1a3fa0659075602", "#/timeline"),
+    *("#/timeline?session=c3", "#/facts?entity=Zoe", "#/facts", f"#/compare?q={QUESTION}", "#/status"),
 )
 BROWSER_OPTIONS = [
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -130,6 +122,9 @@ class Tab:
         return dict(found.json())
 
 
+OpenTab = Callable[..., Tab]
+
+
 def settle(page: Page) -> Page:
     """Wait until the view is shown; the event of a new address comes a little later than its cause."""
     page.evaluate("new Promise((done) => setTimeout(done, 30))")
@@ -138,7 +133,7 @@ def settle(page: Page) -> Page:
 
 
 @pytest.fixture
-def open_tab(browser: Browser, url: str) -> Iterator[Callable[..., Tab]]:
+def open_tab(browser: Browser, url: str) -> Iterator[OpenTab]:
     """Open tabs. Nothing in them may fail, and nothing may be requested from another server.
 
     `refused`: the server will refuse a request, and the browser's console repeats it.
@@ -177,7 +172,7 @@ def get_focused(page: Page) -> Locator:
 # ---------------------------------------------------------------- asking
 
 
-def test_a_question_shows_its_answer_with_the_trace(open_tab: Callable[..., Tab]) -> None:
+def test_a_question_shows_its_answer_with_the_trace(open_tab: OpenTab) -> None:
     tab = open_tab()
     page = tab.open("#/ask")
     expect(page.get_by_role("heading", name="sessions, 2026-01-10 to 2026-05-13")).to_be_visible()
@@ -206,7 +201,7 @@ def test_a_question_shows_its_answer_with_the_trace(open_tab: Callable[..., Tab]
     assert "100 + 26 → " in rows.filter(has_text="fuse").inner_text()
 
 
-def test_bars_are_the_shares_of_the_score(open_tab: Callable[..., Tab]) -> None:
+def test_bars_are_the_shares_of_the_score(open_tab: OpenTab) -> None:
     tab = open_tab()
     question = {"query": "where does Zoe live", "now": NOW}
     page = tab.open(make_hash("ask", q=question["query"], now=NOW))
@@ -229,14 +224,14 @@ def test_bars_are_the_shares_of_the_score(open_tab: Callable[..., Tab]) -> None:
             assert left == pytest.approx(100 * item["score"] / best, abs=0.01)
 
 
-def test_a_recipe_that_multiplies_shows_its_signals(open_tab: Callable[..., Tab]) -> None:
+def test_a_recipe_that_multiplies_shows_its_signals(open_tab: OpenTab) -> None:
     page = open_tab().open(make_hash("ask", q=QUESTION, profile="annie", rerank="late"))
     expect(page.locator(".card").first.locator(".signals")).to_contain_text(re.compile(r"rrf 0\.03\d+ age_days "))
     expect(page.locator(".notice.warn")).to_contain_text("rerank: the recipe annie has none")
     assert field(page, "Rerank").input_value() == "late"
 
 
-def test_an_item_opens(open_tab: Callable[..., Tab]) -> None:
+def test_an_item_opens(open_tab: OpenTab) -> None:
     tab = open_tab()
     page = tab.open(make_hash("ask", q=QUESTION, now=NOW))
     first = tab.recall(query=QUESTION, now=NOW)["items"][0]
@@ -264,7 +259,7 @@ def test_an_item_opens(open_tab: Callable[..., Tab]) -> None:
     assert sum(one.url.endswith("/v1/recall") for one in tab.requests) == asks
 
 
-def test_dropped_candidates_show_their_reason(open_tab: Callable[..., Tab]) -> None:
+def test_dropped_candidates_show_their_reason(open_tab: OpenTab) -> None:
     tab = open_tab(refused=True)
     question = {"query": QUESTION, "k": 3, "budget": 70, "project": "holidays", "now": NOW}
     page = tab.open(make_hash("ask", q=QUESTION, k=3, budget=70, project="holidays", now=NOW))
@@ -294,7 +289,7 @@ def test_dropped_candidates_show_their_reason(open_tab: Callable[..., Tab]) -> N
     expect(answer).to_contain_text(f"no live item has the id '{'f' * 16}'")
 
 
-def test_filters_narrow_and_are_cleared(open_tab: Callable[..., Tab]) -> None:
+def test_filters_narrow_and_are_cleared(open_tab: OpenTab) -> None:
     page = open_tab().open(make_hash("ask", q="timeout", now=NOW))
     field(page, "Project").select_option("ledgerline")
     field(page, "Type").select_option("decision")
@@ -317,12 +312,9 @@ def test_filters_narrow_and_are_cleared(open_tab: Callable[..., Tab]) -> None:
     assert len(set(page.locator(".card .type").all_inner_texts())) > 1
 
 
-def test_the_address_restores_a_view(open_tab: Callable[..., Tab]) -> None:
-    page = open_tab().open(
-        make_hash(
-            "ask", q="Priya", project="holidays", speaker="Ana", k=4, budget=300, entities="Goa", current_only="true"
-        )
-    )
+def test_the_address_restores_a_view(open_tab: OpenTab) -> None:
+    question = {"q": "Priya", "project": "holidays", "speaker": "Ana", "k": 4, "budget": 300, "entities": "Goa"}
+    page = open_tab().open(make_hash("ask", **question, current_only="true"))
     expect(page.locator(".card")).to_have_count(4)
     said = {name: field(page, name).input_value() for name in ("Project", "Speaker", "Budget", "Entities")}
     assert said == {"Project": "holidays", "Speaker": "Ana", "Budget": "300", "Entities": "Goa"}
@@ -345,7 +337,7 @@ def test_the_address_restores_a_view(open_tab: Callable[..., Tab]) -> None:
     assert field(page, "Speaker").input_value() == "Ana"
 
 
-def test_errors_of_the_server_are_shown(open_tab: Callable[..., Tab]) -> None:
+def test_errors_of_the_server_are_shown(open_tab: OpenTab) -> None:
     page = open_tab(refused=True).open(make_hash("ask", q="Priya", project="nope"))
     expect(page.get_by_role("alert")).to_contain_text("400: unknown project 'nope'; there is default")
     page.goto(page.url.replace("project=nope", "since=yesterdayish"))
@@ -357,28 +349,25 @@ def test_errors_of_the_server_are_shown(open_tab: Callable[..., Tab]) -> None:
     expect(page.get_by_role("alert")).to_contain_text("the server does not answer")
 
 
-def test_a_skipped_question_names_the_remedy(open_tab: Callable[..., Tab]) -> None:
-    page = open_tab().open(make_hash("ask", q="what is 17*23"))
+def test_a_skipped_question_and_an_empty_store_name_the_next_step(open_tab: OpenTab) -> None:
+    tab = open_tab()
+    page = tab.open(make_hash("ask", q="what is 17*23"))
     expect(page.locator(".notice.warn")).to_contain_text("A filter forces a search")
     field(page, "Project").select_option("ledgerline")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(settle(page).locator(".card").first).to_be_visible()
-
-
-def test_an_empty_store_names_the_next_step(open_tab: Callable[..., Tab]) -> None:
-    tab = open_tab()
     nothing = {**tab.get("/v1/choices"), "items": 0, "sessions": 0, "first": None, "last": None}
-    tab.page.route("**/v1/choices", lambda route: route.fulfill(json=nothing))
-    expect(tab.open("#/ask").locator(".notice")).to_contain_text(
-        "Nothing is stored yet. Give it transcripts: helix ingest"
-    )
+    page.route("**/v1/choices", lambda route: route.fulfill(json=nothing))
+    page.goto("about:blank")
+    notice = tab.open("#/ask").locator(".notice")
+    expect(notice).to_contain_text("Nothing is stored yet. Give it transcripts: helix ingest")
 
 
 # ---------------------------------------------------------------- looking around
 
 
-def test_the_neighbourhood_is_a_picture_and_a_list(open_tab: Callable[..., Tab]) -> None:
+def test_the_neighbourhood_is_a_picture_and_a_list(open_tab: OpenTab) -> None:
     tab = open_tab()
     near = tab.get("/v1/items/f1a3fa0659075602/graph")
     page = tab.open("#/item/f1a3fa0659075602?show=graph")
@@ -401,7 +390,7 @@ def test_the_neighbourhood_is_a_picture_and_a_list(open_tab: Callable[..., Tab])
     assert "entity=Priya" in page.url
 
 
-def test_the_timeline_shows_every_session(open_tab: Callable[..., Tab]) -> None:
+def test_the_timeline_shows_every_session(open_tab: OpenTab) -> None:
     tab = open_tab()
     told = tab.get("/v1/timeline", limit=100)
     page = tab.open("#/timeline")
@@ -421,7 +410,7 @@ def test_the_timeline_shows_every_session(open_tab: Callable[..., Tab]) -> None:
     expect(rows.first).to_be_visible()
 
 
-def test_facts_show_their_validity(open_tab: Callable[..., Tab]) -> None:
+def test_facts_show_their_validity(open_tab: OpenTab) -> None:
     tab = open_tab()
     facts = tab.get("/v1/facts", entity="Zoe")["facts"]
     assert [(one["object"], one["holds"]) for one in facts] == [("Rome", True), ("Oslo", False)]
@@ -444,7 +433,7 @@ def test_facts_show_their_validity(open_tab: Callable[..., Tab]) -> None:
     expect(settle(page).locator("blockquote")).to_have_text("I live in Oslo since January.")
 
 
-def test_two_profiles_are_compared(open_tab: Callable[..., Tab]) -> None:
+def test_two_profiles_are_compared(open_tab: OpenTab) -> None:
     tab = open_tab()
     page = tab.open(make_hash("compare", q=QUESTION, a="helix", b="helix-paper", now=NOW))
     sides = [tab.recall(query=QUESTION, profile=name, now=NOW) for name in ("helix", "helix-paper")]
@@ -464,22 +453,18 @@ def test_two_profiles_are_compared(open_tab: Callable[..., Tab]) -> None:
     expect(settle(page).get_by_role("region", name="memoria")).to_be_visible()
 
 
-def test_the_status_shows_the_store(open_tab: Callable[..., Tab]) -> None:
+def test_the_status_shows_the_store_and_its_newest_generation(open_tab: OpenTab) -> None:
     tab = open_tab()
-    state = tab.get("/v1/status")
+    state, known = tab.get("/v1/status"), tab.get("/v1/choices")
     page = tab.open("#/status")
     names, figures = (page.locator(f".tile {part}").all_inner_texts() for part in ("h2", ".figure"))
     said = dict(zip(names, figures, strict=True))
     assert (said["generation"], said["items"], said["encoder"]) == ("2", str(state["items"]), state["encoder"])
     assert (said["waiting"], said["given up"]) == ("0", "0")
     expect(page.locator("#serving")).to_have_text(f"generation 2 · {state['items']} items")
-
-
-def test_a_new_generation_is_shown(open_tab: Callable[..., Tab]) -> None:
-    tab = open_tab()
-    known = tab.get("/v1/choices")
-    tab.page.route("**/v1/choices", lambda route: route.fulfill(json={**known, "snapshot": 1, "items": 3}), times=1)
-    page = tab.open("#/ask")
+    page.route("**/v1/choices", lambda route: route.fulfill(json={**known, "snapshot": 1, "items": 3}), times=1)
+    page.goto("about:blank")
+    tab.open("#/ask")
     expect(page.locator("#serving")).to_have_text("generation 1 · 3 items")
     page.locator("#q").fill("Priya")
     page.keyboard.press("Enter")
@@ -489,7 +474,7 @@ def test_a_new_generation_is_shown(open_tab: Callable[..., Tab]) -> None:
 # ---------------------------------------------------------------- hands, eyes and ears
 
 
-def test_the_page_works_by_keyboard_alone(open_tab: Callable[..., Tab]) -> None:
+def test_the_page_works_by_keyboard_alone(open_tab: OpenTab) -> None:
     page = open_tab().open("#/ask")
     press = page.keyboard.press
     press("Tab")
@@ -532,7 +517,7 @@ def test_the_page_works_by_keyboard_alone(open_tab: Callable[..., Tab]) -> None:
     expect(page.get_by_role("heading", name="Status", exact=True)).to_be_visible()  # they are off now
 
 
-def test_tab_visits_every_element(open_tab: Callable[..., Tab]) -> None:
+def test_tab_visits_every_element(open_tab: OpenTab) -> None:
     """Nothing holds the focus: from the first to the last, and every one of them can be seen."""
     page = open_tab().open(make_hash("ask", q="Goa", k=2, now=NOW))
     seen: list[str] = []
@@ -552,26 +537,39 @@ def test_tab_visits_every_element(open_tab: Callable[..., Tab]) -> None:
     assert any(place.startswith("INPUT why-not-id") for place in seen)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation(open_tab: Callable[..., Tab], scheme: str) -> None:
-    """Of no weight at all. In the dark only colours are other ones."""
-    rules: dict[str, Any] = {"resultTypes": ["violations"]}
-    if scheme == "dark":
-        rules["runOnly"] = ["color-contrast"]
-    tab = open_tab(color_scheme=scheme, bypass_csp=True)
+def test_every_view_is_accessible_in_light_and_dark_and_fits_a_phone(open_tab: OpenTab) -> None:
+    """axe finds no violation of any weight. In the dark only colours are other ones."""
+    tab = open_tab(color_scheme="light", bypass_csp=True)
+    page, axe = tab.page, Axe()
+
+    def check(view: str, **options: Any) -> None:
+        found = axe.run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+        assert [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found] == [], (view, options)
+
+    def check_both(view: str) -> None:
+        check(view)
+        page.emulate_media(color_scheme="dark")
+        settle(page)
+        check(view, runOnly=["color-contrast"])
+        page.emulate_media(color_scheme="light")
+
     for view in VIEWS:
-        page = tab.open(view)
+        tab.open(view)
+        width = page.viewport_size
+        page.set_viewport_size({"width": 360, "height": 740})
+        assert settle(page).evaluate("document.documentElement.scrollWidth") <= 360, view
+        page.set_viewport_size(width)
         for more in page.locator("main details:visible > summary").all():
             more.click()
         if page.locator(".card .head").count():
             page.locator(".card .head").first.click()
-        found = Axe().run(settle(page), options=rules).response["violations"]
-        assert [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found] == [], view
-    tab.page.keyboard.press("?")
-    assert Axe().run(tab.page, options=rules).response["violations"] == []
+        settle(page)
+        check_both(view)
+    page.keyboard.press("?")
+    check_both("keys")
 
 
-def test_a_theme_is_stored_and_set_before_the_first_paint(open_tab: Callable[..., Tab]) -> None:
+def test_a_theme_is_stored_and_set_before_the_first_paint(open_tab: OpenTab) -> None:
     page = open_tab(refused=True, color_scheme="light").open("#/facts")
     ground = "getComputedStyle(document.documentElement).backgroundColor"
     light = page.evaluate(ground)
@@ -593,14 +591,7 @@ def test_a_theme_is_stored_and_set_before_the_first_paint(open_tab: Callable[...
     assert page.evaluate(ground) == light
 
 
-def test_every_view_fits_a_phone(open_tab: Callable[..., Tab]) -> None:
-    tab = open_tab(viewport={"width": 360, "height": 740})
-    for view in VIEWS:
-        assert tab.open(view).evaluate("document.documentElement.scrollWidth") <= 360, view
-
-
-@pytest.mark.parametrize("view", VIEWS[:2])
-def test_the_layout_does_not_shift_while_loading(open_tab: Callable[..., Tab], view: str) -> None:
+def test_the_layout_does_not_shift_while_loading(open_tab: OpenTab) -> None:
     tab = open_tab()
     tab.page.add_init_script(
         """window.shift = 0; new PerformanceObserver((list) => { for (const one of list.getEntries())
@@ -612,13 +603,15 @@ def test_the_layout_does_not_shift_while_loading(open_tab: Callable[..., Tab], v
         route.continue_()
 
     tab.page.route("**/v1/*", late)
-    assert tab.open(view).evaluate("window.shift") < 0.01
+    for view in VIEWS[:2]:
+        tab.page.goto("about:blank")
+        assert tab.open(view).evaluate("window.shift") < 0.01, view
 
 
 # ---------------------------------------------------------------- foreign text, keys, other servers
 
 
-def test_foreign_text_stays_text(open_tab: Callable[..., Tab]) -> None:
+def test_foreign_text_stays_text(open_tab: OpenTab) -> None:
     tab = open_tab()
     identity = tab.recall(query="Mallory", speaker="Mallory")["items"][0]["id"]
     views = (
@@ -640,9 +633,7 @@ def test_foreign_text_stays_text(open_tab: Callable[..., Tab]) -> None:
     assert context.count("</memory>") == 1  # its own
 
 
-def test_a_key_is_requested_and_stored_in_the_tab(
-    servers: tuple[str, str], store: Path, open_tab: Callable[..., Tab]
-) -> None:
+def test_a_key_is_requested_and_stored_in_the_tab(servers: tuple[str, str], store: Path, open_tab: OpenTab) -> None:
     key, _ = auth.create_key(auth.get_key_file(store, load()), "ana", projects=["holidays"])
     tab = open_tab(servers[1], refused=True)
     page = tab.page
