@@ -191,9 +191,6 @@ def test_a_caller_sees_only_its_projects(service: QueryService) -> None:
     assert {one["project"] for one in call_tool(server, "timeline")["sessions"]} == {"holidays"}
 
 
-# ---------------------------------------------------------------- stdio
-
-
 def test_stdio_answers_from_a_cold_start(served_store: Path, cache: Path, memory: Memory, tmp_path: Path) -> None:
     def command(store: Path) -> StdioServerParameters:
         arguments = ["-m", "helix.cli", "mcp", "--store", str(store)]
@@ -206,9 +203,6 @@ def test_stdio_answers_from_a_cold_start(served_store: Path, cache: Path, memory
     missing = run_client(command(tmp_path / "none"), lambda client: client.call_tool("recall", {"query": QUESTION}))
     assert missing.is_error is True
     assert "no Helix store" in missing.content[0].text
-
-
-# ---------------------------------------------------------------- Streamable HTTP
 
 
 def run_over_http(url: str, key: str | None, work: Any) -> Any:

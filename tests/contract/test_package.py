@@ -48,11 +48,8 @@ def list_files(*options: str) -> set[str]:
     return {name for name in names if name and (ROOT / name).exists()}
 
 
-# ------------------------------------------------------------------ sdist and wheel
-
-
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, the wheel made from it, and in `tree/` the wheel made from the checkout.
 
     Its name is the first of the module's fixtures, so that one process of a run has all of its tests.
@@ -75,14 +72,14 @@ def list_wheel(folder: Path) -> set[str]:
         return set(opened.namelist())
 
 
-def test_the_distributions_have_the_tracked_files(built: Path) -> None:
-    (found,) = built.glob("*.tar.gz")
+def test_the_distributions_have_the_tracked_files(archives: Path) -> None:
+    (found,) = archives.glob("*.tar.gz")
     with tarfile.open(found) as opened:
         sdist = {member.name.partition("/")[2] for member in opened if member.isfile()} - {"PKG-INFO"}
     assert not list_files() - sdist
     assert not sdist - list_files("--cached", "--others", "--exclude-standard")
-    wheel = list_wheel(built)
-    assert wheel == list_wheel(built / "tree")
+    wheel = list_wheel(archives)
+    assert wheel == list_wheel(archives / "tree")
     sources = {name for name in list_files(*PACKAGES) if not name.endswith((".c", ".h"))}
     assert not sources - wheel
     assert {f"{package}/py.typed" for package in PACKAGES} <= wheel
@@ -94,23 +91,22 @@ def test_the_distributions_have_the_tracked_files(built: Path) -> None:
     assert not {name for name in rest if name.endswith((".c", ".h"))}
 
 
-# ------------------------------------------------------------------ the core alone
-
-
 @pytest.fixture(scope="module", params=["linked", pytest.param("installed", marks=pytest.mark.soak)])
-def core(request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def core(request: pytest.FixtureRequest, archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`bin/` of a new environment with the wheel and the requirements of its core.
 
     pip installs them, which takes most of a minute, or they are linked from the environment of the tests.
     """
     root = tmp_path_factory.mktemp("core")
-    return install_linked(root, find_wheel(built)) if request.param == "linked" else install(root, find_wheel(built))
+    return (
+        install_linked(root, find_wheel(archives)) if request.param == "linked" else install(root, find_wheel(archives))
+    )
 
 
 @pytest.fixture(scope="module")
-def ingesting(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ingesting(archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with the extra `workers`."""
-    return install_linked(tmp_path_factory.mktemp("workers"), find_wheel(built), "workers")
+    return install_linked(tmp_path_factory.mktemp("workers"), find_wheel(archives), "workers")
 
 
 def install(root: Path, wheel: Path, *options: object) -> Path:
@@ -174,17 +170,17 @@ def environ(cache: Path, tmp_path: Path) -> dict[str, str]:
     return {**kept, "HELIX_CACHE": str(cache), "HF_HOME": str(tmp_path / "hub")}
 
 
-def test_the_core_imports_every_module_of_helix_and_query(core: Path, environ: dict[str, str], built: Path) -> None:
+def test_the_core_imports_every_module_of_helix_and_query(core: Path, environ: dict[str, str], archives: Path) -> None:
     names = (*HEAVY, "redis", "watchfiles", "pytest", "langchain_core", "llama_index")
     statement = f"import importlib.util; print([n for n in {names!r} if importlib.util.find_spec(n)])"
     assert run(core / "python", "-I", "-c", statement, env=environ).stdout == "[]\n"
-    imported = import_all(core, environ, built, "helix", "query")
+    imported = import_all(core, environ, archives, "helix", "query")
     assert {"helix.sdk.memory", "helix.snapshot.writer", "query.rest"} <= imported
 
 
-def import_all(binaries: Path, environ: dict[str, str], built: Path, *packages: str) -> set[str]:
+def import_all(binaries: Path, environ: dict[str, str], archives: Path, *packages: str) -> set[str]:
     """Import every module of packages, except those for a framework or a peer; return their names."""
-    paths = {Path(name) for name in list_wheel(built) if name.startswith(packages) and name.endswith(".py")}
+    paths = {Path(name) for name in list_wheel(archives) if name.startswith(packages) and name.endswith(".py")}
     elsewhere = {"helix/adapters", "pipelines/bench/peers"}
     names = {".".join(path.with_suffix("").parts) for path in paths if path.parent.as_posix() not in elsewhere}
     statement = f"import importlib; [importlib.import_module(name) for name in {sorted(names)!r}]"
@@ -258,8 +254,10 @@ def recall_over_mcp(core: Path, environ: dict[str, str], **question: Any) -> lis
     return [item["id"] for item in call_tool(server, "recall", **question)["items"]]
 
 
-def test_the_extra_workers_has_every_module_and_command(ingesting: Path, environ: dict[str, str], built: Path) -> None:
-    imported = import_all(ingesting, environ, built, *PACKAGES)
+def test_the_extra_workers_has_every_module_and_command(
+    ingesting: Path, environ: dict[str, str], archives: Path
+) -> None:
+    imported = import_all(ingesting, environ, archives, *PACKAGES)
     assert {"pipelines.embedded.ingest", "pipelines.embedded.publisher", "workers.tasks"} <= imported
     commands = find_helix(ingesting).entry_points.select(group="helix.commands")
     assert {entry.module for entry in commands} <= imported
@@ -271,9 +269,6 @@ def test_the_extra_workers_makes_a_new_store(ingesting: Path, environ: dict[str,
     environ |= {"HELIX_STORE": str(tmp_path / "new"), "HELIX_CACHE": str(tmp_path / "cache")}
     run(ingesting / "helix", "ingest", helix.__path__[0] + "/sample", env=environ)  # exports an encoder
     assert "I told Priya" in run(ingesting / "helix", "recall", QUESTION, env=environ).stdout
-
-
-# ------------------------------------------------------------------ the types
 
 
 def test_a_script_of_a_user_is_checked_against_the_types(core: Path, environ: dict[str, str], tmp_path: Path) -> None:

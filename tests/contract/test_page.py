@@ -45,9 +45,6 @@ BROWSER_OPTIONS = [
 ]
 
 
-# ---------------------------------------------------------------- a store, two servers, one browser
-
-
 @pytest.fixture(scope="module")
 def store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample, with a superseded fact and an item that contains HTML."""
@@ -156,6 +153,11 @@ def open_tab(browser: Browser, url: str) -> Iterator[OpenTab]:
         assert [line for line in tab.errors if not (refused and line.startswith("Failed to load resource"))] == []
 
 
+@pytest.fixture
+def tab(open_tab: OpenTab) -> Tab:
+    return open_tab()
+
+
 def make_hash(view: str, **params: Any) -> str:
     return f"#/{view}?{urlencode(params)}"
 
@@ -169,11 +171,7 @@ def get_focused(page: Page) -> Locator:
     return page.locator(":focus")
 
 
-# ---------------------------------------------------------------- asking
-
-
-def test_a_question_shows_its_answer_with_the_trace(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_a_question_shows_its_answer_with_the_trace(tab: Tab) -> None:
     page = tab.open("#/ask")
     expect(page.get_by_role("heading", name="sessions, 2026-01-10 to 2026-05-13")).to_be_visible()
     page.get_by_role("searchbox", name="Question").fill(QUESTION)
@@ -201,8 +199,7 @@ def test_a_question_shows_its_answer_with_the_trace(open_tab: OpenTab) -> None:
     assert "100 + 26 → " in rows.filter(has_text="fuse").inner_text()
 
 
-def test_bars_are_the_shares_of_the_score(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_bars_are_the_shares_of_the_score(tab: Tab) -> None:
     question = {"query": "where does Zoe live", "now": NOW}
     page = tab.open(make_hash("ask", q=question["query"], now=NOW))
     found = tab.recall(**question)
@@ -224,15 +221,14 @@ def test_bars_are_the_shares_of_the_score(open_tab: OpenTab) -> None:
             assert left == pytest.approx(100 * item["score"] / best, abs=0.01)
 
 
-def test_a_recipe_that_multiplies_shows_its_signals(open_tab: OpenTab) -> None:
-    page = open_tab().open(make_hash("ask", q=QUESTION, profile="annie", rerank="late"))
+def test_a_recipe_that_multiplies_shows_its_signals(tab: Tab) -> None:
+    page = tab.open(make_hash("ask", q=QUESTION, profile="annie", rerank="late"))
     expect(page.locator(".card").first.locator(".signals")).to_contain_text(re.compile(r"rrf 0\.03\d+ age_days "))
     expect(page.locator(".notice.warn")).to_contain_text("rerank: the recipe annie has none")
     assert field(page, "Rerank").input_value() == "late"
 
 
-def test_an_item_opens(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_an_item_opens(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q=QUESTION, now=NOW))
     first = tab.recall(query=QUESTION, now=NOW)["items"][0]
     card = page.locator(".card").first
@@ -289,8 +285,8 @@ def test_dropped_candidates_show_their_reason(open_tab: OpenTab) -> None:
     expect(answer).to_contain_text(f"no live item has the id '{'f' * 16}'")
 
 
-def test_filters_narrow_and_are_cleared(open_tab: OpenTab) -> None:
-    page = open_tab().open(make_hash("ask", q="timeout", now=NOW))
+def test_filters_narrow_and_are_cleared(tab: Tab) -> None:
+    page = tab.open(make_hash("ask", q="timeout", now=NOW))
     field(page, "Project").select_option("ledgerline")
     field(page, "Type").select_option("decision")
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -312,9 +308,9 @@ def test_filters_narrow_and_are_cleared(open_tab: OpenTab) -> None:
     assert len(set(page.locator(".card .type").all_inner_texts())) > 1
 
 
-def test_the_address_restores_a_view(open_tab: OpenTab) -> None:
+def test_the_address_restores_a_view(tab: Tab) -> None:
     question = {"q": "Priya", "project": "holidays", "speaker": "Ana", "k": 4, "budget": 300, "entities": "Goa"}
-    page = open_tab().open(make_hash("ask", **question, current_only="true"))
+    page = tab.open(make_hash("ask", **question, current_only="true"))
     expect(page.locator(".card")).to_have_count(4)
     said = {name: field(page, name).input_value() for name in ("Project", "Speaker", "Budget", "Entities")}
     assert said == {"Project": "holidays", "Speaker": "Ana", "Budget": "300", "Entities": "Goa"}
@@ -349,8 +345,7 @@ def test_errors_of_the_server_are_shown(open_tab: OpenTab) -> None:
     expect(page.get_by_role("alert")).to_contain_text("the server does not answer")
 
 
-def test_a_skipped_question_and_an_empty_store_name_the_next_step(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_a_skipped_question_and_an_empty_store_name_the_next_step(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q="what is 17*23"))
     expect(page.locator(".notice.warn")).to_contain_text("A filter forces a search")
     field(page, "Project").select_option("ledgerline")
@@ -364,11 +359,7 @@ def test_a_skipped_question_and_an_empty_store_name_the_next_step(open_tab: Open
     expect(notice).to_contain_text("Nothing is stored yet. Give it transcripts: helix ingest")
 
 
-# ---------------------------------------------------------------- looking around
-
-
-def test_the_neighbourhood_is_a_picture_and_a_list(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_the_neighbourhood_is_a_picture_and_a_list(tab: Tab) -> None:
     near = tab.get("/v1/items/f1a3fa0659075602/graph")
     page = tab.open("#/item/f1a3fa0659075602?show=graph")
     nodes = page.get_by_role("group", name=re.compile("nodes?, ")).get_by_role("link")
@@ -390,8 +381,7 @@ def test_the_neighbourhood_is_a_picture_and_a_list(open_tab: OpenTab) -> None:
     assert "entity=Priya" in page.url
 
 
-def test_the_timeline_shows_every_session(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_the_timeline_shows_every_session(tab: Tab) -> None:
     told = tab.get("/v1/timeline", limit=100)
     page = tab.open("#/timeline")
     rows = page.locator(".sessions tbody tr")
@@ -410,8 +400,7 @@ def test_the_timeline_shows_every_session(open_tab: OpenTab) -> None:
     expect(rows.first).to_be_visible()
 
 
-def test_facts_show_their_validity(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_facts_show_their_validity(tab: Tab) -> None:
     facts = tab.get("/v1/facts", entity="Zoe")["facts"]
     assert [(one["object"], one["holds"]) for one in facts] == [("Rome", True), ("Oslo", False)]
     page = tab.open("#/facts")
@@ -433,8 +422,7 @@ def test_facts_show_their_validity(open_tab: OpenTab) -> None:
     expect(settle(page).locator("blockquote")).to_have_text("I live in Oslo since January.")
 
 
-def test_two_profiles_are_compared(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_two_profiles_are_compared(tab: Tab) -> None:
     page = tab.open(make_hash("compare", q=QUESTION, a="helix", b="helix-paper", now=NOW))
     sides = [tab.recall(query=QUESTION, profile=name, now=NOW) for name in ("helix", "helix-paper")]
     left, right = ([item["id"] for item in one["items"]] for one in sides)
@@ -453,8 +441,7 @@ def test_two_profiles_are_compared(open_tab: OpenTab) -> None:
     expect(settle(page).get_by_role("region", name="memoria")).to_be_visible()
 
 
-def test_the_status_shows_the_store_and_its_newest_generation(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_the_status_shows_the_store_and_its_newest_generation(tab: Tab) -> None:
     state, known = tab.get("/v1/status"), tab.get("/v1/choices")
     page = tab.open("#/status")
     names, figures = (page.locator(f".tile {part}").all_inner_texts() for part in ("h2", ".figure"))
@@ -471,11 +458,8 @@ def test_the_status_shows_the_store_and_its_newest_generation(open_tab: OpenTab)
     expect(page.locator("#serving")).to_have_text(f"generation 2 · {known['items']} items")
 
 
-# ---------------------------------------------------------------- hands, eyes and ears
-
-
-def test_the_page_works_by_keyboard_alone(open_tab: OpenTab) -> None:
-    page = open_tab().open("#/ask")
+def test_the_page_works_by_keyboard_alone(tab: Tab) -> None:
+    page = tab.open("#/ask")
     press = page.keyboard.press
     press("Tab")
     expect(get_focused(page)).to_have_text("Skip to the content")
@@ -517,9 +501,9 @@ def test_the_page_works_by_keyboard_alone(open_tab: OpenTab) -> None:
     expect(page.get_by_role("heading", name="Status", exact=True)).to_be_visible()  # they are off now
 
 
-def test_tab_visits_every_element(open_tab: OpenTab) -> None:
+def test_tab_visits_every_element(tab: Tab) -> None:
     """Nothing holds the focus: from the first to the last, and every one of them can be seen."""
-    page = open_tab().open(make_hash("ask", q="Goa", k=2, now=NOW))
+    page = tab.open(make_hash("ask", q="Goa", k=2, now=NOW))
     seen: list[str] = []
     for _ in range(80):
         page.keyboard.press("Tab")
@@ -591,8 +575,7 @@ def test_a_theme_is_stored_and_set_before_the_first_paint(open_tab: OpenTab) -> 
     assert page.evaluate(ground) == light
 
 
-def test_the_layout_does_not_shift_while_loading(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_the_layout_does_not_shift_while_loading(tab: Tab) -> None:
     tab.page.add_init_script(
         """window.shift = 0; new PerformanceObserver((list) => { for (const one of list.getEntries())
              if (!one.hadRecentInput) window.shift += one.value }).observe({ type: 'layout-shift', buffered: true })"""
@@ -608,11 +591,7 @@ def test_the_layout_does_not_shift_while_loading(open_tab: OpenTab) -> None:
         assert tab.open(view).evaluate("window.shift") < 0.01, view
 
 
-# ---------------------------------------------------------------- foreign text, keys, other servers
-
-
-def test_foreign_text_stays_text(open_tab: OpenTab) -> None:
-    tab = open_tab()
+def test_foreign_text_stays_text(tab: Tab) -> None:
     identity = tab.recall(query="Mallory", speaker="Mallory")["items"][0]["id"]
     views = (
         make_hash("ask", q="Mallory", speaker="Mallory"),

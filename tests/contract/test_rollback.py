@@ -107,9 +107,6 @@ def states(root: Path) -> tuple[int, int, int, int]:
     return found["accepted"], found["done"], found["pending"], found["dead"]
 
 
-# ---------------------------------------------------------------- where to
-
-
 def test_the_default_is_the_generation_before(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert texts(root) == words(BREAD, LATER, GARDEN)
     newest = inbox.list_done(root, manifest_of(root)) - inbox.list_done(root, load_generation(root, 2))
@@ -165,9 +162,6 @@ def test_earlier_generations_are_listed(root: Path, capsys: pytest.CaptureFixtur
     assert [line.split()[0] for line in lines] == ["4", "3", "2", "1"]
     assert "7 items, 3 documents" in lines[1]
     assert manifest_of(root).generation == 4  # asking changes nothing
-
-
-# ---------------------------------------------------------------- documents
 
 
 def test_documents_ingested_since_are_set_aside_with_the_reason(
@@ -228,9 +222,6 @@ def test_documents_that_failed_stay_dead(root: Path) -> None:
     rollback(root, load(), 1)
     rollback(root, load(), 3)
     assert {name: record["error"] for name, record in inbox.list_dead(root).items()} == {given_up: why}
-
-
-# ---------------------------------------------------------------- with the rest
 
 
 def test_a_rollback_after_a_compaction_restores_the_content(root: Path) -> None:
@@ -295,9 +286,6 @@ def test_access_counts_survive_a_rollback(root: Path) -> None:
     row = snapshot.find(item.id)
     assert snapshot.catalog.access_count[row] == 1
     assert touch(root, load()).items == 0  # and none is counted twice
-
-
-# ---------------------------------------------------------------- damage
 
 
 def test_a_damaged_generation_is_refused_and_nothing_changes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

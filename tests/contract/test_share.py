@@ -49,8 +49,6 @@ __all__ = ["bucket", "server"]
 
 WORD = b"document 1 says"
 
-# ---------------------------------------------------------------- the machines of a fleet, in this process
-
 
 @cache
 def open_once(root: Path, settings: Settings, lineage: str | None) -> Encoder:
@@ -171,9 +169,6 @@ def find_word(root: Path, word: bytes) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file() and word in path.read_bytes()]
 
 
-# ---------------------------------------------------------------- the way of a document
-
-
 def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_helix) -> None:
     a, b, document = two.enqueue_one()
     envelope = b.root / "inbox" / document
@@ -275,9 +270,6 @@ def test_an_increment_waits_for_its_missing_predecessor(pair: Fleet, monkeypatch
     assert b.enrich(three) == [three]
 
 
-# ---------------------------------------------------------------- settings of the parts
-
-
 def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Fleet) -> None:
     a = pair.a
     b = machine(pair.b.root, a.settings.share, item_words=100)
@@ -345,9 +337,6 @@ def test_a_store_older_than_its_share_is_shared_whole(pair: Fleet) -> None:
     assert b.enrich(second) == [second]
     a.commit()
     assert len(items(a.root)) == 2
-
-
-# ---------------------------------------------------------------- killed, damaged, given up
 
 
 @pytest.mark.parametrize("point", ["accept.envelope", "share.marked"])
@@ -442,9 +431,6 @@ def test_a_document_given_up_on_one_machine_is_dead_on_all_until_retried(pair: F
     pair.put(f"dead/{document}.json", b'{"document": "x", "error": "late"}')
     a.keep_up()
     assert not inbox.is_dead(a.root, document)
-
-
-# ---------------------------------------------------------------- forgetting
 
 
 def test_forgotten_items_leave_no_byte_at_the_share_and_do_not_come_back(two: Fleet) -> None:
@@ -573,9 +559,6 @@ def test_a_deletion_killed_at_the_share_is_finished_by_the_next_run(pair: Fleet,
         assert items(a.root) == expected_texts(i)
 
 
-# ---------------------------------------------------------------- costs
-
-
 class Line:
     """A connection to the S3 server that can be cut, and counts requests."""
 
@@ -666,9 +649,6 @@ def test_enriching_costs_a_constant_number_of_requests(
     assert line.requests() <= 8
     assert b.enrich(ours) == [ours]
     assert line.requests() <= 5
-
-
-# ---------------------------------------------------------------- real workers
 
 
 @contextmanager

@@ -79,9 +79,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-# ---------------------------------------------------------------- views
-
-
 def test_items_are_the_live_rows(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = rows(store, "SELECT id, text FROM items ORDER BY ord, session")
     expected = [(A0, "zero"), (B1, "one, new"), (A2, "two"), (B6, "six"), (A7, "seven")]
@@ -229,9 +226,6 @@ def test_an_empty_store_has_the_same_columns_and_no_rows(tmp_path: Path, store: 
     assert [row["name"] for row in rows(store, "SHOW TABLES")] == sorted(VIEWS)
 
 
-# ---------------------------------------------------------------- values
-
-
 VALUES: list[tuple[str, Any]] = [
     ("TIMESTAMPTZ '2024-02-29 12:00:00.25+02'", "2024-02-29T10:00:00.250000Z"),
     ("TIMESTAMP '2024-02-29 12:00:00'", "2024-02-29T12:00:00Z"),
@@ -262,8 +256,6 @@ def test_a_limit_keeps_the_order(store: Path) -> None:
     assert [row["text"] for row in rows(store, "SELECT text FROM items ORDER BY ord DESC", 2)] == ["seven", "six"]
     assert len(rows(store, "EXPLAIN SELECT * FROM items", 1)) == 1
 
-
-# ---------------------------------------------------------------- refused statements
 
 REFUSED = [
     *(line for line in (DATA / "refused_statements.txt").read_text("utf-8").splitlines() if line[:1] not in "# "),
@@ -337,9 +329,6 @@ def test_the_time_of_a_slow_reader_does_not_count(store: Path, monkeypatch: pyte
     assert later == 5_000_000.0
 
 
-# ---------------------------------------------------------------- the store
-
-
 def test_the_generation_is_pinned_while_rows_are_read(store: Path) -> None:
     name, _ = inbox.load_current(store)
     with run_statement(store, "FROM items") as found:
@@ -368,9 +357,6 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("helix.snapshot.sql_views.check_files", lambda *_: None)  # the scan finds it
     with pytest.raises(StoreError, match="helix verify"):
         rows(tmp_path / "s", "SELECT text FROM items")
-
-
-# ---------------------------------------------------------------- the command
 
 
 def test_the_command_prints_json(store: Path, run_helix, call_helix) -> None:

@@ -212,9 +212,6 @@ def refuse(transfer: Callable[..., Any], *given: Any, **options: Any) -> str:
     return str(caught.value)
 
 
-# ---------------------------------------------------------------- there and back
-
-
 def test_a_pushed_store_is_pulled_whole_and_incrementally(place: Place, tmp_path: Path, run_helix: Run) -> None:
     ours, theirs = make(tmp_path / "ours"), tmp_path / "deep" / "theirs"
     pushed = transfer(run_helix, "push", place, ours)
@@ -269,9 +266,6 @@ def test_a_copy_of_a_real_store_answers_the_same(sample_store: Path, tmp_path: P
 
     assert answer(theirs) == answer(sample_store)
     assert "push" in run_helix("--help").stdout
-
-
-# ---------------------------------------------------------------- interrupted and damaged
 
 
 def test_a_killed_push_changes_nothing_and_is_finished_by_the_next(
@@ -447,9 +441,6 @@ def test_a_local_file_with_other_bytes_is_fetched(tmp_path: Path) -> None:
     assert whole(theirs)
 
 
-# ---------------------------------------------------------------- a moving store
-
-
 def replace_all(root: Path, text: str) -> None:
     """Merge all segments into one of this text, then collect garbage."""
     old = manifests.load(root, current(root))
@@ -538,9 +529,6 @@ def test_a_pull_waits_for_the_writer(tmp_path: Path, run_helix: Run) -> None:
     assert pull_store(place.url, theirs, force=True).manifest == current(ours)
 
 
-# ---------------------------------------------------------------- histories
-
-
 def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_path: Path) -> None:
     ours, theirs = make(tmp_path / "ours"), make(tmp_path / "theirs")
     grow(theirs, ["of another store"])
@@ -625,9 +613,6 @@ def test_an_outdated_copy_is_updated(tmp_path: Path) -> None:
     assert "does not have" in refuse(pull_store, place.url, foreign)
 
 
-# ---------------------------------------------------------------- garbage
-
-
 def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_path: Path, run_helix: Run) -> None:
     ours = make(tmp_path / "ours")
     push_store(ours, place.url)
@@ -650,9 +635,6 @@ def test_prune_removes_files_the_newest_manifests_do_not_name(place: Place, tmp_
     pull_store(place.url, tmp_path / "theirs")
     assert texts(tmp_path / "theirs") == ["all in a third"]
     assert "keep" in read_refusal(run_helix, "push", place.url, "--store", ours, "--prune", "--keep", "0", status=2)
-
-
-# ---------------------------------------------------------------- errors of the remote
 
 
 def test_an_empty_remote_is_reported(place: Place, tmp_path: Path) -> None:
