@@ -9,14 +9,20 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from helix.settings import load
 from helix.snapshot.ledger import attempts, inbox
+from pipelines.embedded.ingest import ingest
+from pipelines.ingest import source
 from tests.crash.test_full_disk import disk
 from tests.crash.test_kill import items, write_log
-from tests.support.fleet import MARK, Forks, Redis, fleet
+from tests.support.fleet import MARK, Fleet, Forks, Redis, fleet
 from tests.support.paths import ROOT
 from tests.support.processes import compile_library, list_processes, wait_until
 
@@ -84,7 +90,21 @@ def clock(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return offset, {"LD_PRELOAD": str(compile_library("clock", tmp_path)), "CLOCK_OFFSET": str(offset)}
 
 
-@pytest.mark.soak
+def test_of_two_versions_the_later_one_counts_although_the_clock_was_set_back(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = SimpleNamespace(
+        now=lambda zone: datetime.now(zone) - timedelta(hours=1), fromtimestamp=datetime.fromtimestamp
+    )
+    root, plan = tmp_path / "store", tmp_path / "plan.md"
+    for day in ("Monday", "Friday"):
+        plan.write_text(f"# Plan\n\nWe bake on {day}, and nobody objects.\n")
+        assert not ingest(root, [plan], replace(load(), threads=1)).refused
+        assert [day in text for text in items(root).values()] == [True]
+        monkeypatch.setattr(source, "datetime", late)
+
+
+@pytest.mark.soak  # the test above has the same without processes
 def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple[Path, dict[str, str]]) -> None:
     offset, environ = clock
     with fleet(tmp_path / "fleet") as made:
@@ -125,7 +145,14 @@ def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple
         made.check()
 
 
-# ---------------------------------------------------------------- versions
+# ---------------------------------------------------------------- versions and time
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, cache: Path, forks: Forks) -> Iterator[Fleet]:
+    """A fleet whose workers a test starts and ends."""
+    with fleet(tmp_path_factory.mktemp("fleet") / "fleet", forks=forks) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -150,58 +177,51 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_worker_of_an_older_version_on_the_same_queues(
-    tmp_path: Path, cache: Path, older: Path, forks: Forks
-) -> None:
-    with fleet(tmp_path / "fleet", forks=forks) as made:
-        made.worker("old", ALL, PYTHONPATH=str(older))
-        wait_until(60, lambda: bool(made.events("reconcile begins")), made.log)
-        made.enqueue(made.write(tmp_path / "in", "ov", 4))
-        made.enqueue(made.write(tmp_path / "order", "oo", 2), "--defer")
-        wait_until(
-            60, lambda: len(made.events("enriched")) >= 4, made.log
-        )  # its parts are not of this store's pipeline
-        made.worker(ALL)
-        made.settle()
-        assert made.running["old"].poll() is None
+def test_a_worker_of_an_older_version_on_the_same_queues(made: Fleet, tmp_path: Path, older: Path) -> None:
+    made.worker("old", ALL, PYTHONPATH=str(older))
+    wait_until(60, lambda: bool(made.events("reconcile begins")), made.log)
+    made.enqueue(made.write(tmp_path / "in", "ov", 4))
+    made.enqueue(made.write(tmp_path / "order", "oo", 2), "--defer")
+    wait_until(60, lambda: len(made.events("enriched")) >= 4, made.log)  # its parts are not of this store's pipeline
+    made.worker(ALL)
+    made.settle()
+    assert made.running["old"].poll() is None
+    for name in ("old", ALL):
+        made.kill(name)
 
 
-# ---------------------------------------------------------------- time
-
-
-@pytest.mark.soak
-def test_a_task_longer_than_the_visibility_timeout_does_not_run_twice(
-    tmp_path: Path, cache: Path, forks: Forks
-) -> None:
+@pytest.mark.soak  # tests/unit/snapshot/ledger/test_attempts.py: a second process gets no claim
+def test_a_task_longer_than_the_visibility_timeout_does_not_run_twice(made: Fleet, tmp_path: Path) -> None:
     short = {"HELIX_VISIBILITY_TIMEOUT": "4", "HELIX_TASK_TIME_LIMIT": "3"}
-    with fleet(tmp_path / "fleet", forks=forks) as made:
-        made.worker("slow", ALL, **short)
-        made.enqueue(made.write(tmp_path / "in", "vt", 1, 60))
-        wait_until(
-            60, lambda: any(attempts.is_running(made.root, name) for name in attempts.list_records(made.root)), made.log
-        )
-        os.killpg(made.running["slow"].pid, signal.SIGSTOP)  # so that its own time limit does not end it
-        document = next(iter(attempts.list_records(made.root)))
-        made.worker("quick", ALL, **short)
-        wait_until(60, lambda: bool(made.events("another process works on it", document=document)), made.log)
-        assert not made.events("enriched", document=document)
-        os.killpg(made.running["slow"].pid, signal.SIGCONT)
-        made.settle()
-        assert len(made.events("committed", document=document)) == 1
+    made.worker("slow", ALL, **short)
+    made.enqueue(made.write(tmp_path / "in", "vt", 1, 60))
+    (document,) = inbox.list_pending(made.root)
+    wait_until(60, lambda: attempts.is_running(made.root, document), made.log)
+    os.killpg(made.running["slow"].pid, signal.SIGSTOP)  # so that its own time limit does not end it
+    made.worker("quick", ALL, **short)
+    wait_until(60, lambda: bool(made.events("another process works on it", document=document)), made.log)
+    assert not made.events("enriched", document=document)
+    os.killpg(made.running["slow"].pid, signal.SIGCONT)
+    made.settle()
+    assert len(made.events("committed", document=document)) == 1
+    for name in ("slow", "quick"):
+        made.kill(name)
 
 
-def test_a_document_that_takes_too_long_is_tried_three_times(tmp_path: Path, cache: Path, forks: Forks) -> None:
+def test_a_document_that_takes_too_long_is_tried_three_times(made: Fleet, tmp_path: Path) -> None:
     # The soft limit is one second. The first task of a process also loads the encoder, so the document is long.
     limits = {"HELIX_TASK_TIME_LIMIT": "2", "HELIX_VISIBILITY_TIMEOUT": "3600", "HELIX_EMBED_BATCH": "4"}
-    with fleet(tmp_path / "fleet", forks=forks) as made:
-        made.worker("limited", ALL, **limits)
-        made.enqueue(write_log(tmp_path / "long.jsonl", "l", [f"remark {i} {'walnut ' * 100}" for i in range(2_000)]))
-        document = inbox.list_pending(made.root)[0]
-        wait_until(60, lambda: inbox.is_dead(made.root, document), made.log)
-        error = str(inbox.list_dead(made.root)[document]["error"])
-        assert "HELIX_TASK_TIME_LIMIT (2 s)" in error
-        assert "tried 3 times" in error
-        made.check(dead=1)
+    made.enqueue(write_log(tmp_path / "long.jsonl", "l", [f"remark {i} {'walnut ' * 100}" for i in range(2_000)]))
+    (document,) = inbox.list_pending(made.root)
+    made.worker("limited", ALL, **limits)
+    wait_until(60, lambda: inbox.is_dead(made.root, document), made.log)
+    error = str(inbox.list_dead(made.root)[document]["error"])
+    assert "HELIX_TASK_TIME_LIMIT (2 s)" in error
+    assert "tried 3 times" in error
+    made.kill("limited")
+    made.check(dead=1)
+    (made.root / "dead" / f"{document}.json").unlink()  # for the other tests of this fleet
+    (made.root / "inbox" / document).unlink()
 
 
 @pytest.mark.soak
