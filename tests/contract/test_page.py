@@ -199,7 +199,7 @@ def test_a_question_shows_its_answer_with_the_trace(tab: Tab) -> None:
     assert "100 + 26 → " in rows.filter(has_text="fuse").inner_text()
 
 
-def test_bars_are_the_shares_of_the_score(tab: Tab) -> None:
+def test_bars_are_the_shares_of_the_score_or_its_signals_are_listed(tab: Tab) -> None:
     question = {"query": "where does Zoe live", "now": NOW}
     page = tab.open(make_hash("ask", q=question["query"], now=NOW))
     found = tab.recall(**question)
@@ -219,10 +219,7 @@ def test_bars_are_the_shares_of_the_score(tab: Tab) -> None:
         if off:  # the rest is as long as the score
             left = bar.locator(".taken").evaluate("one => parseFloat(one.style.left)")
             assert left == pytest.approx(100 * item["score"] / best, abs=0.01)
-
-
-def test_a_recipe_that_multiplies_shows_its_signals(tab: Tab) -> None:
-    page = tab.open(make_hash("ask", q=QUESTION, profile="annie", rerank="late"))
+    page = tab.open(make_hash("ask", q=QUESTION, profile="annie", rerank="late"))  # a recipe that multiplies
     expect(page.locator(".card").first.locator(".signals")).to_contain_text(re.compile(r"rrf 0\.03\d+ age_days "))
     expect(page.locator(".notice.warn")).to_contain_text("rerank: the recipe annie has none")
     assert field(page, "Rerank").input_value() == "late"

@@ -378,8 +378,17 @@ def test_parts_made_during_an_outage_are_handed_in_later(pair: Fleet, monkeypatc
     assert items(a.root) == expected_texts(1)
 
 
-def test_a_damaged_part_is_rejected_and_made_again(pair: Fleet) -> None:
+def test_damaged_envelopes_and_parts_are_rejected_and_replaced(pair: Fleet) -> None:
     a, b, document = pair.enqueue_one()
+    name = f"inbox/{document}"
+    data = pair.read_objects()[name]
+    pair.put(name, data[:-4])
+    with pytest.raises(StoreError):
+        a.enrich(document)
+    a.keep_up()
+    assert inbox.list_accepted(a.root) == []
+    envelopes.offer(b.root, pair.remote, [document])
+    assert pair.read_objects()[name] == data
     b.enrich(document)
     name = f"parts/{b.part(document).name}"
     data = pair.read_objects()[name]
@@ -394,20 +403,6 @@ def test_a_damaged_part_is_rejected_and_made_again(pair: Fleet) -> None:
         assert pair.read_objects()[name] == data
     a.commit()
     assert items(a.root) == expected_texts(1)
-
-
-def test_a_damaged_envelope_is_rejected_and_replaced(pair: Fleet) -> None:
-    a, b, document = pair.enqueue_one()
-    name = f"inbox/{document}"
-    data = pair.read_objects()[name]
-    pair.put(name, data[:-4])
-    with pytest.raises(StoreError):
-        a.enrich(document)
-    a.keep_up()
-    assert inbox.list_accepted(a.root) == []
-    envelopes.offer(b.root, pair.remote, [document])
-    assert pair.read_objects()[name] == data
-    assert a.enrich(document) == [document]
 
 
 def test_a_document_given_up_on_one_machine_is_dead_on_all_until_retried(pair: Fleet) -> None:

@@ -27,6 +27,7 @@ from helix.sdk.memory import Memory
 from helix.snapshot import manifest as manifests
 from helix.snapshot import writer
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.pins import list_pinned
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.replication import object_store
 from helix.snapshot.replication.object_store import connect
@@ -391,15 +392,15 @@ def test_a_damaged_file_of_many_blocks_is_not_published_either(place: Place, tmp
     assert (tmp_path / "theirs" / "access" / "big.npz").read_bytes() == data
 
 
-def test_no_torn_file_is_seen_in_a_folder_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_push_pins_what_it_reads_and_shows_no_torn_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, place = make(tmp_path / "ours"), folder_place(tmp_path / "shared")
-    seen = []
+    seen: list[tuple[bool, set[str]]] = []
 
     def write_slowly(temporary: Path, target: Path, blocks: Iterator[bytes]) -> None:
         def watch_blocks() -> Iterator[bytes]:
             for block in blocks:
                 yield block
-                seen.append(target.exists())
+                seen.append((target.exists(), list_pinned(ours)))
 
         real(temporary, target, watch_blocks())
         assert target.exists()
@@ -409,7 +410,8 @@ def test_no_torn_file_is_seen_in_a_folder_while_it_is_written(tmp_path: Path, mo
     monkeypatch.setattr(object_store, "write_blocks", write_slowly)
     push_store(ours, place.url)
     assert len(seen) > len(hashes(ours))
-    assert not any(seen)
+    assert all(one == (False, {current(ours)}) for one in seen)
+    assert list_pinned(ours) == set()
 
 
 def test_files_a_manifest_names_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,26 +420,26 @@ def test_files_a_manifest_names_are_not_read_again(tmp_path: Path, monkeypatch: 
     pull_store(place.url, theirs)
     grow(ours)
     push_store(ours, place.url)
+    files = manifests.load(ours, current(ours)).files()
     read: list[Path] = []
-    monkeypatch.setattr("helix.snapshot.replication.pull.hash_file", lambda path: read.append(path) or "")
-    pull_store(place.url, theirs)
-    assert read == []
-    (theirs / "CURRENT").unlink()
-    for path in (theirs / "manifests").iterdir():
-        path.unlink()
-    pull_store(place.url, theirs)  # nothing here vouches for the files now
-    assert len(read) == len(manifests.load(ours, current(ours)).files())
-    monkeypatch.undo()
+
+    def forget_manifests() -> None:
+        (theirs / "CURRENT").unlink()
+        for path in (theirs / "manifests").iterdir():
+            path.unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("helix.snapshot.replication.pull.hash_file", lambda path: read.append(path) or "")
+        pull_store(place.url, theirs)
+        assert read == []
+        forget_manifests()
+        pull_store(place.url, theirs)  # nothing here vouches for the files now
+        assert len(read) == len(files)
     assert whole(theirs)
-
-
-def test_a_local_file_with_other_bytes_is_fetched(tmp_path: Path) -> None:
-    ours, theirs, place = make(tmp_path / "ours"), tmp_path / "theirs", folder_place(tmp_path / "shared")
-    push_store(ours, place.url)
-    file = next(file for file in manifests.load(ours, current(ours)).files() if file.path.endswith("items.parquet"))
-    (theirs / file.path).parent.mkdir(parents=True)
-    (theirs / file.path).write_bytes(bytes(file.bytes))
-    pull_store(place.url, theirs)
+    forget_manifests()
+    damaged = next(file for file in files if file.path.endswith("items.parquet"))
+    (theirs / damaged.path).write_bytes(bytes(damaged.bytes))
+    assert pull_store(place.url, theirs).transferred == 1
     assert whole(theirs)
 
 
@@ -470,16 +472,6 @@ def test_a_push_starts_over_when_the_generation_is_deleted_under_it(
     pull_store(place.url, tmp_path / "theirs")
     assert texts(tmp_path / "theirs") == ["remark 1"]
     assert whole(tmp_path / "theirs")
-
-
-def test_a_push_pins_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from helix.snapshot.pins import list_pinned
-
-    ours, place, seen = make(tmp_path / "ours"), folder_place(tmp_path / "shared"), set()
-    monkeypatch.setattr("helix.snapshot.replication.push.failpoint", lambda point: seen.update(list_pinned(ours)))
-    push_store(ours, place.url)
-    assert seen == {current(ours)}
-    assert list_pinned(ours) == set()
 
 
 def test_a_pull_starts_over_when_the_generation_is_pruned_under_it(
@@ -530,30 +522,25 @@ def test_a_pull_waits_for_the_writer(tmp_path: Path, run_helix: Run) -> None:
 
 
 def test_a_push_never_replaces_another_history_unless_forced(place: Place, tmp_path: Path) -> None:
-    ours, theirs = make(tmp_path / "ours"), make(tmp_path / "theirs")
+    ours, theirs, behind = make(tmp_path / "ours"), make(tmp_path / "theirs"), tmp_path / "behind"
     grow(theirs, ["of another store"])
     push_store(ours, place.url)
+    pull_store(place.url, behind)
     # Larger by number, but all of its ancestors are known, and this is none of them.
     message = refuse(push_store, theirs, place.url)
     assert place.url in message
     assert "--force" in message
     assert place.current() == current(ours)
-    push_store(theirs, place.url, force=True)
-    assert place.current() == current(theirs)
-    assert place.url in refuse(push_store, ours, place.url)  # nor by a smaller number
-    assert place.current() == current(theirs)
-
-
-def test_a_push_does_not_replace_a_newer_generation(tmp_path: Path) -> None:
-    ours, behind, place = make(tmp_path / "ours"), tmp_path / "behind", folder_place(tmp_path / "shared")
-    push_store(ours, place.url)
-    pull_store(place.url, behind)
     grow(ours)
     push_store(ours, place.url)
-    assert "pull it first" in refuse(push_store, behind, place.url)
+    assert "pull it first" in refuse(push_store, behind, place.url)  # an older generation
     grow(behind, ["went its own way"])
     assert "pull it first" in refuse(push_store, behind, place.url)
     assert place.current() == current(ours)
+    push_store(theirs, place.url, force=True)
+    assert place.current() == current(theirs)
+    assert place.url in refuse(push_store, ours, place.url)
+    assert place.current() == current(theirs)
 
 
 def test_a_push_continues_after_gc_deleted_the_ancestors(tmp_path: Path) -> None:
@@ -700,7 +687,7 @@ def test_an_endpoint_that_never_answers_is_given_up(bucket: tuple[str, Any], tmp
 def test_wrong_credentials_and_buckets_are_named(
     server: str, bucket: tuple[str, Any], tmp_path: Path, run_helix: Run
 ) -> None:
-    ours, (url, _) = make(tmp_path / "ours"), bucket
+    ours, (url, client) = make(tmp_path / "ours"), bucket
     missing = url.replace("memories", "no-such-bucket")
     message = read_refusal(run_helix, "push", missing, "--store", ours)
     assert missing in message
@@ -720,15 +707,10 @@ def test_wrong_credentials_and_buckets_are_named(
     finally:
         demand_rights("inf")
     assert not (tmp_path / "theirs").exists()
-
-
-def test_the_endpoint_may_come_from_the_environment(
-    server: str, bucket: tuple[str, Any], tmp_path: Path, run_helix: Run
-) -> None:
-    ours = make(tmp_path / "ours")
+    # The endpoint may come from the environment.
     done = run_helix("push", "s3://memories", "--store", ours, AWS_ENDPOINT_URL=f"http://{server}/")
     assert done.returncode == 0, done.stderr
-    listed = bucket[1].list_objects_v2(Bucket="memories")["Contents"]
+    listed = client.list_objects_v2(Bucket="memories")["Contents"]
     assert {entry["Key"] for entry in listed} == {"CURRENT", f"manifests/{current(ours)}", *hashes(ours)}
 
 
@@ -739,20 +721,17 @@ MALFORMED = [
 ]  # fmt: skip
 
 
-def test_a_malformed_url_is_a_usage_error_without_its_secrets() -> None:
+def test_no_error_has_a_secret_of_its_url_or_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for url in MALFORMED:
         with pytest.raises(UsageError) as caught:
             connect(url)
         assert caught.value.remedy, url
         assert not any(part in str(caught.value) for part in (*SECRET.split("/"), "AKIA")), url
-
-
-def test_a_servers_error_is_repeated_without_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(StoreError) as caught:
-        object_store.fail(connect(str(tmp_path)), "read", OSError(f"no key {AWS['AWS_ACCESS_KEY_ID']}\n here"))
-    assert str(caught.value).startswith(f"cannot read {tmp_path}: no key … here; ")
+    error = OSError(f"no key {AWS['AWS_ACCESS_KEY_ID']}\n here")
+    message = refuse(object_store.fail, connect(str(tmp_path)), "read", error)
+    assert message.startswith(f"cannot read {tmp_path}: no key … here; ")
 
 
 def test_a_push_into_a_store_is_refused(tmp_path: Path) -> None:
