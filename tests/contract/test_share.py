@@ -50,10 +50,10 @@ __all__ = ["bucket", "server"]
 WORD = b"document 1 says"
 
 
-@cache
-def open_once(root: Path, settings: Settings, lineage: str | None) -> Encoder:
-    """Open the encoder once a process and lineage, as a worker does."""
-    return open_encoder(root, settings)
+ENCODERS: dict[str | None, Encoder] = {}
+"""The encoder of each lineage, which is the same in every store."""
+
+open_counter = cache(TokenCounter)
 
 
 @dataclass
@@ -70,7 +70,9 @@ class Machine:
         return member.hand_over(self.root, self.settings, self.accept(path))
 
     def encoder(self) -> Encoder:
-        return open_once(self.root, self.settings, read_encoder_fingerprint(self.root))
+        """Open the encoder once a lineage, as a worker does."""
+        lineage = read_encoder_fingerprint(self.root)
+        return ENCODERS.get(lineage) or ENCODERS.setdefault(lineage, open_encoder(self.root, self.settings))
 
     def fingerprint(self) -> str:
         return pipeline_fingerprint(self.encoder().spec.fingerprint, self.settings)
@@ -83,7 +85,7 @@ class Machine:
         if not member.receive(self.root, self.settings, document) or not inbox.is_pending(self.root, document):
             return False
         encoder = self.encoder()
-        tried = try_enrich(self.root, document, encoder, TokenCounter(encoder.folder), self.settings)
+        tried = try_enrich(self.root, document, encoder, open_counter(encoder.folder), self.settings)
         member.hand_in(self.root, self.settings, document, self.fingerprint())
         return tried.part is not None
 
@@ -289,7 +291,10 @@ def test_parts_of_other_settings_are_rejected_and_made_by_the_primary(pair: Flee
     assert list((b.root / "parts").iterdir()) == []  # unusable
     again = machine(b.root, a.settings.share)
     assert again.enrich(other) == [other]  # with the primary's settings and encoder
-    assert again.encoder().folder == b.root / "encoders" / inbox.load_current(a.root)[1].lineage.encoder
+    assert (
+        open_encoder(b.root, again.settings).folder
+        == b.root / "encoders" / inbox.load_current(a.root)[1].lineage.encoder
+    )
     a.commit()
     assert items(a.root) == expected_texts(2)
 
@@ -471,7 +476,7 @@ def a_part(made: Machine, document: str) -> Path:
     paths.create_folders(elsewhere)
     shutil.copy2(made.root / "inbox" / document, elsewhere / "inbox" / document)
     encoder = made.encoder()
-    try_enrich(elsewhere, document, encoder, TokenCounter(encoder.folder), made.settings)
+    try_enrich(elsewhere, document, encoder, open_counter(encoder.folder), made.settings)
     return part_folder(elsewhere, document, made.fingerprint())
 
 
