@@ -114,7 +114,10 @@ def test_documents_that_cannot_be_enriched_are_dead_and_can_be_retried(running: 
     error = str(inbox.list_dead(running.root)[poison]["error"])
     for words in ("it killed the process that worked on it", "SIGKILL", "tried 3 times"):
         assert words in error
-    assert "damaged" in str(inbox.list_dead(running.root)[damaged]["error"])
+    state = json.loads(running.helix("status", "--json").stdout)
+    assert (state["dead"], state["pending"]) == (2, 0)
+    for text in (state["errors"][damaged], inbox.list_dead(running.root)[damaged]["error"]):
+        assert "damaged" in str(text)
     assert running.events("given up")
     assert "the word of po" not in running.read_log()
     lines = [line for line in running.read_log().splitlines() if line.startswith("{")]

@@ -145,19 +145,22 @@ class StopAtLines:
 
 def make_process(name: str, starts: Path, *statuses: int, wait: float = 0.01) -> SupervisedProcess:
     """A process that notes each start and ends with the next status, the last one for ever; -1: it stays."""
-    code = (
-        "import sys, time; from pathlib import Path; starts, *statuses = sys.argv[1:]\n"
-        "with open(starts, 'a') as file: file.write('started\\n')\n"
-        "begun = len(Path(starts).read_text().splitlines())\n"
-        "status = int(statuses[min(begun, len(statuses)) - 1])\n"
-        "time.sleep(600) if status < 0 else sys.exit(status)"
-    )
-    command = [sys.executable, "-c", code, str(starts), *map(str, statuses)]
+    code = """
+        echo >> "$0"; begun=$(wc -l < "$0"); shift $(((begun < $# ? begun : $#) - 1))
+        [ "$1" -ge 0 ] || exec sleep 600; exit "$1"
+    """
+    command = ["sh", "-c", code, str(starts), *map(str, statuses)]
     return SupervisedProcess(name, command, os.environ, wait=wait)
 
 
-def test_a_process_that_is_called_wrongly_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short waits between starts and between looks."""
     monkeypatch.setattr("workers.supervisor.RESTART", (0.01, 600.0))
+    monkeypatch.setattr("workers.supervisor._LOOK", 0.02)
+
+
+def test_a_process_that_is_called_wrongly_ends_all(tmp_path: Path, hurry: None) -> None:
     wrong, other = make_process("query", tmp_path / "wrong", 2), make_process("commit", tmp_path / "other", -1)
     with pytest.raises(UsageError, match=r"query ended 3 times in a row .*above; by hand: .* 2$") as error:
         supervise([other, wrong], StopAtLines(tmp_path / "wrong", 10))
@@ -166,22 +169,23 @@ def test_a_process_that_is_called_wrongly_ends_all(tmp_path: Path, monkeypatch: 
     assert other.process.poll() is not None
 
 
-def test_other_failures_are_started_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_failures_are_started_again_and_again(
+    tmp_path: Path, hurry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervise([make_process("used", tmp_path / "used", 2, 2, 1, 2, 2, -1)], StopAtLines(tmp_path / "used", 6))
     monkeypatch.setattr("workers.supervisor.RESTART", (0.01, 0.01))
     for name, statuses in (("broken", (1,)), ("now and then", (1, 1, 4, 1, 1, 4))):
         supervise([make_process(name, tmp_path / name, *statuses)], StopAtLines(tmp_path / name, 5))
-    monkeypatch.setattr("workers.supervisor.RESTART", (0.01, 600.0))
-    supervise([make_process("used", tmp_path / "used", 2, 2, 1, 2, 2, -1)], StopAtLines(tmp_path / "used", 6))
 
 
 def test_ports_are_checked_before_anything_starts(tmp_path: Path, run_helix) -> None:
     failed = {}
-    for words in (("up", "--port"), ("up", "--metrics-port"), ("worker", "--metrics-port"), ("serve", "--port")):
-        for wrong in ("99999", "-1", "http", "１２", ""):
-            call = (*words, wrong, "--store", tmp_path / "store")
-            done = run_helix(*call, HELIX_REDIS_URL="redis://127.0.0.1:1")
-            if done.returncode != 2 or "give a number from 0 to 65535" not in done.stderr:
-                failed[call] = (done.returncode, done.stderr)
+    calls = [("up", "--port", wrong) for wrong in ("-1", "http", "１２", "")]
+    calls += [(*words.split(), "99999") for words in ("up --metrics-port", "worker --metrics-port", "serve --port")]
+    for call in calls:
+        done = run_helix(*call, "--store", tmp_path / "store", HELIX_REDIS_URL="redis://127.0.0.1:1")
+        if done.returncode != 2 or "give a number from 0 to 65535" not in done.stderr:
+            failed[call] = (done.returncode, done.stderr)
     assert failed == {}
     assert not (tmp_path / "store").exists()
 
