@@ -592,7 +592,7 @@ def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, home: Path, lo
 
     log.write_text("")
     name = hashlib.sha256(os.fsencode(f"{new}\0{log}")).hexdigest()[:16]
-    (home / "hooks").mkdir()
+    (home / "hooks").mkdir(exist_ok=True)
     with (home / "hooks" / f"{name}.working").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for number in range(1, 5):
