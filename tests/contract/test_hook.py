@@ -528,7 +528,8 @@ def submit(
     hook: Hook, cache: Path, home: Path, log: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Submit]:
     """Hand a transcript over at an event, in a folder whose modules must not be imported."""
-    shutil.copytree(cache, home, copy_function=os.symlink)  # with trained classifiers
+    ignored = shutil.ignore_patterns("hook*")  # of other tests
+    shutil.copytree(cache, home, copy_function=os.symlink, ignore=ignored)  # with trained classifiers
     for name in ("helix", "query", "json", "numpy"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'hijacked')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
@@ -592,7 +593,7 @@ def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, home: Path, lo
 
     log.write_text("")
     name = hashlib.sha256(os.fsencode(f"{new}\0{log}")).hexdigest()[:16]
-    (home / "hooks").mkdir(exist_ok=True)
+    (home / "hooks").mkdir()
     with (home / "hooks" / f"{name}.working").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for number in range(1, 5):
