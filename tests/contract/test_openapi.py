@@ -56,7 +56,9 @@ def test_every_field_and_every_error_is_described(specification: dict[str, Any])
             assert field["description"]
 
 
-def test_the_examples_are_answered(client: httpx.Client, specification: dict[str, Any]) -> None:
+def test_the_examples_are_answered_and_a_405_names_every_method(
+    client: httpx.Client, specification: dict[str, Any]
+) -> None:
     parameters = specification["paths"]["/v1/recall"]["get"]["parameters"]
     examples = {one["name"]: one["schema"]["examples"][0] for one in parameters if one["schema"].get("examples")}
     for name in ("k", "budget", "project", "type", "since", "until", "as_of", "session", "speaker", "profile"):
@@ -66,9 +68,6 @@ def test_the_examples_are_answered(client: httpx.Client, specification: dict[str
     item = client.get("/v1/recall", params={"query": examples["query"]}).json()["items"][0]
     (identity,) = (one for one in specification["paths"]["/v1/items/{id}"]["get"]["parameters"] if one["name"] == "id")
     assert identity["schema"]["examples"] == [item["id"]]
-
-
-def test_a_405_names_every_method_of_a_path(client: httpx.Client) -> None:
     for path, methods in (("/v1/recall", "GET, POST"), ("/v1/feedback", "POST"), ("/v1/timeline", "GET")):
         found = client.delete(path)
         assert (found.status_code, found.headers["allow"]) == (405, methods)

@@ -49,7 +49,7 @@ def list_files(*options: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, the wheel made from it, and in `tree/` the wheel made from the checkout.
 
     Its name is the first of the module's fixtures, so that one process of a run has all of its tests.
@@ -72,14 +72,14 @@ def list_wheel(folder: Path) -> set[str]:
         return set(opened.namelist())
 
 
-def test_the_distributions_have_the_tracked_files(archives: Path) -> None:
-    (found,) = archives.glob("*.tar.gz")
+def test_the_distributions_have_the_tracked_files(builds: Path) -> None:
+    (found,) = builds.glob("*.tar.gz")
     with tarfile.open(found) as opened:
         sdist = {member.name.partition("/")[2] for member in opened if member.isfile()} - {"PKG-INFO"}
     assert not list_files() - sdist
     assert not sdist - list_files("--cached", "--others", "--exclude-standard")
-    wheel = list_wheel(archives)
-    assert wheel == list_wheel(archives / "tree")
+    wheel = list_wheel(builds)
+    assert wheel == list_wheel(builds / "tree")
     sources = {name for name in list_files(*PACKAGES) if not name.endswith((".c", ".h"))}
     assert not sources - wheel
     assert {f"{package}/py.typed" for package in PACKAGES} <= wheel
@@ -92,21 +92,19 @@ def test_the_distributions_have_the_tracked_files(archives: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=["linked", pytest.param("installed", marks=pytest.mark.soak)])
-def core(request: pytest.FixtureRequest, archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def core(request: pytest.FixtureRequest, builds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`bin/` of a new environment with the wheel and the requirements of its core.
 
     pip installs them, which takes most of a minute, or they are linked from the environment of the tests.
     """
     root = tmp_path_factory.mktemp("core")
-    return (
-        install_linked(root, find_wheel(archives)) if request.param == "linked" else install(root, find_wheel(archives))
-    )
+    return install_linked(root, find_wheel(builds)) if request.param == "linked" else install(root, find_wheel(builds))
 
 
 @pytest.fixture(scope="module")
-def ingesting(archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ingesting(builds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with the extra `workers`."""
-    return install_linked(tmp_path_factory.mktemp("workers"), find_wheel(archives), "workers")
+    return install_linked(tmp_path_factory.mktemp("workers"), find_wheel(builds), "workers")
 
 
 def install(root: Path, wheel: Path, *options: object) -> Path:
@@ -170,17 +168,17 @@ def environ(cache: Path, tmp_path: Path) -> dict[str, str]:
     return {**kept, "HELIX_CACHE": str(cache), "HF_HOME": str(tmp_path / "hub")}
 
 
-def test_the_core_imports_every_module_of_helix_and_query(core: Path, environ: dict[str, str], archives: Path) -> None:
+def test_the_core_imports_every_module_of_helix_and_query(core: Path, environ: dict[str, str], builds: Path) -> None:
     names = (*HEAVY, "redis", "watchfiles", "pytest", "langchain_core", "llama_index")
     statement = f"import importlib.util; print([n for n in {names!r} if importlib.util.find_spec(n)])"
     assert run(core / "python", "-I", "-c", statement, env=environ).stdout == "[]\n"
-    imported = import_all(core, environ, archives, "helix", "query")
+    imported = import_all(core, environ, builds, "helix", "query")
     assert {"helix.sdk.memory", "helix.snapshot.writer", "query.rest"} <= imported
 
 
-def import_all(binaries: Path, environ: dict[str, str], archives: Path, *packages: str) -> set[str]:
+def import_all(binaries: Path, environ: dict[str, str], builds: Path, *packages: str) -> set[str]:
     """Import every module of packages, except those for a framework or a peer; return their names."""
-    paths = {Path(name) for name in list_wheel(archives) if name.startswith(packages) and name.endswith(".py")}
+    paths = {Path(name) for name in list_wheel(builds) if name.startswith(packages) and name.endswith(".py")}
     elsewhere = {"helix/adapters", "pipelines/bench/peers"}
     names = {".".join(path.with_suffix("").parts) for path in paths if path.parent.as_posix() not in elsewhere}
     statement = f"import importlib; [importlib.import_module(name) for name in {sorted(names)!r}]"
@@ -254,10 +252,8 @@ def recall_over_mcp(core: Path, environ: dict[str, str], **question: Any) -> lis
     return [item["id"] for item in call_tool(server, "recall", **question)["items"]]
 
 
-def test_the_extra_workers_has_every_module_and_command(
-    ingesting: Path, environ: dict[str, str], archives: Path
-) -> None:
-    imported = import_all(ingesting, environ, archives, *PACKAGES)
+def test_the_extra_workers_has_every_module_and_command(ingesting: Path, environ: dict[str, str], builds: Path) -> None:
+    imported = import_all(ingesting, environ, builds, *PACKAGES)
     assert {"pipelines.embedded.ingest", "pipelines.embedded.publisher", "workers.tasks"} <= imported
     commands = find_helix(ingesting).entry_points.select(group="helix.commands")
     assert {entry.module for entry in commands} <= imported

@@ -129,6 +129,16 @@ def settle(page: Page) -> Page:
     return page
 
 
+def press(page: Page, key: str) -> None:
+    page.keyboard.press(key)
+    settle(page)
+
+
+def click(target: Locator) -> None:
+    target.click()
+    settle(target.page)
+
+
 @pytest.fixture
 def open_tab(browser: Browser, url: str) -> Iterator[OpenTab]:
     """Open tabs. Nothing in them may fail, and nothing may be requested from another server.
@@ -175,8 +185,7 @@ def test_a_question_shows_its_answer_with_the_trace(tab: Tab) -> None:
     page = tab.open("#/ask")
     expect(page.get_by_role("heading", name="sessions, 2026-01-10 to 2026-05-13")).to_be_visible()
     page.get_by_role("searchbox", name="Question").fill(QUESTION)
-    page.keyboard.press("Enter")
-    settle(page)
+    press(page, "Enter")
     assert "q=What" in page.url
     found = tab.recall(query=QUESTION, k=10)
     cards = page.locator(".card")
@@ -237,8 +246,7 @@ def test_an_item_opens(tab: Tab) -> None:
         card.get_by_role("button", name="Helpful").click()
     assert told.value.json()["item"] == first["id"]
     expect(card.get_by_text("noted: helpful")).to_be_visible()
-    card.get_by_role("link", name="Open").click()
-    settle(page)
+    click(card.get_by_role("link", name="Open"))
     assert page.url.endswith(f"#/item/{first['id']}")
     expect(page.locator("#item blockquote")).to_have_text(first["text"])
     around = tab.get(f"/v1/items/{first['id']}/around")
@@ -265,8 +273,7 @@ def test_dropped_candidates_show_their_reason(open_tab: OpenTab) -> None:
     expect(left).to_contain_text(f"route {route['rows_in'] - route['rows_out']} outside the filters")
     expect(left).to_contain_text(f"pack {3 - len(found['packed'])} no room in 70 tokens")
     group = left.locator("details", has_text="below the last shown item")
-    group.locator("summary").click()
-    settle(page)
+    click(group.locator("summary"))
     entry = group.locator("li").first
     identity = entry.get_by_role("link").inner_text()
     text = tab.get(f"/v1/items/{identity}/around", before=0, after=0)["items"][0]["text"]
@@ -286,8 +293,7 @@ def test_filters_narrow_and_are_cleared(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q="timeout", now=NOW))
     field(page, "Project").select_option("ledgerline")
     field(page, "Type").select_option("decision")
-    page.get_by_role("button", name="Ask", exact=True).click()
-    settle(page)
+    click(page.get_by_role("button", name="Ask", exact=True))
     kinds = page.locator(".card .type").all_inner_texts()
     assert kinds
     assert set(kinds) == {"decision"}
@@ -299,8 +305,7 @@ def test_filters_narrow_and_are_cleared(tab: Tab) -> None:
     field(page, "Since").press("Enter")
     settle(page)
     expect(page.locator(".empty")).to_have_text("The filters leave nothing to search.")
-    page.get_by_role("button", name="Clear filters").click()
-    settle(page)
+    click(page.get_by_role("button", name="Clear filters"))
     assert page.url.endswith("#/ask?q=timeout")
     assert len(set(page.locator(".card .type").all_inner_texts())) > 1
 
@@ -386,11 +391,9 @@ def test_the_timeline_shows_every_session(tab: Tab) -> None:
     assert page.locator(".mark").count() == told["total"]
     assert {*page.locator(".lane-name").all_inner_texts()} == {one["project"] for one in told["sessions"]}
     field(page, "Project").select_option("holidays")
-    page.get_by_role("button", name="Show").click()
-    settle(page)
+    click(page.get_by_role("button", name="Show"))
     expect(rows).to_have_count(sum(one["project"] == "holidays" for one in told["sessions"]))
-    page.locator(".mark", has_text="c3").locator("circle").click()
-    settle(page)
+    click(page.locator(".mark", has_text="c3").locator("circle"))
     items = tab.get("/v1/sessions/c3")["items"]
     assert page.locator(".turn > .text").all_inner_texts() == [item["text"] for item in items]
     page.keyboard.press("Escape")
@@ -402,8 +405,7 @@ def test_facts_show_their_validity(tab: Tab) -> None:
     assert [(one["object"], one["holds"]) for one in facts] == [("Rome", True), ("Oslo", False)]
     page = tab.open("#/facts")
     field(page, "Entity").fill("Zoe")
-    page.keyboard.press("Enter")
-    settle(page)
+    press(page, "Enter")
     entries = page.locator(".facts > li")
     expect(entries.nth(0)).to_contain_text(re.compile(r"Zoe lives in Rome\s*holds: from 2026-03-02 on"))
     expect(entries.nth(1)).to_contain_text(re.compile(r"Zoe lives in Oslo\s*does not hold: .* until 2026-03-02"))
@@ -412,8 +414,7 @@ def test_facts_show_their_validity(tab: Tab) -> None:
     assert oslo
     assert rome["x"] == pytest.approx(oslo["x"] + oslo["width"], abs=1)  # one begins where the other ends
     field(page, "Holding at").fill("2026-02-01")
-    page.keyboard.press("Enter")
-    settle(page)
+    press(page, "Enter")
     expect(entries.nth(1)).to_contain_text(re.compile(r"Zoe lives in Oslo\s*holds"))
     page.get_by_role("link", name="the item that says Zoe lives_in Oslo").click()
     expect(settle(page).locator("blockquote")).to_have_text("I live in Oslo since January.")

@@ -31,6 +31,7 @@ from pipelines.maintain.rollback import rollback
 from pipelines.maintain.touch import touch
 from tests.support.walk import read_all
 
+Capture = pytest.CaptureFixture[str]
 Log = Sequence[tuple[str, str]]
 BREAD: Log = (
     ("b1", "the walnut loaf is in the oven"),
@@ -107,7 +108,7 @@ def states(root: Path) -> tuple[int, int, int, int]:
     return found["accepted"], found["done"], found["pending"], found["dead"]
 
 
-def test_the_default_is_the_generation_before(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_is_the_generation_before(root: Path, capsys: Capture) -> None:
     assert texts(root) == words(BREAD, LATER, GARDEN)
     newest = inbox.list_done(root, manifest_of(root)) - inbox.list_done(root, load_generation(root, 2))
     assert main(["rollback", "--json", "--store", str(root)]) == 0
@@ -120,7 +121,7 @@ def test_the_default_is_the_generation_before(root: Path, capsys: pytest.Capture
     assert verify_store(root).problems == ()
 
 
-def test_an_unknown_generation_is_refused_with_the_known_ones(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_generation_is_refused_with_the_known_ones(root: Path, capsys: Capture) -> None:
     """Generation 1 is collected, 3 is the current one."""
     collect_garbage(root, keep=2, grace=0.0, wait=5.0)
     before = (root / "CURRENT").read_bytes()
@@ -133,9 +134,7 @@ def test_an_unknown_generation_is_refused_with_the_known_ones(root: Path, capsys
     assert texts(root) == words(BREAD, LATER, GARDEN)
 
 
-def test_a_rollback_without_earlier_generations_is_refused(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rollback_without_earlier_generations_is_refused(root: Path, tmp_path: Path, capsys: Capture) -> None:
     collect_garbage(root, keep=1, grace=0.0, wait=5.0)
     with pytest.raises(UsageError, match="there are: none"):
         rollback(root, load())
@@ -148,7 +147,7 @@ def test_a_rollback_without_earlier_generations_is_refused(
     assert len(capsys.readouterr().err.strip().splitlines()) == 2
 
 
-def test_earlier_generations_are_listed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_earlier_generations_are_listed(root: Path, capsys: Capture) -> None:
     rollback(root, load(), 1)
     assert main(["rollback", "--list", "--json", "--store", str(root)]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -162,11 +161,17 @@ def test_earlier_generations_are_listed(root: Path, capsys: pytest.CaptureFixtur
     assert [line.split()[0] for line in lines] == ["4", "3", "2", "1"]
     assert "7 items, 3 documents" in lines[1]
     assert manifest_of(root).generation == 4  # asking changes nothing
+    # A damaged manifest ends the list.
+    (path,) = (root / "manifests").glob("00000001-*.json")
+    path.write_bytes(b"{}")
+    assert main(["rollback", "--list", "--json", "--store", str(root)]) == 0
+    assert [entry["generation"] for entry in json.loads(capsys.readouterr().out)] == [4, 3, 2]
+    assert main(["rollback", "1", "--store", str(root)]) == 2
+    assert main(["rollback", "--store", str(root)]) == 0
+    assert texts(root) == words(BREAD, LATER, GARDEN)
 
 
-def test_documents_ingested_since_are_set_aside_with_the_reason(
-    root: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_documents_ingested_since_are_set_aside_with_the_reason(root: Path, capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     accept(root, write(tmp_path / "logs", "other", (("o1", "parsley"),)), load())  # pending: it is not set aside
     assert states(root) == (4, 3, 1, 0)
@@ -198,7 +203,7 @@ def test_a_set_aside_document_offered_again_is_published(root: Path, logs: list[
     assert verify_store(root).problems == ()
 
 
-def test_rolling_back_a_rollback_brings_everything_back(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rolling_back_a_rollback_brings_everything_back(root: Path, capsys: Capture) -> None:
     first = rollback(root, load(), 1)
     assert (first.generation, first.to, len(first.set_aside)) == (4, 1, 2)
     assert texts(root) == words(BREAD)  # with the turn as it was before the change
@@ -288,7 +293,7 @@ def test_access_counts_survive_a_rollback(root: Path) -> None:
     assert touch(root, load()).items == 0  # and none is counted twice
 
 
-def test_a_damaged_generation_is_refused_and_nothing_changes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_generation_is_refused_and_nothing_changes(root: Path, capsys: Capture) -> None:
     segment = load_generation(root, 2).segments[-1]
     target = root / next(file.path for file in segment.files if file.path.endswith("text.arrow"))
     target.write_bytes(target.read_bytes()[:-8])
@@ -299,16 +304,6 @@ def test_a_damaged_generation_is_refused_and_nothing_changes(root: Path, capsys:
     assert inbox.list_dead(root) == {}
     assert main(["rollback", "1", "--store", str(root)]) == 0
     assert texts(root) == words(BREAD)
-
-
-def test_a_damaged_manifest_ends_the_list(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (path,) = (root / "manifests").glob("00000001-*.json")
-    path.write_bytes(b"{}")
-    assert main(["rollback", "--list", "--json", "--store", str(root)]) == 0
-    assert [entry["generation"] for entry in json.loads(capsys.readouterr().out)] == [3, 2]
-    assert main(["rollback", "1", "--store", str(root)]) == 2
-    assert main(["rollback", "--store", str(root)]) == 0
-    assert texts(root) == words(BREAD, LATER)
 
 
 @pytest.mark.parametrize("damage", ["torn", "missing"])

@@ -39,6 +39,11 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
         with httpx.Client(base_url=url) as fresh:  # a new connection, which any process may accept
             return int(fresh.get("/readyz").json()["snapshot"])
 
+    def count(metric: str) -> float:
+        line = re.search(rf"^{re.escape(metric)} (\S+)$", httpx.get(f"{url}/metrics").text, re.MULTILINE)
+        assert line
+        return float(line[1])
+
     with (tmp_path / "log").open("wb") as log:
         server = ServerProcess(own_store, "--workers", "2", stderr=log)
     try:
@@ -54,18 +59,25 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
         for thread in asking:
             thread.join()
         assert failures == []
-        metrics = httpx.get(f"{url}/metrics").text
-        answered = re.search(r'helix_recalls_total\{outcome="answered"\} (\d+)', metrics)
-        assert answered
-        before = int(answered[1])
+        answered = 'helix_recalls_total{outcome="answered"}'
+        before = count(answered)
         for i in range(8):  # any process reports the sum of all
             with httpx.Client(base_url=url) as fresh:
                 assert fresh.get("/v1/recall", params={"query": f"saffron {i}"}).status_code == 200
-        assert f'helix_recalls_total{{outcome="answered"}} {before + 8}.0' in httpx.get(f"{url}/metrics").text
+        assert count(answered) == before + 8
+        found = httpx.get(f"{url}/v1/recall", params={"query": "where is the saffron"}).json()
+        assert "behind the cardamom" in found["items"][0]["text"]
         first, second = list_workers(server.process)
         os.kill(first, signal.SIGKILL)
         wait_until(60, lambda: len(now := list_workers(server.process)) == 2 and first not in now and second in now)
         wait_until(60, lambda: all(get_status(f"{url}/readyz") == 200 for _ in range(5)))
+        # A generation that cannot be read leaves the last good one serving, and the status says so.
+        (own_store / "CURRENT").write_text("00000003-0123456789abcdef.json\n")
+        wait_until(60, lambda: get_status(f"{url}/v1/status") == 503)
+        assert "does not exist" in httpx.get(f"{url}/v1/status").json()["detail"]
+        wait_until(60, lambda: count("helix_reload_failures_total") >= 2)
+        assert get_generation() == 2
+        assert httpx.get(f"{url}/v1/recall", params={"query": "saffron"}).json()["snapshot"] == 2
     finally:
         stop.set()
         assert server.stop() == 0, (tmp_path / "log").read_text()
@@ -73,9 +85,7 @@ def test_several_processes_serve_as_one(own_store: Path, tmp_path: Path, run_hel
     assert not (own_store / "serve.json").exists()
 
 
-def test_hundreds_of_requests_of_eight_clients_are_answered(
-    sample_store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hundreds_of_requests_are_answered(sample_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.bench.serve import ask_http, start_server
 
     asks = [{"query": f"what about the timeout {i % 50}", "with": {"k": 5}} for i in range(400)]

@@ -36,15 +36,13 @@ ANA, FILE, BOB = ("person", "ana", "Ana"), ("file", "db.py", "db.py"), ("person"
 # and with them every mention of Bob.
 TEXTS = ["zero", "one, old", "two", "three", "one, new", "five", "six", "seven"]
 GIVEN: list[dict[str, Any]] = [
-    {"session": "a", "turn": "a0", "ord": 0, "speaker": "Ana"},
-    {"session": "b", "turn": "b1", "ord": 1},
+    {"session": "a", "turn": "a0", "ord": 0, "speaker": "Ana"}, {"session": "b", "turn": "b1", "ord": 1},
     {"session": "a", "turn": "a2", "ord": 2, "speaker": "Bob", "type": "decision", "acl": ["ana", "bob"]},
     {"session": "a", "turn": "a3", "ord": 3},
     {"session": "b", "turn": "b1", "ord": 1, "speaker": "Ana", "salience": 0.3},
-    {"session": "b", "turn": "b5", "ord": 5},
-    {"session": "b", "turn": "b6", "ord": 6, "project": "q"},
+    {"session": "b", "turn": "b5", "ord": 5}, {"session": "b", "turn": "b6", "ord": 6, "project": "q"},
     {"session": "a", "turn": "a7", "ord": 7, "project": "q"},
-]
+]  # fmt: skip
 SPELT = ("person", "ana", "ana")
 MENTIONS = [[ANA], [ANA], [FILE], [BOB], [SPELT, FILE], [BOB], [SPELT], []]
 DELETED = {0: [1, 3], 1: [1]}
@@ -102,16 +100,11 @@ def test_an_item_has_every_column(store: Path) -> None:
 
 
 CONDITIONS = [
-    (f"time = '{utc(120)}'", ["two"]),
-    (f"time > '{utc(120)[:-1]}.5Z' AND time < '{utc(360)}'", ["one, new"]),
-    ("project IN ('q')", ["six", "seven"]),
-    ("salience < 0.4", ["one, new"]),
-    ("speaker IS NULL", ["six", "seven"]),
-    ("list_contains(acl, 'bob')", ["two"]),
-    ("ord >= 6 AND text LIKE '%v%'", ["seven"]),
-    ("near IS NOT NULL", []),
+    (f"time = '{utc(120)}'", ["two"]), (f"time > '{utc(120)[:-1]}.5Z' AND time < '{utc(360)}'", ["one, new"]),
+    ("project IN ('q')", ["six", "seven"]), ("salience < 0.4", ["one, new"]), ("speaker IS NULL", ["six", "seven"]),
+    ("list_contains(acl, 'bob')", ["two"]), ("ord >= 6 AND text LIKE '%v%'", ["seven"]), ("near IS NOT NULL", []),
     ("id IN (SELECT src FROM edges WHERE kind = 'next')", ["zero"]),
-]
+]  # fmt: skip
 
 
 def test_conditions_reach_the_scan(store: Path) -> None:
@@ -122,16 +115,10 @@ def test_conditions_reach_the_scan(store: Path) -> None:
 
 
 def test_edges_leave_from_live_items(store: Path) -> None:
-    def dst(kind: str, key: str) -> str:
-        return hash_parts(kind, key)
-
+    mentions = ((A0, ANA), (A2, FILE), (B1, ANA), (B1, FILE), (B6, ANA))
     found = {(row["src"], row["kind"], row["dst"]) for row in rows(store, "FROM edges")}
     assert found == {
-        (A0, "mentions", dst("person", "ana")),
-        (A2, "mentions", dst("file", "db.py")),
-        (B1, "mentions", dst("person", "ana")),
-        (B1, "mentions", dst("file", "db.py")),
-        (B6, "mentions", dst("person", "ana")),
+        *((item, "mentions", hash_parts(*entity[:2])) for item, entity in mentions),
         (A0, "next", A2),  # no edge of a deleted row: A2 to A3, the old B1, and through b5
         *((item, "session", hash_parts("tiny", "a")) for item in (A0, A2, A7)),
         *((item, "session", hash_parts("tiny", "b")) for item in (B1, B6)),
@@ -166,7 +153,7 @@ def test_entities_of_segments_without_deletions_come_from_their_own_counts(tmp_p
     ]
 
 
-def test_sessions_count_their_live_items_and_turns(store: Path) -> None:
+def test_sessions_count_their_live_items_and_distinct_turns(store: Path, sample_store: Path) -> None:
     shared = {"source": "tiny", "title": None, "projects": ["p", "q"]}
     a = {"session": "a", "key": hash_parts("tiny", "a"), "first_time": utc(0), "last_time": utc(420)}
     b = {"session": "b", "key": hash_parts("tiny", "b"), "first_time": utc(240), "last_time": utc(360)}
@@ -174,9 +161,6 @@ def test_sessions_count_their_live_items_and_turns(store: Path) -> None:
         {**shared, **a, "items": 3, "turns": 3, "speakers": ["Ana", "Bob"]},
         {**shared, **b, "items": 2, "turns": 2, "speakers": ["Ana"]},
     ]
-
-
-def test_sessions_of_the_sample_count_distinct_turns(sample_store: Path) -> None:
     found = rows(sample_store, "SELECT * FROM sessions WHERE title IS NOT NULL")
     assert found
     for row in found:
@@ -231,18 +215,12 @@ VALUES: list[tuple[str, Any]] = [
     ("TIMESTAMP '2024-02-29 12:00:00'", "2024-02-29T12:00:00Z"),
     ("TIMESTAMPTZ '2024-02-29 23:30:00Z'::DATE", "2024-02-29"),
     ("[TIMESTAMPTZ '2024-01-01 00:00:00Z']", ["2024-01-01T00:00:00Z"]),
-    ("{'a': 1, 'b': [NULL, 2]}", {"a": 1, "b": [None, 2]}),
-    ("MAP {'x': 1.5}", {"x": 1.5}),
-    ("'\\xFF\\x00'::BLOB", "ff00"),
-    ("1.25::DECIMAL(9, 2)", 1.25),
-    ("sum(9007199254740993)", 9007199254740993),
+    ("{'a': 1, 'b': [NULL, 2]}", {"a": 1, "b": [None, 2]}), ("MAP {'x': 1.5}", {"x": 1.5}), ("0.3::FLOAT", 0.3),
+    ("'\\xFF\\x00'::BLOB", "ff00"), ("1.25::DECIMAL(9, 2)", 1.25), ("sum(9007199254740993)", 9007199254740993),
     ("170141183460469231731687303715884105727::HUGEINT", 170141183460469231731687303715884105727),
-    ("0.3::FLOAT", 0.3),
-    ("'nan'::DOUBLE", None),
-    ("['-infinity'::DOUBLE]", [None]),
+    ("'nan'::DOUBLE", None), ("['-infinity'::DOUBLE]", [None]), ("NULL", None),
     ("INTERVAL '1 month 2 days 1.5 seconds'", "P1M2DT1.5S"),
-    ("NULL", None),
-]
+]  # fmt: skip
 
 
 def test_values_are_those_of_json(store: Path) -> None:
@@ -276,9 +254,7 @@ QUERIES = [
 ]  # fmt: skip
 
 
-def test_queries_are_answered_and_other_statements_refused(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_queries_are_answered(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Refused are statements that write, read files or are no query."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(snapshot_sql, "leaked", pa.table({"a": [1]}), raising=False)  # no name is a Python variable
@@ -338,13 +314,10 @@ def test_the_generation_is_pinned_while_rows_are_read(store: Path) -> None:
     assert list((store / "pins").iterdir()) == []
 
 
-def test_a_missing_store_is_reported_and_not_created(tmp_path: Path) -> None:
+def test_a_missing_store_and_a_damaged_file_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoreError, match="no Helix store"):
         rows(tmp_path / "nowhere", "SELECT 1")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_store(tmp_path / "s", ["a", "b"])
     (edges,) = (tmp_path / "s" / "segments").glob("*/edges.parquet")
     whole = edges.read_bytes()
@@ -392,17 +365,12 @@ def one_line(text: str) -> str:
 
 
 WRONG = [
-    (["SELEC 1"], "syntax error"),
-    (["SELECT nope FROM items"], "nope"),
-    (["COPY items TO 'x'"], "COPY is refused"),
-    (["SELECT 1; SELECT 2"], "2 statements"),
-    (["SELECT 1", "--limit", "-1"], "limit is -1"),
-    (["SELECT 1", "--timeout", "-1"], "time limit is -1.0 s"),
-    (["SELECT 1", "--timeout", "nan"], "time limit is nan s"),
-    ([ENDLESS[0], "--timeout", "0.5"], "took more than 0.5 s"),
+    (["SELEC 1"], "syntax error"), (["SELECT nope FROM items"], "nope"), ([], "SELECT"),
+    (["COPY items TO 'x'"], "COPY is refused"), (["SELECT 1; SELECT 2"], "2 statements"),
+    (["SELECT 1", "--limit", "-1"], "limit is -1"), (["SELECT 1", "--timeout", "-1"], "time limit is -1.0 s"),
+    (["SELECT 1", "--timeout", "nan"], "time limit is nan s"), ([ENDLESS[0], "--timeout", "0.5"], "took more than 0.5"),
     (["SELECT text::INTEGER FROM items", "--json"], "Conversion Error"),
-    ([], "SELECT"),
-]
+]  # fmt: skip
 
 
 def test_wrong_use_is_one_line_and_status_2(store: Path, run_helix, call_helix) -> None:

@@ -179,7 +179,7 @@ def test_a_table_is_aligned_on_a_terminal_and_in_a_pipe(draw: Draw, capsys: pyte
     assert capsys.readouterr().out == ""
 
 
-def test_figures_fold_in_their_column(draw: Draw, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_fold_in_their_column_and_one_is_singular(draw: Draw, capsys: pytest.CaptureFixture[str]) -> None:
     text = "3 items, 2 cores\n  commit          0.2 s\n    of its stages   " + ", ".join(["embed 3.88"] * 12)
     terminal.print_figures(text)
     assert capsys.readouterr().out == text + "\n"
@@ -188,6 +188,8 @@ def test_figures_fold_in_their_column(draw: Draw, capsys: pytest.CaptureFixture[
     assert all(len(line) <= 80 for line in lines)
     assert len(lines) > 3
     assert len({len(line) - len(line.lstrip()) for line in lines[3:]}) == 1  # folded lines are aligned
+    counts = [terminal.format_count(n, "item") for n in (0, 1, 2, 2_000)]
+    assert counts == ["0 items", "1 item", "2 items", "2,000 items"]
 
 
 def test_help_has_the_same_words_with_colours(draw: Draw, call_helix) -> None:
@@ -213,14 +215,11 @@ def test_a_diff_is_green_and_red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert re.search(r"\x1b\[31m- [^\n]*helix", draw(lambda: main([*call, "--remove"])))
 
 
-def test_an_error_is_one_red_line(tmp_path: Path, draw: Draw) -> None:
+def test_errors_and_damage_are_red(tmp_path: Path, own_store: Path, draw: Draw) -> None:
     text = draw(lambda: main(["status", "--store", str(tmp_path / ("long" * 40))]))
     assert text.startswith("\x1b[1;31mhelix status:")
     assert len(text.splitlines()) == 1  # the terminal folds it, so a copy of it is one line
     assert "no Helix store at" in text
-
-
-def test_a_damaged_store_is_red(own_store: Path, draw: Draw) -> None:
     next(own_store.glob("segments/*/text.arrow")).write_bytes(b"x")
     text = draw(lambda: main(["verify", "--store", str(own_store)]))
     assert re.search(r"\x1b\[31m[^\n]*text\.arrow", text)
@@ -256,8 +255,3 @@ def test_a_pipe_does_not_import_rich(sample_store: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_one_is_singular() -> None:
-    counts = [terminal.format_count(n, "item") for n in (0, 1, 2, 2_000)]
-    assert counts == ["0 items", "1 item", "2 items", "2,000 items"]

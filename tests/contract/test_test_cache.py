@@ -28,15 +28,11 @@ def find(folders: list[Path]) -> Path:
     return caching.cache_folder("model", make, ("pytest",), ("*.py",))
 
 
-def test_a_folder_is_made_once(folders: list[Path]) -> None:
-    assert find(folders) == find(folders)
-    assert len(folders) == 1
-
-
-def test_a_changed_source_or_version_makes_it_again(
+def test_a_folder_is_made_once_and_again_after_a_change(
     folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = find(folders)
+    assert (find(folders), len(folders)) == (first, 1)
     (tmp_path / "source.py").write_text("second")
     second = find(folders)
     monkeypatch.setattr(caching, "version", lambda _: "0")
