@@ -269,15 +269,6 @@ def test_an_item_of_an_old_store_is_explained(whole: Path) -> None:
     assert bundle.trace["candidates"]
 
 
-def test_a_damaged_store_is_refused_with_name_and_remedy(damage: Broken) -> None:
-    damage.apply()
-    with pytest.raises(StoreError) as error:
-        helix.open(damage.root)
-    assert f"{damage.damaged} {damage.overlay['says']}" in str(error.value)
-    assert error.value.remedy
-    assert ("upgrade Helix" if damage.variant == "newer" else "'helix rollback'") in error.value.remedy
-
-
 def test_a_flipped_bit_without_a_digest_check_is_refused_or_harmless(
     whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,23 +313,17 @@ def test_values_out_of_range_are_damage(
     assert memory.recall(QUESTIONS[0], now=NOW).items
 
 
-def test_verify_names_the_damaged_file(damage: Broken, capsys: pytest.CaptureFixture[str]) -> None:
-    damage.apply()
-    assert main(["verify", "--store", str(damage.root)]) == 4
-    said = capsys.readouterr()
-    assert damage.damaged in said.out
-    assert len([line for line in said.out.splitlines() if "damaged" in line or "missing" in line]) <= 1
-    damage.repair()
-    if damage.variant != "newer":
-        assert main(["verify", "--store", str(damage.root)]) == 0
-
-
-def test_an_open_memory_stays_on_the_last_good_generation(damage: Broken) -> None:
+def test_an_open_memory_stays_on_the_last_good_generation(damage: Broken, capsys: pytest.CaptureFixture[str]) -> None:
+    """The broken one is refused with its damaged file and a remedy, and `helix verify` names the file."""
     damage.point(damage.good)
     memory = helix.open(damage.root)
     served, answer = memory.snapshot, recall_items(memory, QUESTIONS[1])
     assert answer
     damage.apply()
+    with pytest.raises(StoreError) as error:
+        helix.open(damage.root)
+    assert f"{damage.damaged} {damage.overlay['says']}" in str(error.value)
+    assert ("upgrade Helix" if damage.variant == "newer" else "'helix rollback'") in str(error.value.remedy)
     for _ in range(3):
         assert memory.stale()
         with pytest.raises(StoreError, match=re.escape(damage.damaged)):
@@ -346,7 +331,13 @@ def test_an_open_memory_stays_on_the_last_good_generation(damage: Broken) -> Non
         assert memory.snapshot is served
         assert recall_items(memory, QUESTIONS[1]) == answer
     assert len(list((damage.root / "pins").iterdir())) == 1  # a generation that is not open is not claimed
+    assert main(["verify", "--store", str(damage.root)]) == 4
+    said = capsys.readouterr().out
+    assert damage.damaged in said
+    assert len([line for line in said.splitlines() if "damaged" in line or "missing" in line]) <= 1
     damage.repair()
+    if damage.variant != "newer":
+        assert main(["verify", "--store", str(damage.root)]) == 0
     assert memory.refresh() is (damage.variant != "newer")
     assert memory.snapshot.name == damage.newest
     assert "sixty minutes" in memory.recall(QUESTIONS[0], now=NOW).context
@@ -389,23 +380,17 @@ def test_the_query_process_serves_reports_and_recovers(damage: Broken, serve: Se
     else:
         state = service.status()
         assert (state["serving"], state["trouble"]) == (good, service.trouble)
+    late = serve(damage.root)  # on the broken store
+    assert not late.is_ready
+    assert damage.damaged in str(late.trouble)
+    with pytest.raises(StoreError, match=re.escape(damage.damaged)):
+        late.recall(request)
     damage.repair()
-    wait_until(20, lambda: service.trouble is None)
+    wait_until(20, lambda: service.trouble is None and late.is_ready)
+    assert late.recall(request)["items"]
     newest = manifests.load(damage.root, damage.newest).generation
     assert service.recall(request)["snapshot"] == newest
     assert service.status()["trouble"] is None
-
-
-def test_a_query_process_started_on_a_broken_store_serves_after_repair(damage: Broken, serve: Serve) -> None:
-    damage.apply()
-    service = serve(damage.root)
-    assert not service.is_ready
-    assert damage.damaged in str(service.trouble)
-    with pytest.raises(StoreError, match=re.escape(damage.damaged)):
-        service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))
-    damage.repair()
-    wait_until(20, lambda: service.is_ready)
-    assert service.recall(RecallRequest(query=QUESTIONS[1], now=NOW))["items"]
 
 
 def test_a_rollback_repairs_a_store_of_known_content(damage: Broken, capsys: pytest.CaptureFixture[str]) -> None:

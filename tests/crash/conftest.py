@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from helix.cli.main import main
 from helix.settings import Settings
 from tests.conftest import ENCODER_SOURCES
 from tests.support.caching import EXPORTING, cache_folder, exclusive
@@ -40,3 +43,26 @@ def tiny_encoders(cache: Path) -> list[str]:
                 shutil.copytree(export, target.with_name(f".{export.name}"))
                 target.with_name(f".{export.name}").rename(target)
     return [str(folder / f"tiny-{hidden}") for hidden in TINY]
+
+
+class Output(NamedTuple):
+    """The output of a command."""
+
+    status: int
+    out: str
+    err: str
+
+
+Helix = Callable[..., Output]
+
+
+@pytest.fixture
+def helix(capsys: pytest.CaptureFixture[str], cache: Path) -> Helix:
+    """Run a command in this process, so that an unexpected exception is not caught."""
+
+    def run(*arguments: object) -> Output:
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        return Output(status, *capsys.readouterr())
+
+    return run

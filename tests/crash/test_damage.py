@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import os
 import random
@@ -17,6 +19,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths, writer
 from helix.snapshot.manifest import FORMAT
 from helix.snapshot.verify import verify_store
+from tests.crash.conftest import Helix, Output
 
 
 def flip(path: Path, rng: random.Random) -> None:
@@ -64,54 +67,46 @@ def test_a_missing_and_a_truncated_file_are_named(own_store: Path) -> None:
         Memory(own_store)
 
 
-def test_verify_reports_damage_with_status_4(own_store: Path, run_helix) -> None:
+def test_verify_reports_damage_with_status_4(own_store: Path, helix: Helix) -> None:
     target = next((own_store / "segments").iterdir()) / "vectors.i8.npy"
     flip(target, random.Random(3))
-    found = run_helix("verify", "--store", own_store)
-    assert found.returncode == 4
-    assert "vectors.i8.npy is damaged" in found.stdout
-    as_json = run_helix("verify", "--store", own_store, "--json")
-    assert as_json.returncode == 4
-    assert "vectors.i8.npy" in json.loads(as_json.stdout)["problems"][0]
+    found, as_json = helix("verify", "--store", own_store), helix("verify", "--store", own_store, "--json")
+    assert (found.status, as_json.status) == (4, 4)
+    assert "vectors.i8.npy is damaged" in found.out
+    assert "vectors.i8.npy" in json.loads(as_json.out)["problems"][0]
 
 
 def newer(root: Path, **changes: object) -> None:
     """Rewrite the current manifest as another Helix version would, with a fitting name."""
     name = manifests.read_current(root)
-    raw = orjson.loads((root / "manifests" / str(name)).read_bytes()) | changes
-    import hashlib
-
-    data = orjson.dumps(raw)
+    data = orjson.dumps(orjson.loads((root / "manifests" / str(name)).read_bytes()) | changes)
     new = f"00000099-{hashlib.sha256(data).hexdigest()[:16]}.json"
     (root / "manifests" / new).write_bytes(data)
     (root / "CURRENT").write_text(new + "\n")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"format": FORMAT + 1}, f"store format {FORMAT + 1}"),
-        ({"format": 1}, "store format 1"),
-        ({"reader_flags": ["sparse"]}, "sparse"),
-    ],
-)
-def test_a_newer_store_is_refused_and_unchanged(own_store: Path, run_helix, changes, message) -> None:
-    newer(own_store, **changes)
-    for command in (["recall", "priya"], ["status"], ["ingest", str(own_store / "CURRENT")]):
-        found = run_helix(*command, "--store", own_store)
-        assert found.returncode == 4, command
-        assert message in found.stderr
-        assert ("upgrade Helix" if changes.get("format") != 1 else "into a new store") in found.stderr
-        assert len(found.stderr.strip().splitlines()) == 1
+def assert_refused(found: Output, *words: str) -> None:
+    assert found.status == 4
+    assert len(found.err.strip().splitlines()) == 1
+    assert not [word for word in words if word not in found.err], found.err
 
 
-def test_an_unknown_writer_flag_stops_writing_but_not_reading(own_store: Path, run_helix, tmp_path: Path) -> None:
-    newer(own_store, writer_flags=["sparse"])
+def test_another_format_is_refused_and_an_unknown_writer_flag_only_stops_writing(
+    own_store: Path, helix: Helix, tmp_path: Path
+) -> None:
     (tmp_path / "note.md").write_text("# A note\n\nabout walnuts")
-    assert run_helix("recall", "priya", "--store", own_store).returncode == 0
-    found = run_helix("ingest", tmp_path / "note.md", "--store", own_store)
-    assert found.returncode == 4
-    assert "sparse" in found.stderr
+    recall, ingest = ["recall", "priya"], ["ingest", tmp_path / "note.md"]
+    for changes, message, remedy in (
+        ({"format": FORMAT + 1}, f"store format {FORMAT + 1}", "upgrade Helix"),
+        ({"format": 1}, "store format 1", "into a new store"),
+        ({"format": FORMAT, "reader_flags": ["sparse"]}, "sparse", "upgrade Helix"),
+    ):
+        newer(own_store, **changes)
+        for command in (recall, ["status"], ingest):
+            assert_refused(helix(*command, "--store", own_store), message, remedy)
+    newer(own_store, reader_flags=[], writer_flags=["sparse"])
+    assert helix(*recall, "--store", own_store).status == 0
+    assert_refused(helix(*ingest, "--store", own_store), "sparse")
 
 
 def test_a_newer_generation_that_cannot_be_opened_leaves_the_old_one_serving(own_store: Path) -> None:
@@ -122,23 +117,13 @@ def test_a_newer_generation_that_cannot_be_opened_leaves_the_old_one_serving(own
     assert memory.recall("Priya vacation").items
 
 
-def test_a_missing_store_and_a_file_are_refused(tmp_path: Path, run_helix) -> None:
-    (tmp_path / "file").write_text("x")
+def test_a_missing_store_and_a_file_are_refused(tmp_path: Path, helix: Helix) -> None:
+    (tmp_path / "file").write_text("# A note")
     for store in (tmp_path / "none", tmp_path / "file"):
-        found = run_helix("recall", "x", "--store", store)
-        assert found.returncode == 4
-        assert str(store) in found.stderr
-        assert len(found.stderr.strip().splitlines()) == 1
-
-
-def test_an_unwritable_store_is_refused(tmp_path: Path, run_helix) -> None:
+        assert_refused(helix("recall", "x", "--store", store), str(store))
     # A file where a folder must be is unwritable for everybody, root included.
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "note.md").write_text("hello")
-    found = run_helix("ingest", tmp_path / "note.md", "--store", tmp_path / "file")
-    assert found.returncode == 4
-    assert "cannot write the store" in found.stderr
-    assert "--store" in found.stderr
+    refused = helix("ingest", tmp_path / "file", "--store", tmp_path / "file")
+    assert_refused(refused, "cannot write the store", "--store")
 
 
 def test_a_stale_writer_cannot_publish(own_store: Path) -> None:
@@ -153,25 +138,19 @@ def test_a_stale_writer_cannot_publish(own_store: Path) -> None:
         assert manifests.read_current(own_store) == name
 
 
-def test_a_commit_whose_parent_is_no_longer_current_publishes_nothing(own_store: Path) -> None:
-    import dataclasses
-
+def test_a_second_writer_or_one_whose_parent_is_no_longer_current_publishes_nothing(own_store: Path) -> None:
     name = manifests.read_current(own_store)
     with writer.acquire_lock(own_store, 1.0) as held:
+        with (
+            pytest.raises(StoreError, match=f"process {os.getpid()} on .* writes the store"),
+            writer.acquire_lock(own_store, 0.1),
+        ):
+            pass
         manifest = manifests.load(own_store, str(name))
         late = dataclasses.replace(manifest, parent="00000000-gone.json", generation=7, token=held.token)
         with pytest.raises(StoreError, match="nothing was published"):
             writer.publish_generation(held, late)
     assert manifests.read_current(own_store) == name
-
-
-def test_a_second_writer_names_the_holder_of_the_lock(own_store: Path) -> None:
-    with (
-        writer.acquire_lock(own_store, 1.0),
-        pytest.raises(StoreError, match=f"process {os.getpid()} on .* writes the store"),
-        writer.acquire_lock(own_store, 0.1),
-    ):
-        pass
 
 
 def test_the_token_never_decreases_even_without_the_lock_file(own_store: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from helix.settings import load
 from helix.snapshot.status import read_status
 from helix.snapshot.verify import verify_store
 from pipelines.embedded.ingest import ingest
+from tests.conftest import copy_store
 from tests.support.marks import kill_in_turn
 
 POINTS = (
@@ -47,22 +49,33 @@ def items(root: Path) -> dict[str, str]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def quick_encoder(tiny_encoders: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELIX_ENCODER", tiny_encoders[0])
+
+
+FIRST = {"k0": ["we bake on Monday"], "k1": ["the walnut loaf is in the oven", "take it out at noon"]}
+
+
 @pytest.fixture(scope="module")
-def with_first(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of the sample and a log of two turns; to be copied."""
+def with_first(tiny_encoders: list[str], cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of two logs; to be copied."""
     folder = tmp_path_factory.mktemp("first")
-    shutil.copytree(sample_store, folder / "store", ignore=shutil.ignore_patterns("pins"))
-    log = write_log(folder / "first.jsonl", "k1", ["the walnut loaf is in the oven", "take it out at noon"])
-    assert not ingest(folder / "store", [log], load()).refused
+    for session, texts in FIRST.items():
+        write_log(folder / f"{session}.jsonl", session, texts)
+    assert not ingest(folder / "store", [folder], replace(load(), encoder=tiny_encoders[0])).refused
     return folder / "store"
+
+
+@pytest.fixture
+def own_store(with_first: Path, tmp_path: Path) -> Path:
+    return copy_store(with_first, tmp_path / "store")
 
 
 @pytest.mark.parametrize("points", kill_in_turn(POINTS, PUBLISHED[:1], PUBLISHED[1:]))
 def test_an_ingest_killed_at_any_step_loses_and_doubles_nothing(
-    points: Sequence[str], with_first: Path, tmp_path: Path, run_helix
+    points: Sequence[str], own_store: Path, tmp_path: Path, run_helix
 ) -> None:
-    own_store = tmp_path / "store"
-    shutil.copytree(with_first, own_store)
     before = items(own_store)
     # The second log grows the first: two turns as they were, one changed, two new; so rows are deleted as well.
     second = write_log(
@@ -125,8 +138,6 @@ def test_ten_kills_at_random_moments_lose_nothing(own_store: Path, tmp_path: Pat
 
 
 def test_four_concurrent_ingests_publish_every_document_once(own_store: Path, tmp_path: Path, run_helix) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     expected = items(own_store)
     logs = []
     for i in range(8):

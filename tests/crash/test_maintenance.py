@@ -58,6 +58,7 @@ from tests.crash.test_kill import write_log
 from tests.support.marks import kill_in_turn, soak_all_but
 from tests.support.processes import list_processes, wait_until
 from tests.support.publishing import make_part, make_serially, publish_log
+from tests.support.tiny import list_ids
 from tests.support.walk import decode, read_all
 
 # ---------------------------------------------------------------- processes that die
@@ -214,7 +215,7 @@ def prepared_store(tmp_path_factory: pytest.TempPathFactory, settings: Settings,
     both = [write_log(folder / f"{session}.tmp", session, LOGS[session]) for session in ("attic", "long")]
     (folder / "both.jsonl").write_text("".join(path.read_text() for path in both))
     publish_log(root, folder / "both.jsonl", encoder, settings)
-    every = [f"{key:016x}" for key in Snapshot.open(root).columns.key.tolist()]
+    every = list_ids(root)
     access_events.append_events(root, [access_events.AccessEvent(item, "used", 1_700_000_000) for item in every])
     touch(root, settings)
     access_events.append_events(root, [access_events.AccessEvent(item, "helpful", 1_700_000_001) for item in every])
@@ -689,39 +690,8 @@ def test_of_two_concurrent_reindexes_one_builds_nothing(store: Path, smaller: Se
     assert_reindexed(store, CUT, pipeline)
 
 
-def children(pid: int) -> set[int]:
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            if int(path.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.add(int(path.parent.name))
-    return found
-
-
-def alive(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
 TWO = {"HELIX_THREADS": "2"}
 """Makes a reindex start processes also on one core."""
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_the_processes_of_a_reindex_die_with_it(store: Path, encoder: Encoder, cache: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("helix")), "reindex", "--store", str(store)],
-        env={**os.environ, **TWO, "HELIX_ITEM_WORDS": str(WORDS), "HELIX_CACHE": str(cache)},
-        stderr=subprocess.DEVNULL,
-    )
-    wait_until(30, lambda: list((store / "parts").glob("[0-9a-f]*")))
-    helpers = children(process.pid)
-    assert helpers
-    process.kill()
-    process.wait(10)
-    wait_until(30, lambda: not any(alive(pid) for pid in helpers))
-    assert contents(store) == NOW
 
 
 def test_a_dead_process_of_a_reindex_is_reported_in_one_line(store: Path, run_helix) -> None:
@@ -738,7 +708,9 @@ def test_a_dead_process_of_a_reindex_is_reported_in_one_line(store: Path, run_he
     assert (again.returncode, "nothing to do" in again.stdout) == (0, True)
 
 
-def test_an_interrupted_reindex_ends_with_its_processes(store: Path) -> None:
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_the_processes_of_a_reindex_end_with_it(number: signal.Signals, store: Path) -> None:
     mark = f"REINDEX_OF={store}"
     place = {"HELIX_STORE": str(store), "REINDEX_OF": str(store)}
     environ = {**os.environ, **TWO, **place, "HELIX_ITEM_WORDS": str(WORDS)}
@@ -746,12 +718,15 @@ def test_an_interrupted_reindex_ends_with_its_processes(store: Path) -> None:
         [sys.executable, "-m", "helix.cli", "reindex"], env=environ, stderr=subprocess.PIPE, start_new_session=True
     )
     wait_until(60, lambda: len(list_processes(mark)) > 2)
-    process.send_signal(signal.SIGINT)
-    output = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, output.decode()
-    assert output.decode().splitlines()[1:] == ["helix reindex: stopped"]  # after the number of documents
-    wait_until(10, lambda: not list_processes(mark))
+    process.send_signal(number)
+    output = process.communicate(timeout=60)[1].decode()
+    wait_until(30, lambda: not list_processes(mark))
     assert contents(store) == NOW
+    if number == signal.SIGKILL:
+        assert process.returncode == -number
+        return
+    assert process.returncode == 130, output
+    assert output.splitlines()[1:] == ["helix reindex: stopped"]  # after the number of documents
     made = [path for path in (store / "parts").glob("*-*") if (path / "part.json").is_file()]
     assert len(made) < inbox.load_current(store)[1].counts["documents"]  # it did not wait for the rest
 
