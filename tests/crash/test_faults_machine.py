@@ -38,9 +38,6 @@ def no_orphans() -> Iterator[None]:
     wait_until(10, lambda: set(list_processes(mark)) <= before, lambda: str(list_processes(mark)))
 
 
-# ---------------------------------------------------------------- the disk
-
-
 @pytest.mark.soak  # test_full_disk.py has both for each command
 def test_a_full_and_then_a_read_only_disk(tmp_path: Path, cache: Path, forks: Forks) -> None:
     folder = tmp_path / "disk"
@@ -77,9 +74,6 @@ def test_a_full_and_then_a_read_only_disk(tmp_path: Path, cache: Path, forks: Fo
         made.serve()
         made.worker(ALL)
         made.settle()
-
-
-# ---------------------------------------------------------------- the clock
 
 
 @pytest.fixture
@@ -143,9 +137,6 @@ def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple
         assert len(plan) == 1
         made.expected |= plan
         made.check()
-
-
-# ---------------------------------------------------------------- versions and time
 
 
 @pytest.fixture(scope="module")

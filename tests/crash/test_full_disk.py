@@ -32,8 +32,6 @@ from tests.support.serving import ServerProcess
 from tests.support.tiny import list_ids
 from tests.support.walk import read_all
 
-# ---------------------------------------------------------------- a disk of our own
-
 
 @dataclass(frozen=True, slots=True)
 class Disk:
@@ -289,9 +287,6 @@ def test_other_commands_on_a_full_disk_lose_nothing(
     small.empty()
     assert done.status == 0 or helix(command, "--store", root).status == 0
     assert verify_store(root).problems == ()
-
-
-# ---------------------------------------------------------------- no right to write
 
 
 READING = (["recall", "walnut loaf"], ["status"], ["verify"], ["sql", "SELECT count(*) AS n FROM items"])

@@ -61,8 +61,6 @@ from tests.support.publishing import make_part, make_serially, publish_log
 from tests.support.tiny import list_ids
 from tests.support.walk import decode, read_all
 
-# ---------------------------------------------------------------- processes that die
-
 # Children are forked from a server with all imports and no threads: a kill costs milliseconds.
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__, "pytest", "faiss"])
@@ -155,8 +153,6 @@ def pause_work(work: Work, root: Path, settings: Settings, amid: str) -> Iterato
     go.touch()
     end(process)
 
-
-# ---------------------------------------------------------------- stores
 
 LONG = " ".join(f"word{i} is said here." for i in range(20))  # 80 words: cut by a pipeline of fewer
 SECRET = "zorbified"  # in every turn of the forgotten session, and nowhere else
@@ -261,8 +257,6 @@ def assert_tidy(root: Path) -> None:
     assert not [path for folder in ("building", "pins", "purges") for path in (root / folder).iterdir()]
     assert not list(root.rglob(".tmp-*"))
 
-
-# ---------------------------------------------------------------- compact
 
 MERGING = ("compact.begin", "compact.half", "compact.merged", "compact.moved")
 NOT_YET = ("commit.manifest", "commit.checked")  # the steps before a generation is published
@@ -397,8 +391,6 @@ def test_a_compaction_does_not_give_damage_a_digest_that_fits(store: Path, setti
         assert contents(own) == NOW
 
 
-# ---------------------------------------------------------------- forget
-
 VISIBLE = ("forget.purge", *NOT_YET)  # before recall loses the items
 GONE = (
     *(*PUBLISHED, "forget.deleted", "forget.planned", *MERGING, "forget.rewritten", "forget.envelopes"),
@@ -531,8 +523,6 @@ def test_a_deletion_during_a_merge_leaves_no_trace(amid: str, store: Path, setti
     assert traces(store) == []
     assert_tidy(store)
 
-
-# ---------------------------------------------------------------- reindex
 
 WORDS = 20
 CUT = count_items(LOGS, WORDS)
@@ -731,9 +721,6 @@ def test_the_processes_of_a_reindex_end_with_it(number: signal.Signals, store: P
     assert len(made) < inbox.load_current(store)[1].counts["documents"]  # it did not wait for the rest
 
 
-# ---------------------------------------------------------------- gc
-
-
 def read_and_die(root: Path, settings: Settings) -> None:
     reader = Memory(root, settings)
     assert read_items(reader.snapshot) == NOW
@@ -773,9 +760,6 @@ def test_gc_retains_files_a_reindex_is_about_to_publish(
         time.sleep(0.3)
     end(collecting)
     assert_reindexed(store, CUT, pipeline)
-
-
-# ---------------------------------------------------------------- rollback
 
 
 @pytest.mark.parametrize("points", kill_in_turn(["rollback.set_aside", *NOT_YET], PUBLISHED))
@@ -827,9 +811,6 @@ def test_a_rollback_makes_a_reindex_start_over(
     with pause_work(reindex_slowly, store, smaller, "reindex.compacted"):
         rollback(store, settings, to)
     assert_reindexed(store, CUT, pipeline)
-
-
-# ---------------------------------------------------------------- all of it
 
 
 def test_a_reader_keeps_its_generation_through_every_operation(

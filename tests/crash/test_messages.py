@@ -145,9 +145,6 @@ def list_unacked() -> dict[str, bytes]:
     }  # fmt: skip
 
 
-# ---------------------------------------------------------------- a worker
-
-
 @dataclass
 class Working:
     """A worker, its log and its counters."""
@@ -244,9 +241,6 @@ def test_invalid_messages_are_dropped_and_the_worker_continues(tmp_path: Path, b
         made.check_clean()
         made.wait_until(lambda: alive.stat().st_mtime > 1)  # it touches its file again
     assert victim.read_text() == "precious"
-
-
-# ---------------------------------------------------------------- signed
 
 
 @dataclass(frozen=True)
@@ -362,9 +356,6 @@ def test_unusable_keys_and_certificates_are_reported_before_anything_is_sent(tmp
     }
     errors = dict(zip(wrong, send("redis://127.0.0.1:1/0", *wrong.values()), strict=True))
     assert not {words: error for words, error in errors.items() if words not in error}
-
-
-# ---------------------------------------------------------------- at random
 
 
 def spoil(rng: random.Random, raw: bytes) -> bytes:

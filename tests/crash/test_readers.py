@@ -61,9 +61,6 @@ def list_files(root: Path, name: str) -> list[Path]:
     return [root / "manifests" / name, *(root / file.path for file in manifest.files())]
 
 
-# ---------------------------------------------------------------- the cost of an open reader
-
-
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Resources of this process."""
@@ -102,15 +99,9 @@ def child() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: object) -> subprocess.Popen[str]:
-        started.append(
-            subprocess.Popen(
-                [sys.executable, *map(str, arguments)],
-                text=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                cwd=ROOT,
-            )
-        )
+        command = [sys.executable, *map(str, arguments)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        started.append(subprocess.Popen(command, text=True, cwd=ROOT, **pipes))
         return started[-1]
 
     yield start
@@ -164,9 +155,6 @@ def test_many_generations_do_not_grow_a_reader(root: Path, child: Start, count: 
     assert after.mappings <= before.mappings + 200, (before, after)
 
 
-# ---------------------------------------------------------------- the files of an open reader
-
-
 def replace_all(root: Path) -> None:
     """Publish a generation that shares no file with earlier ones."""
     grow(root, ["the parsley is in the blue bowl"], "p")
@@ -204,6 +192,9 @@ def test_an_open_generation_stays_until_the_reader_takes_the_next(root: Path) ->
     assert memory.refresh()
     assert_collected(root, held)
     assert {path.name for path in (root / "manifests").iterdir()} == {memory.snapshot.name}
+    with pytest.raises(StoreError, match="does not exist"):
+        Snapshot.open(root, name)
+    assert len(list_pins(root)) == 1
     assert "the parsley is in the blue bowl" in read_texts(memory.snapshot)
     report = verify.verify_store(root)
     assert (report.problems, report.orphans) == ((), ())
@@ -234,9 +225,13 @@ for line in sys.stdin:
 """
 
 
-def test_an_open_generation_goes_when_its_process_is_killed(root: Path, child: Start) -> None:
-    reading = child("-c", HOLD, root)
+def test_an_open_generation_goes_when_its_process_ends_or_is_killed(root: Path, child: Start) -> None:
+    reading, ending = child("-c", HOLD, root), child("-c", HOLD, root)
     answer = exchange(reading)
+    assert exchange(ending) == answer
+    assert len(list_pins(root)) == 2
+    ending.communicate(timeout=20)
+    assert len(list_pins(root)) == 1
     assert answer.endswith(" 1")
     held = list_files(root, str(manifests.read_current(root)))
     supersede(root)
@@ -249,14 +244,6 @@ def test_an_open_generation_goes_when_its_process_is_killed(root: Path, child: S
     collect_all(root)
     assert list_pins(root) == []
     assert not any(path.exists() for path in held)
-
-
-def test_a_reader_that_ends_leaves_no_pin(root: Path, child: Start) -> None:
-    reading = child("-c", HOLD, root)
-    exchange(reading)
-    assert len(list_pins(root)) == 1
-    reading.communicate(timeout=20)
-    assert list_pins(root) == []
 
 
 @pytest.mark.parametrize("first", ["child", "parent"])
@@ -314,21 +301,14 @@ def test_a_generation_that_cannot_be_opened_is_not_pinned(root: Path) -> None:
     assert memory.refresh()
     gc.collect()
     assert pins.list_pinned(root) == {memory.snapshot.name}
-
-
-def test_a_missing_current_does_not_empty_an_open_memory(root: Path) -> None:
-    memory = Memory(root)
-    name = (root / "CURRENT").read_text()
+    current_name = (root / "CURRENT").read_text()
     (root / "CURRENT").unlink()
-    with pytest.raises(StoreError, match="CURRENT is missing") as error:
+    with pytest.raises(StoreError, match="CURRENT is missing") as missing:
         memory.refresh()
-    assert "helix rollback" in error.value.remedy
+    assert "helix rollback" in missing.value.remedy
     assert memory.recall("walnut bread").items
-    (root / "CURRENT").write_text(name)
+    (root / "CURRENT").write_text(current_name)
     assert not memory.refresh()
-
-
-# ---------------------------------------------------------------- races
 
 
 def test_a_generation_removed_before_its_pin_is_skipped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,17 +394,6 @@ def test_generations_that_change_faster_than_they_open_end_in_an_error(
     assert list_pins(root) == []
 
 
-def test_a_removed_generation_is_an_error_by_name(root: Path) -> None:
-    name = str(manifests.read_current(root))
-    supersede(root)
-    with pytest.raises(StoreError, match="does not exist"):
-        Snapshot.open(root, name)
-    assert list_pins(root) == []
-
-
-# ---------------------------------------------------------------- read-only stores
-
-
 @pytest.fixture
 def without_pins(root: Path) -> Path:
     """A store whose `pins` is a file: even root cannot create a file in it."""
@@ -455,27 +424,17 @@ def test_the_grace_period_protects_readers_that_cannot_pin(without_pins: Path) -
     assert read_texts(Snapshot.open(root, held[0].name)) == TEXTS
 
 
-# ---------------------------------------------------------------- pins
-
-
 def test_pins_of_dead_processes_go_and_others_stay(root: Path) -> None:
     snapshot = Snapshot.open(root)
     folder = root / "pins"
+    (path,) = folder.iterdir()
+    fields = json.loads(path.read_text())
+    assert (fields["manifest"], fields["pid"], path.stat().st_mode & 0o077) == (snapshot.name, os.getpid(), 0)
     for name in ("0123456789abcdef", ".tmp-0123456789abcdef", ".tmp-fedcba9876543210"):
         (folder / name).write_text('{"manifest": "00000001-gone.json", "pid": 1, "host": "h"}')
     os.utime(folder / ".tmp-0123456789abcdef", (0, 0))
     assert pins.list_pinned(root) == {snapshot.name}
-    left = list_pins(root)
-    assert len(left) == 2
-    assert left[0] == ".tmp-fedcba9876543210"  # a reader may be about to hold it
-
-
-def test_a_pin_names_its_process(root: Path) -> None:
-    snapshot = Snapshot.open(root)
-    (path,) = (root / "pins").iterdir()
-    fields = json.loads(path.read_text())
-    assert (fields["manifest"], fields["pid"]) == (snapshot.name, os.getpid())
-    assert path.stat().st_mode & 0o077 == 0
+    assert list_pins(root) == [".tmp-fedcba9876543210", path.name]  # a reader may be about to hold the first
 
 
 def test_an_empty_store_has_no_pin(tmp_path: Path) -> None:

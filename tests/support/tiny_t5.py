@@ -104,12 +104,8 @@ def _attend(model: Any) -> None:
     own, cross = decoder[0].SelfAttention, decoder[1].EncDecAttention
     with torch.no_grad():
         silent = (
-            own.q,
-            cross.q,
-            encoder[0].SelfAttention.o,
-            encoder[1].DenseReluDense.wo,
-            decoder[2].DenseReluDense.wo,
-        )
+            own.q, cross.q, encoder[0].SelfAttention.o, encoder[1].DenseReluDense.wo, decoder[2].DenseReluDense.wo,
+        )  # fmt: skip
         for layer in silent:
             layer.weight.zero_()
         for attention, share in ((own, -3.0), (cross, 3.0)):  # away from the output, towards the input
