@@ -57,10 +57,9 @@ def test_sdk_rest_and_command_line_answer_the_same(url: str, sample_store: Path,
     memory, different = helix.open(sample_store), []
     for i, question in enumerate(QUESTIONS):
         options = [
-            str(part)
+            f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}")
             for key, value in question.items()
             if key != "query"
-            for part in ((f"--{key.replace('_', '-')}",) if value is True else (f"--{key.replace('_', '-')}", value))
         ]
         call = call_helix if i else run_helix
         line = call("recall", question["query"], *options, "--store", sample_store, "--json")

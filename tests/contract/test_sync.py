@@ -45,13 +45,9 @@ from tests.support.tiny import make_store, record
 FIRST = ["the walnut loaf is in the oven", "take it out at noon", "and slice it"]
 SECOND = ["thanks for the loaf"]
 SECRET = "notTheRealSecretOfAnybody/4711"
-AWS = {
-    "AWS_ACCESS_KEY_ID": "AKIANOTREALLYAKEY000",
-    "AWS_SECRET_ACCESS_KEY": SECRET,
-    "AWS_EC2_METADATA_DISABLED": "true",
-    "AWS_CONFIG_FILE": os.devnull,
-    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-}
+KEY = "AKIANOTREALLYAKEY000"
+AWS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
+AWS |= dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), os.devnull)
 Bucket = tuple[str, Any]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -79,12 +75,8 @@ class Place:
 def server() -> Iterator[str]:
     """A real S3 server: host:port."""
     host, port = "127.0.0.1", str(pick_port())
-    process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("moto_server")), "-H", host, "-p", port],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **AWS},
-    )
+    command = [str(Path(sys.executable).with_name("moto_server")), "-H", host, "-p", port]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, env={**os.environ, **AWS})
     try:
         wait_until(60, lambda: process.poll() is not None or get_status(f"http://{host}:{port}/moto-api/") == 200)
         assert process.poll() is None
@@ -95,7 +87,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture
-def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]]:
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """An empty bucket and its client; the environment has the credentials."""
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
@@ -691,7 +683,7 @@ def test_wrong_credentials_and_buckets_are_named(server: str, bucket: Bucket, tm
             message = read_refusal(run_helix, command, url, "--store", root)
             assert url in message
             assert "AWS_SECRET_ACCESS_KEY" in message
-            assert AWS["AWS_ACCESS_KEY_ID"] not in message
+            assert KEY not in message
     finally:
         demand_rights("inf")
     assert not (tmp_path / "theirs").exists()
@@ -717,7 +709,7 @@ def test_no_error_has_a_secret_of_its_url_or_key(monkeypatch: pytest.MonkeyPatch
         assert not any(part in str(caught.value) for part in (*SECRET.split("/"), "AKIA")), url
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
-    error = OSError(f"no key {AWS['AWS_ACCESS_KEY_ID']}\n here")
+    error = OSError(f"no key {KEY}\n here")
     message = refuse(object_store.fail, connect(str(tmp_path)), "read", error)
     assert message.startswith(f"cannot read {tmp_path}: no key … here; ")
 

@@ -28,9 +28,7 @@ def find(folders: list[Path]) -> Path:
     return caching.cache_folder("model", make, ("pytest",), ("*.py",))
 
 
-def test_a_folder_is_made_once_and_again_after_a_change(
-    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_makes_a_folder_again(folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = find(folders)
     assert (find(folders), len(folders)) == (first, 1)
     (tmp_path / "source.py").write_text("second")
