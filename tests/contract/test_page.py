@@ -456,7 +456,7 @@ def test_the_status_shows_the_store_and_its_newest_generation(tab: Tab) -> None:
     expect(page.locator("#serving")).to_have_text(f"generation 2 · {known['items']} items")
 
 
-def test_the_page_works_by_keyboard_alone(tab: Tab) -> None:
+def test_the_page_works_by_keyboard_alone_and_tab_visits_every_element(tab: Tab) -> None:
     page = tab.open("#/ask")
     press = page.keyboard.press
     press("Tab")
@@ -497,11 +497,9 @@ def test_the_page_works_by_keyboard_alone(tab: Tab) -> None:
     press("g")
     press("a")
     expect(page.get_by_role("heading", name="Status", exact=True)).to_be_visible()  # they are off now
-
-
-def test_tab_visits_every_element(tab: Tab) -> None:
-    """Nothing holds the focus: from the first to the last, and every one of them can be seen."""
-    page = tab.open(make_hash("ask", q="Goa", k=2, now=NOW))
+    # Nothing holds the focus: from the first to the last, and every one of them can be seen.
+    page.goto("about:blank")
+    tab.open(make_hash("ask", q="Goa", k=2, now=NOW))
     seen: list[str] = []
     for _ in range(80):
         page.keyboard.press("Tab")
