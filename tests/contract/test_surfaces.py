@@ -18,7 +18,7 @@ from helix.settings import Settings
 from query.rest import create_app
 from query.schema.answers import render_bundle
 from query.service import QueryService
-from tests.support.processes import pick_port
+from tests.support.processes import pick_port, wait_until
 from tests.support.serving import ServerProcess, get_status
 
 NOW = "2026-06-01T00:00:00Z"
@@ -187,7 +187,7 @@ def test_status_and_health(url: str) -> None:
     assert {"/v1/recall", "/v1/status", "/healthz", "/readyz"} <= set(paths)
 
 
-def test_a_server_may_start_before_its_store(tmp_path: Path, sample_store: Path) -> None:
+def test_a_server_may_start_before_its_store(tmp_path: Path, sample_store: Path, run_helix) -> None:
     with ServerProcess(tmp_path / "late", "--wait", port=pick_port()) as server:
         server.wait_for_status(path="/healthz")
         assert get_status(f"{server.url}/readyz") == 503
@@ -197,6 +197,9 @@ def test_a_server_may_start_before_its_store(tmp_path: Path, sample_store: Path)
         shutil.copytree(sample_store, tmp_path / "half")
         (tmp_path / "half").rename(tmp_path / "late")
         server.wait_for_status()
+        (tmp_path / "note.md").write_text("# Pantry\n\nThe saffron is behind the cardamom.")
+        assert run_helix("ingest", tmp_path / "note.md", "--store", tmp_path / "late").returncode == 0
+        wait_until(60, lambda: httpx.get(f"{server.url}/readyz").json()["snapshot"] == 2)
 
 
 def test_a_missing_store_fails_at_once(tmp_path: Path, call_helix) -> None:
