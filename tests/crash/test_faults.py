@@ -39,20 +39,20 @@ MAKES, COMMITS = WORKERS
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory, cache: Path, forks: Forks) -> Iterator[Fleet]:
+def crew(tmp_path_factory: pytest.TempPathFactory, cache: Path, forks: Forks) -> Iterator[Fleet]:
     """A fleet that may have no workers."""
     with fleet(tmp_path_factory.mktemp("faults") / "fleet", forks=forks) as made:
         yield made
 
 
 @pytest.fixture
-def running(alone: Fleet) -> Fleet:
+def running(crew: Fleet) -> Fleet:
     """The fleet with all workers, also those that an earlier test ended."""
     for queues in WORKERS:
-        if queues not in alone.running:
-            alone.worker(queues)
-    wait_until(60, lambda: len(alone.events("reconcile begins")) >= len(WORKERS), alone.log)
-    return alone
+        if queues not in crew.running:
+            crew.worker(queues)
+    wait_until(60, lambda: len(crew.events("reconcile begins")) >= len(WORKERS), crew.log)
+    return crew
 
 
 def report(fault: str, seconds: float) -> None:
@@ -82,19 +82,19 @@ def request_now(running: Fleet, task: str) -> bool:
     return request_task(create(replace(load(), redis_url=running.redis.url)), task)
 
 
-def test_a_fresh_turn_is_enriched_before_an_import(alone: Fleet, tmp_path: Path) -> None:
-    for path in sorted(alone.write(tmp_path / "in", "go", 8, 10).iterdir()):
-        accept_source(Inbox(alone.root, load()), path, AcceptOptions())
-    pending = inbox.list_pending(alone.root)
+def test_a_fresh_turn_is_enriched_before_an_import(crew: Fleet, tmp_path: Path) -> None:
+    for path in sorted(crew.write(tmp_path / "in", "go", 8, 10).iterdir()):
+        accept_source(Inbox(crew.root, load()), path, AcceptOptions())
+    pending = inbox.list_pending(crew.root)
     imported, fresh = pending[:5], pending[5:]
-    app = create(replace(load(), redis_url=alone.redis.url))
+    app = create(replace(load(), redis_url=crew.redis.url))
     for queue, documents in (("bulk", imported), ("enrich", fresh)):
         for document in documents:
             app.send_task("helix.enrich", args=[document], queue=queue)
     for queues in WORKERS:
-        alone.worker(queues)
-    alone.settle()
-    made = [entry["document"] for entry in alone.events("enriched")]
+        crew.worker(queues)
+    crew.settle()
+    made = [entry["document"] for entry in crew.events("enriched")]
     assert made[: len(fresh)] == fresh
     assert set(made[len(fresh) :]) == set(imported)  # in order, except a document that is sent twice
 

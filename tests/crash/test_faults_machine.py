@@ -140,7 +140,7 @@ def test_the_clock_is_set_back_an_hour(tmp_path: Path, cache: Path, clock: tuple
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, cache: Path, forks: Forks) -> Iterator[Fleet]:
+def crew(tmp_path_factory: pytest.TempPathFactory, cache: Path, forks: Forks) -> Iterator[Fleet]:
     """A fleet whose workers a test starts and ends."""
     with fleet(tmp_path_factory.mktemp("fleet") / "fleet", forks=forks) as running:
         yield running
@@ -168,51 +168,51 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_worker_of_an_older_version_on_the_same_queues(made: Fleet, tmp_path: Path, older: Path) -> None:
-    made.worker("old", ALL, PYTHONPATH=str(older))
-    wait_until(60, lambda: bool(made.events("reconcile begins")), made.log)
-    made.enqueue(made.write(tmp_path / "in", "ov", 4))
-    made.enqueue(made.write(tmp_path / "order", "oo", 2), "--defer")
-    wait_until(60, lambda: len(made.events("enriched")) >= 4, made.log)  # its parts are not of this store's pipeline
-    made.worker(ALL)
-    made.settle()
-    assert made.running["old"].poll() is None
+def test_a_worker_of_an_older_version_on_the_same_queues(crew: Fleet, tmp_path: Path, older: Path) -> None:
+    crew.worker("old", ALL, PYTHONPATH=str(older))
+    wait_until(60, lambda: bool(crew.events("reconcile begins")), crew.log)
+    crew.enqueue(crew.write(tmp_path / "in", "ov", 4))
+    crew.enqueue(crew.write(tmp_path / "order", "oo", 2), "--defer")
+    wait_until(60, lambda: len(crew.events("enriched")) >= 4, crew.log)  # its parts are not of this store's pipeline
+    crew.worker(ALL)
+    crew.settle()
+    assert crew.running["old"].poll() is None
     for name in ("old", ALL):
-        made.kill(name)
+        crew.kill(name)
 
 
 @pytest.mark.soak  # tests/unit/snapshot/ledger/test_attempts.py: a second process gets no claim
-def test_a_task_longer_than_the_visibility_timeout_does_not_run_twice(made: Fleet, tmp_path: Path) -> None:
+def test_a_task_longer_than_the_visibility_timeout_does_not_run_twice(crew: Fleet, tmp_path: Path) -> None:
     short = {"HELIX_VISIBILITY_TIMEOUT": "4", "HELIX_TASK_TIME_LIMIT": "3"}
-    made.worker("slow", ALL, **short)
-    made.enqueue(made.write(tmp_path / "in", "vt", 1, 60))
-    (document,) = inbox.list_pending(made.root)
-    wait_until(60, lambda: attempts.is_running(made.root, document), made.log)
-    os.killpg(made.running["slow"].pid, signal.SIGSTOP)  # so that its own time limit does not end it
-    made.worker("quick", ALL, **short)
-    wait_until(60, lambda: bool(made.events("another process works on it", document=document)), made.log)
-    assert not made.events("enriched", document=document)
-    os.killpg(made.running["slow"].pid, signal.SIGCONT)
-    made.settle()
-    assert len(made.events("committed", document=document)) == 1
+    crew.worker("slow", ALL, **short)
+    crew.enqueue(crew.write(tmp_path / "in", "vt", 1, 60))
+    (document,) = inbox.list_pending(crew.root)
+    wait_until(60, lambda: attempts.is_running(crew.root, document), crew.log)
+    os.killpg(crew.running["slow"].pid, signal.SIGSTOP)  # so that its own time limit does not end it
+    crew.worker("quick", ALL, **short)
+    wait_until(60, lambda: bool(crew.events("another process works on it", document=document)), crew.log)
+    assert not crew.events("enriched", document=document)
+    os.killpg(crew.running["slow"].pid, signal.SIGCONT)
+    crew.settle()
+    assert len(crew.events("committed", document=document)) == 1
     for name in ("slow", "quick"):
-        made.kill(name)
+        crew.kill(name)
 
 
-def test_a_document_that_takes_too_long_is_tried_three_times(made: Fleet, tmp_path: Path) -> None:
+def test_a_document_that_takes_too_long_is_tried_three_times(crew: Fleet, tmp_path: Path) -> None:
     # The soft limit is one second. The first task of a process also loads the encoder, so the document is long.
     limits = {"HELIX_TASK_TIME_LIMIT": "2", "HELIX_VISIBILITY_TIMEOUT": "3600", "HELIX_EMBED_BATCH": "4"}
-    made.enqueue(write_log(tmp_path / "long.jsonl", "l", [f"remark {i} {'walnut ' * 100}" for i in range(2_000)]))
-    (document,) = inbox.list_pending(made.root)
-    made.worker("limited", ALL, **limits)
-    wait_until(60, lambda: inbox.is_dead(made.root, document), made.log)
-    error = str(inbox.list_dead(made.root)[document]["error"])
+    crew.enqueue(write_log(tmp_path / "long.jsonl", "l", [f"remark {i} {'walnut ' * 100}" for i in range(2_000)]))
+    (document,) = inbox.list_pending(crew.root)
+    crew.worker("limited", ALL, **limits)
+    wait_until(60, lambda: inbox.is_dead(crew.root, document), crew.log)
+    error = str(inbox.list_dead(crew.root)[document]["error"])
     assert "HELIX_TASK_TIME_LIMIT (2 s)" in error
     assert "tried 3 times" in error
-    made.kill("limited")
-    made.check(dead=1)
-    (made.root / "dead" / f"{document}.json").unlink()  # for the other tests of this fleet
-    (made.root / "inbox" / document).unlink()
+    crew.kill("limited")
+    crew.check(dead=1)
+    (crew.root / "dead" / f"{document}.json").unlink()  # for the other tests of this fleet
+    (crew.root / "inbox" / document).unlink()
 
 
 @pytest.mark.soak

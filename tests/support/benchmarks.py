@@ -61,21 +61,12 @@ def beam(folder: Path) -> Path:
     def make_message(i: int, role: str, content: str, **more: str) -> dict[str, Any]:
         return {"id": i, "role": role, "content": content, **more}
 
+    opening = [make_message(0, "user", "Where is the zorblatt? ->-> 1,1"), make_message(1, "assistant", "In the shed.")]
+    later = [
+        make_message(2, "user", "And now?", time_anchor="March-17-2024"), make_message(3, "assistant", "There still."),
+    ]  # fmt: skip
     chat = [
-        {
-            "batch_number": 1,
-            "time_anchor": "March-15-2024",
-            "turns": [
-                [
-                    make_message(0, "user", "Where is the zorblatt? ->-> 1,1"),
-                    make_message(1, "assistant", "In the shed."),
-                ],
-                [
-                    make_message(2, "user", "And now?", time_anchor="March-17-2024"),
-                    make_message(3, "assistant", "There still."),
-                ],
-            ],
-        },
+        {"batch_number": 1, "time_anchor": "March-15-2024", "turns": [opening, later]},
         {"batch_number": 2, "turns": [make_message(4, "user", "Thanks.")]},
     ]
     probes = {
