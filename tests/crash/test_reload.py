@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,8 @@ def test_any_error_of_a_look_is_reported_counted_and_tried_again(root: Path) -> 
             return service.memory.snapshot.name == manifests.read_current(root) and not service.trouble
 
         service.on_failure = lambda: failed.append(1)
-        each = [(step, KINDS[i % len(KINDS)]) for i, step in enumerate(STEPS)]
-        for (owner, name), error in [*each, *(((snapshot.Snapshot, "warm"), error) for error in KINDS)]:
+        assert len(STEPS) >= len(KINDS)
+        for (owner, name), error in zip(STEPS, cycle(KINDS), strict=False):
             case = f"{name} {type(error).__name__} {len(failed)}"
             wait_until(60, is_newest, partial(str, case))
             before, counted = service.memory.snapshot.generation, len(failed)
