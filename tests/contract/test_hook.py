@@ -600,19 +600,20 @@ def test_one_ingest_works_at_a_time_and_one_waits(submit: Submit, home: Path, lo
             with log.open("a") as file:
                 file.write(turn(number, f"Loaf number {number} is baked."))
             submit()
-            assert count_ingests(new) == 0
+            assert count_processes("ingest", new) == 0
+        wait_until(60, lambda: count_processes("hook", new) == 1)
     wait_for_items(new, 4)
-    wait_until(200, lambda: count_ingests(new) == 0)
+    wait_until(200, lambda: count_processes("ingest", new) == 0)
     assert count_runs() == 1
 
 
-def count_ingests(store: Path) -> int:
-    """Count the running `helix ingest` of a store."""
+def count_processes(command: str, store: Path) -> int:
+    """Count the running processes of a command for a store."""
     count = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # the process ended
             words = path.read_bytes().decode("utf-8", "replace").split("\0")
-            count += "ingest" in words and str(store) in words
+            count += command in words and str(store) in words
     return count
 
 
