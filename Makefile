@@ -60,9 +60,9 @@ quick: venv
 check: lint
 	@$(MAKE) --no-print-directory -j 3 types imports quick
 
-# One process more than cores: some tests wait for processes of their own.
+# Two processes more than cores: some tests wait for processes of their own.
 unit: venv redis chromium
-	@$(PYTEST) -n $$((1 + $(CORES))) --hypothesis-profile full
+	@$(PYTEST) -n $$((2 + $(CORES))) --hypothesis-profile full
 
 test: lint redis chromium
 	@$(MAKE) --no-print-directory -j 3 types imports unit
