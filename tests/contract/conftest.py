@@ -21,12 +21,6 @@ def chat() -> Iterator[Chat]:
 
 
 @pytest.fixture
-def no_requests(chat: Chat) -> None:
-    """An empty log of the endpoint."""
-    chat.forget()
-
-
-@pytest.fixture
 def call_helix(cache: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The `helix` command in this process, with its output in a pipe."""
 

@@ -40,6 +40,12 @@ NOW = "2026-06-01T00:00:00Z"
 QUESTION = "Who brought the new laptop? wanted: passport"
 
 
+@pytest.fixture
+def no_requests(chat: Chat) -> None:
+    """An empty log of the endpoint."""
+    chat.forget()
+
+
 @pytest.fixture(scope="module")
 def store(sample_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_store(sample_store, tmp_path_factory.mktemp("deep") / "store")
@@ -216,7 +222,7 @@ def test_a_failure_in_a_worker_is_reported_to_its_caller(
     store: Path, redis_url: str, chat: Chat, tmp_path: Path, own_store: Path
 ) -> None:
     with (
-        at_work(own_store, redis_url, chat, tmp_path / "log", HELIX_DEEP_MODEL="429"),
+        at_work(own_store, redis_url, chat.start_log("refused"), tmp_path / "log", HELIX_DEEP_MODEL="429"),
         serving(own_store, load()) as client,
     ):
         job = client.post("/v1/recall/deep", json={"query": QUESTION, "now": NOW}).json()["job"]
@@ -234,9 +240,9 @@ def test_a_failure_in_a_worker_is_reported_to_its_caller(
 def test_the_job_of_a_killed_worker_is_done_by_the_next_one(
     redis_url: str, chat: Chat, tmp_path: Path, own_store: Path
 ) -> None:
-    job = jobs.place(own_store, QUESTION, RecallOptions(), 60)
-    with at_work(own_store, redis_url, chat, tmp_path / "log", HELIX_DEEP_MODEL="wait-30") as process:
-        wait_until(60, lambda: bool(chat.list_requests()))
+    job, slow = jobs.place(own_store, QUESTION, RecallOptions(), 60), chat.start_log("killed")
+    with at_work(own_store, redis_url, slow, tmp_path / "log", HELIX_DEEP_MODEL="wait-30") as process:
+        wait_until(60, lambda: bool(slow.list_requests()))
         assert jobs.is_claimed(own_store, job)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)

@@ -1,7 +1,8 @@
 """A chat endpoint with OpenAI's protocol, in a process of its own: equal questions get equal answers.
 
-The model's name selects the fault: `good`, or one of FAULTS. `GET /log` returns the requests, `DELETE /log` clears
-them. Run it with `python -m tests.support.chat_server`; its first line of output is its port.
+The model's name selects the fault: `good`, or one of FAULTS. Each prefix of the path has a log of its own: `GET /log`
+returns the requests to `/v1`, `DELETE /log` begins it anew, and `/a/log` is that of `/a/v1`. Run it with
+`python -m tests.support.chat_server`; its first line of output is its port.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.request import Request, urlopen
@@ -66,43 +68,49 @@ def reply_to(body: dict[str, Any]) -> str:
     return f"In a note it says: {question[:200]}"
 
 
+@dataclass
+class Log:
+    """The requests to one prefix of the path, how many run, and the most that ran at once."""
+
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    running: int = 0
+    peak: int = 0
+
+
 class Handler(BaseHTTPRequestHandler):
     """See the module."""
 
     protocol_version = "HTTP/1.1"
-    requests: list[dict[str, Any]] = []  # noqa: RUF012 — one server a process
-    running = 0
-    peak = 0
-    era = 0  # of the log: a slow answer from before it was cleared does not count
+    logs: defaultdict[str, Log] = defaultdict(Log)  # noqa: RUF012 — one server a process
     lock = threading.Lock()
 
     def log_message(self, *_: Any) -> None:
         """Print nothing."""
 
     def do_GET(self) -> None:
-        self._send_json({"requests": self.requests, "peak": Handler.peak, "running": Handler.running})
+        with self.lock:
+            log = asdict(self.logs[self.path.removesuffix("/log")])
+        self._send_json(log)
 
     def do_DELETE(self) -> None:
-        with Handler.lock:
-            self.requests.clear()
-            Handler.peak = Handler.running = 0
-            Handler.era += 1
+        with self.lock:
+            self.logs.pop(self.path.removesuffix("/log"), None)
         self._send_json({})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with Handler.lock:
-            era = Handler.era
-            Handler.running += 1
-            Handler.peak = max(Handler.peak, Handler.running)
-            self.requests.append({"path": self.path, "key": self.headers.get("Authorization"), "body": body})
+        with self.lock:
+            log = self.logs[self.path.partition("/v1/")[0]]
+            log.running += 1
+            log.peak = max(log.peak, log.running)
+            log.requests.append({"path": self.path, "key": self.headers.get("Authorization"), "body": body})
         try:
             self._answer(body)
         except (BrokenPipeError, ConnectionResetError):
             pass
         finally:
-            with Handler.lock:
-                Handler.running -= era == Handler.era
+            with self.lock:
+                log.running -= 1
 
     def _answer(self, body: dict[str, Any]) -> None:
         model = body["model"]
@@ -150,9 +158,13 @@ class Handler(BaseHTTPRequestHandler):
 
 @dataclass(frozen=True)
 class Chat:
-    """A running server."""
+    """A running server, and one of its logs."""
 
     url: str
+
+    def start_log(self, name: str) -> Chat:
+        """Return the same server with a log of its own."""
+        return replace(self, url=f"{self.url.removesuffix('/v1')}/{name}/v1")
 
     def list_requests(self) -> list[dict[str, Any]]:
         """Return the requests since the last `forget`."""
