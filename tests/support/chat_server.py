@@ -1,7 +1,7 @@
 """A chat endpoint with OpenAI's protocol, in a process of its own: equal questions get equal answers.
 
 The model's name selects the fault: `good`, or one of FAULTS. Each prefix of the path has a log of its own: `GET /log`
-returns the requests to `/v1`, `DELETE /log` begins it anew, and `/a/log` is that of `/a/v1`. Run it with
+returns the requests to `/v1`, `DELETE /log` clears it, and `/a/log` is that of `/a/v1`. Run it with
 `python -m tests.support.chat_server`; its first line of output is its port.
 """
 
