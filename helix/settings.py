@@ -11,7 +11,7 @@ from typing import Any
 from helix.errors import UsageError
 
 
-def _setting(default: Any, unit: str, meaning: str, source: str = "", *, secret: bool = False) -> Any:
+def _declare(default: Any, unit: str, meaning: str, source: str = "", *, secret: bool = False) -> Any:
     return field(default=default, repr=not secret, metadata={"unit": unit, "meaning": meaning, "source": source})
 
 
@@ -19,80 +19,80 @@ def _setting(default: Any, unit: str, meaning: str, source: str = "", *, secret:
 class Settings:
     """The values of all settings. Build them with `load()` and pass them on; never read them at import."""
 
-    store: str = _setting("helix-store", "path", "the store, unless --store names one")
-    redis_url: str = _setting("", "url", "the broker; empty: no workers, everything runs in the calling process")
-    message_key: str = _setting(
+    store: str = _declare("helix-store", "path", "the store, unless --store names one")
+    redis_url: str = _declare("", "url", "the broker; empty: no workers, everything runs in the calling process")
+    message_key: str = _declare(
         "", "path", "the RSA key (PEM) that signs messages to workers; empty: unsigned messages"
     )
-    message_certificate: str = _setting("", "path", "the certificate of that key")
-    message_certificates: str = _setting("", "path", "the folder with the certificate of every allowed sender")
-    alive: str = _setting("", "path", "a file that a running worker or beat touches every ten seconds; empty: none")
-    share: str = _setting("", "url", "exchange between machines: s3://bucket/prefix or a folder; empty: one machine")
-    models: str = _setting("", "path", "folder of local models, one folder a model")
-    profiles: str = _setting("", "path", "folder of your own profiles, one TOML file each")
-    encoder: str = _setting("", "name or path", "the encoder of a new lineage; empty: the best available one")
-    vectors: str = _setting("int8", "level", "storage of a new lineage: int8, binary or prefix:DIMS; +float rescores")
-    doc2query: str = _setting("", "name or path", "model that expands items; empty: default if available; off: none")
-    doc2query_queries: int = _setting(3, "questions", "generated for one item")
-    doc2query_near: float = _setting(0.3, "cosine", "minimum similarity of a question to its item")
-    sparse_encoder: str = _setting("", "name or path", "the sparse encoder (SPLADE or inference-free); empty: none")
-    late_encoder: str = _setting("", "name or path", "late-interaction reranker ('helix models export'); empty: none")
-    cross_encoder: str = _setting("", "name or path", "cross-encoder reranker ('helix models export'); empty: none")
-    cache: str = _setting(str(Path.home() / ".cache" / "helix"), "path", "exported encoders, with their checksums")
-    max_document_bytes: int = _setting(1 << 30, "bytes", "a larger input is refused")
-    max_line_bytes: int = _setting(16 << 20, "bytes", "a longer line is refused; the rest of its file is accepted")
-    max_query_chars: int = _setting(10_000, "characters", "a longer query is refused")
-    max_k: int = _setting(1_000, "items", "a larger k is refused")
-    max_budget: int = _setting(100_000, "tokens", "a larger budget is refused")
-    item_words: int = _setting(150, "words", "a longer turn is cut into pieces", "encoder window of 256 word pieces")
-    tool_chars: int = _setting(1_200, "characters", "retained of one tool result, half from each end")
-    embed_batch: int = _setting(32, "texts", "one ONNX run at ingest", "285 passages/s raw on 2 cores (operating.md)")
-    threads: int = _setting(
+    message_certificate: str = _declare("", "path", "the certificate of that key")
+    message_certificates: str = _declare("", "path", "the folder with the certificate of every allowed sender")
+    alive: str = _declare("", "path", "a file that a running worker or beat touches every ten seconds; empty: none")
+    share: str = _declare("", "url", "exchange between machines: s3://bucket/prefix or a folder; empty: one machine")
+    models: str = _declare("", "path", "folder of local models, one folder a model")
+    profiles: str = _declare("", "path", "folder of your own profiles, one TOML file each")
+    encoder: str = _declare("", "name or path", "the encoder of a new lineage; empty: the best available one")
+    vectors: str = _declare("int8", "level", "storage of a new lineage: int8, binary or prefix:DIMS; +float rescores")
+    doc2query: str = _declare("", "name or path", "model that expands items; empty: default if available; off: none")
+    doc2query_queries: int = _declare(3, "questions", "generated for one item")
+    doc2query_near: float = _declare(0.3, "cosine", "minimum similarity of a question to its item")
+    sparse_encoder: str = _declare("", "name or path", "the sparse encoder (SPLADE or inference-free); empty: none")
+    late_encoder: str = _declare("", "name or path", "late-interaction reranker ('helix models export'); empty: none")
+    cross_encoder: str = _declare("", "name or path", "cross-encoder reranker ('helix models export'); empty: none")
+    cache: str = _declare(str(Path.home() / ".cache" / "helix"), "path", "exported encoders, with their checksums")
+    max_document_bytes: int = _declare(1 << 30, "bytes", "a larger input is refused")
+    max_line_bytes: int = _declare(16 << 20, "bytes", "a longer line is refused; the rest of its file is accepted")
+    max_query_chars: int = _declare(10_000, "characters", "a longer query is refused")
+    max_k: int = _declare(1_000, "items", "a larger k is refused")
+    max_budget: int = _declare(100_000, "tokens", "a larger budget is refused")
+    item_words: int = _declare(150, "words", "a longer turn is cut into pieces", "encoder window of 256 word pieces")
+    tool_chars: int = _declare(1_200, "characters", "retained of one tool result, half from each end")
+    embed_batch: int = _declare(32, "texts", "one ONNX run at ingest", "285 passages/s raw on 2 cores (operating.md)")
+    threads: int = _declare(
         0,
         "threads",
         "ONNX Runtime threads; 0: one a core, at most 2, one question each; 1: one for all questions. "
         "Also the processes of a reindex; 0: one a core",
     )
-    answers: int = _setting(256, "answers", "cached for repeated questions, for a minute; 0: none")
-    lock_wait: float = _setting(60.0, "seconds", "for which a second writer waits for the first")
-    keep_generations: int = _setting(10, "generations", "earlier ones that gc retains, for a rollback")
-    gc_grace: float = _setting(3_600.0, "seconds", "gc retains younger files: a running process may need them")
-    reload_interval: float = _setting(0.25, "seconds", "between two checks of the query process for a new generation")
-    keys: str = _setting("", "path", "the file of API keys; empty: keys.json in the store")
-    rate_limit: float = _setting(100.0, "requests a second", "of a key, with bursts of twice as many; 0: no limit")
-    max_concurrent: int = _setting(64, "requests", "at once in a query process; more are answered 503")
-    request_timeout: float = _setting(
+    answers: int = _declare(256, "answers", "cached for repeated questions, for a minute; 0: none")
+    lock_wait: float = _declare(60.0, "seconds", "for which a second writer waits for the first")
+    keep_generations: int = _declare(10, "generations", "earlier ones that gc retains, for a rollback")
+    gc_grace: float = _declare(3_600.0, "seconds", "gc retains younger files: a running process may need them")
+    reload_interval: float = _declare(0.25, "seconds", "between two checks of the query process for a new generation")
+    keys: str = _declare("", "path", "the file of API keys; empty: keys.json in the store")
+    rate_limit: float = _declare(100.0, "requests a second", "of a key, with bursts of twice as many; 0: no limit")
+    max_concurrent: int = _declare(64, "requests", "at once in a query process; more are answered 503")
+    request_timeout: float = _declare(
         30.0, "seconds", "for one request after its arrival, then 503; and as long for the client to read the answer"
     )
-    receive_timeout: float = _setting(10.0, "seconds", "for a request's head, then for its body; else it is closed")
-    max_connections: int = _setting(512, "connections", "of a query process; a new one closes the longest idle one")
-    max_connections_of_address: int = _setting(256, "connections", "of one address: a proxy, or a machine's agents")
-    reconcile_interval: float = _setting(30.0, "seconds", "between searches of the workers for unfinished documents")
-    retry_wait: float = _setting(5.0, "seconds", "before the second attempt; four times as long for later ones")
-    max_backlog: int = _setting(100_000, "documents", "that may wait for the workers; more are refused")
-    tidy_interval: float = _setting(60.0, "seconds", "between the tasks of beat: merges and feedback")
-    visibility_timeout: int = _setting(
+    receive_timeout: float = _declare(10.0, "seconds", "for a request's head, then for its body; else it is closed")
+    max_connections: int = _declare(512, "connections", "of a query process; a new one closes the longest idle one")
+    max_connections_of_address: int = _declare(256, "connections", "of one address: a proxy, or a machine's agents")
+    reconcile_interval: float = _declare(30.0, "seconds", "between searches of the workers for unfinished documents")
+    retry_wait: float = _declare(5.0, "seconds", "before the second attempt; four times as long for later ones")
+    max_backlog: int = _declare(100_000, "documents", "that may wait for the workers; more are refused")
+    tidy_interval: float = _declare(60.0, "seconds", "between the tasks of beat: merges and feedback")
+    visibility_timeout: int = _declare(
         3_600, "seconds", "after which Redis delivers an unacknowledged task again", "must exceed task_time_limit"
     )
-    task_time_limit: int = _setting(1_800, "seconds", "hard limit of one task; the soft one is 60 s less")
-    sql_timeout: float = _setting(60.0, "seconds", "of computing for one 'helix sql'; 0: no limit")
-    deep_url: str = _setting(
+    task_time_limit: int = _declare(1_800, "seconds", "hard limit of one task; the soft one is 60 s less")
+    sql_timeout: float = _declare(60.0, "seconds", "of computing for one 'helix sql'; 0: no limit")
+    deep_url: str = _declare(
         "", "url", "an OpenAI-compatible chat endpoint up to /v1, e.g. http://127.0.0.1:11434/v1; empty: no deep recall"
     )
-    deep_model: str = _setting("", "name", "the model of that endpoint")
-    deep_key: str = _setting("", "secret", "the endpoint's API key; empty: none is sent", secret=True)
-    deep_options: str = _setting("", "JSON object", 'fields added to each request; null removes: {"temperature": null}')
-    deep_techniques: str = _setting(
+    deep_model: str = _declare("", "name", "the model of that endpoint")
+    deep_key: str = _declare("", "secret", "the endpoint's API key; empty: none is sent", secret=True)
+    deep_options: str = _declare("", "JSON object", 'fields added to each request; null removes: {"temperature": null}')
+    deep_techniques: str = _declare(
         "rerank,hyde,synthesis,query2doc", "names", "techniques that ask the model; deep_calls uses the first of them"
     )
-    deep_projects: str = _setting(
+    deep_projects: str = _declare(
         "", "projects", "whose memories may be sent to the endpoint, by commas; *: all; empty: only questions are sent"
     )
-    deep_calls: int = _setting(4, "requests", "of one deep recall, 1 to 4")
-    deep_seconds: float = _setting(20.0, "seconds", "of one deep recall; then the fast answer is final")
-    deep_tokens: int = _setting(8_000, "tokens", "of one prompt, about: memories are cut to fit")
-    deep_reply_tokens: int = _setting(400, "tokens", "of one reply; a reasoning model needs more")
-    deep_concurrent: int = _setting(2, "recalls", "at the endpoint at once, over all processes of a store")
+    deep_calls: int = _declare(4, "requests", "of one deep recall, 1 to 4")
+    deep_seconds: float = _declare(20.0, "seconds", "of one deep recall; then the fast answer is final")
+    deep_tokens: int = _declare(8_000, "tokens", "of one prompt, about: memories are cut to fit")
+    deep_reply_tokens: int = _declare(400, "tokens", "of one reply; a reasoning model needs more")
+    deep_concurrent: int = _declare(2, "recalls", "at the endpoint at once, over all processes of a store")
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:

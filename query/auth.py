@@ -146,7 +146,7 @@ class KeyRing:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise _unreadable(self._path, error) from None
+            raise _make_read_error(self._path, error) from None
         stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         with self._lock:
             if stamp != self._stamp:
@@ -162,7 +162,7 @@ def _hash_key(key: str) -> str:
 _NO_DIGEST: Final = "0" * 64
 
 
-def _unreadable(path: Path, error: OSError) -> StoreError:
+def _make_read_error(path: Path, error: OSError) -> StoreError:
     return StoreError(f"{path}: {error.strerror}", "give the query process read access to it")
 
 
@@ -180,7 +180,7 @@ def load_keys(path: Path) -> list[KeyRecord]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise _make_read_error(path, error) from None
     except (ValueError, LookupError, TypeError) as error:
         remedy = "put it back from a backup, or remove it and make new keys"
         raise StoreError(f"{path} is damaged: {error}", remedy) from None

@@ -193,7 +193,7 @@ class QueryService:
         self, identity: str, request: wire.PrincipalRequest | None = None, caller: Caller = OWNER
     ) -> dict[str, Any] | None:
         """Return one item, and record the access. None without a live item of this id that the caller may see."""
-        item = self.memory.item(identity, **self._access(request, caller))
+        item = self.memory.item(identity, **self._get_access(request, caller))
         if item is not None:
             self._record(make_event(item["id"], "fetched"))
         return item
@@ -207,7 +207,7 @@ class QueryService:
             method: around, neighbours, session, timeline, facts or choices.
             names: positional arguments: the id of an item or a session.
         """
-        arguments = {**request.model_dump(), **self._access(request, caller)}
+        arguments = {**request.model_dump(), **self._get_access(request, caller)}
         result: dict[str, Any] | None = getattr(self.memory, method)(*names, **arguments)
         return result
 
@@ -233,7 +233,7 @@ class QueryService:
             from helix.snapshot.status import read_status  # imports DuckDB, which would delay an agent's first answer
 
             return {**read_status(self.root), "serving": snap.generation, "trouble": self.trouble}
-        choices = self.memory.choices(**self._access(None, caller))
+        choices = self.memory.choices(**self._get_access(None, caller))
         return {
             "generation": snap.generation,
             "serving": snap.generation,
@@ -244,14 +244,14 @@ class QueryService:
             "trouble": OUTDATED if self.trouble else None,
         }
 
-    def _access(self, request: wire.PrincipalRequest | None, caller: Caller) -> dict[str, Any]:
+    def _get_access(self, request: wire.PrincipalRequest | None, caller: Caller) -> dict[str, Any]:
         """Return the principal and projects that limit an answer."""
         named = request.principal if request else None
         return {"principal": caller.check_principal(named), "projects": caller.projects}
 
     def _filter(self, request: wire.PrincipalRequest | None, caller: Caller) -> Snapshot:
         """Return the caller's view of the generation."""
-        return self.memory.snapshot.seen_by(**self._access(request, caller))
+        return self.memory.snapshot.seen_by(**self._get_access(request, caller))
 
     def _record(self, event: AccessEvent) -> None:
         """Append an event. On a read-only copy of a store, warn once instead."""

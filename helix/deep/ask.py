@@ -13,11 +13,11 @@ import numpy as np
 from helix.deep import jobs
 from helix.deep.arguments import to_arguments
 from helix.deep.context import DeepContext, DeepQuestion, prepare
-from helix.deep.endpoint import Endpoint, ask, endpoint_of
+from helix.deep.endpoint import Endpoint, ask, read_endpoint
 from helix.deep.fusion import TOP, FusedItems, item_key, recall_wordings
 from helix.deep.prompts import digest
 from helix.deep.replies import Replies, Unanswered
-from helix.deep.techniques import REWRITES, choose, parse_order, parse_wordings, ranking_prompt, rewriting_prompt
+from helix.deep.techniques import REWRITES, choose, parse_order, parse_wordings, prompt_ranking, prompt_rewrite
 from helix.errors import HelixError, StoreError
 from helix.recipes.cems import probe
 from helix.recipes.load_profile import load
@@ -39,16 +39,16 @@ class _Requests:
 
     def __init__(self, question: DeepQuestion, endpoint: Endpoint, settings: Settings, deadline: float) -> None:
         self.question, self.endpoint, self.settings, self.deadline = question, endpoint, settings, deadline
-        self.sendable = _sendable(question.snap, settings)
+        self.sendable = _find_sendable(question.snap, settings)
         self.calls = self.sent = 0
         self.wordings: dict[str, str] = {}
 
     def rewrite(self, names: Sequence[str], intent: str) -> Mapping[str, str]:
         """Ask for other wordings, all techniques at once."""
         query = self.question.query
-        phrases = self._preferences() if intent == "preference" and "synthesis" in names else []
+        phrases = self._find_preferences() if intent == "preference" and "synthesis" in names else []
         today = f"{query.now:%Y-%m-%d}"
-        prompts = {name: rewriting_prompt(name, query.text, intent, today, phrases) for name in names}
+        prompts = {name: prompt_rewrite(name, query.text, intent, today, phrases) for name in names}
         self.calls, self.sent = self.calls + len(prompts), self.sent + len(phrases)
         replies = ask(self.endpoint, prompts, self.deadline)
         for name in names:
@@ -60,7 +60,7 @@ class _Requests:
         texts = [_describe(item) for item in items]
         texts = _shorten(texts, self.settings.deep_tokens - _FRAME, self.question.snap.counter)
         self.calls, self.sent = self.calls + 1, self.sent + len(items)
-        prompts = {"rerank": ranking_prompt(self.question.query.text, texts)}
+        prompts = {"rerank": prompt_ranking(self.question.query.text, texts)}
         reply = ask(self.endpoint, prompts, self.deadline)["rerank"]
         return tuple(item_key(items[i]) for i in parse_order(reply, len(items)))
 
@@ -69,7 +69,7 @@ class _Requests:
         row = self.question.snap.find(item.id)
         return row is not None and bool(self.sendable[row])
 
-    def _preferences(self) -> list[str]:
+    def _find_preferences(self) -> list[str]:
         """Return what users said of their own preferences, found by the profile probe of `cems`, that may be sent."""
         query, snap = self.question.query, self.question.snap
         plan = scope(query, snap)
@@ -112,7 +112,7 @@ def _explain_no_rerank(pool: FusedItems) -> str:
     return "there is nothing to be ordered"
 
 
-def _sendable(snap: Snapshot, settings: Settings) -> Bool:
+def _find_sendable(snap: Snapshot, settings: Settings) -> Bool:
     """Return the rows of projects whose memories may be sent: bool[rows]."""
     names = {name.strip() for name in settings.deep_projects.split(",") if name.strip()}
     known = np.array(["*" in names or name in names for name in (*snap.projects, "*")], bool)  # the last: no project
@@ -149,7 +149,7 @@ def fetch_replies(
     """
     deadline, began = time.monotonic() + limit, time.time()
     try:
-        endpoint = endpoint_of(settings)
+        endpoint = read_endpoint(settings)
         if endpoint is None:
             raise Unanswered("no endpoint is named (HELIX_DEEP_URL)")
         question = prepare(context, query, options)

@@ -46,7 +46,7 @@ class Endpoint:
     reply_tokens: int = 400
 
 
-def endpoint_of(settings: Settings) -> Endpoint | None:
+def read_endpoint(settings: Settings) -> Endpoint | None:
     """Return the endpoint the settings name; None where they name none.
 
     Raises:
@@ -88,7 +88,7 @@ def ask(endpoint: Endpoint, prompts: Mapping[str, Messages], deadline: float) ->
     async def gather() -> dict[str, str]:
         async with (
             # One deadline covers everything.
-            httpx2.AsyncClient(timeout=None, headers=_headers(endpoint), verify=_load_certificates()) as client,
+            httpx2.AsyncClient(timeout=None, headers=_make_headers(endpoint), verify=_load_certificates()) as client,
             asyncio.timeout(deadline - time.monotonic()),
             asyncio.TaskGroup() as group,
         ):
@@ -114,7 +114,7 @@ def _load_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _headers(endpoint: Endpoint) -> dict[str, str]:
+def _make_headers(endpoint: Endpoint) -> dict[str, str]:
     headers = {"User-Agent": f"helix/{VERSION}", "Accept": "application/json", "Accept-Encoding": "identity"}
     return {**headers, **({"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {})}
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 import orjson
 
 from helix.deep.arguments import redact_question, to_arguments
-from helix.deep.replies import Replies, Unanswered, replies_of
+from helix.deep.replies import Replies, Unanswered, parse_replies
 from helix.errors import StoreError
 from helix.snapshot import paths
 from helix.types import RecallOptions
@@ -91,19 +91,19 @@ def place(root: Path, query: str, options: RecallOptions, seconds: float, *, own
     if not isinstance(arguments["now"], str):
         arguments["now"] = arguments["now"].isoformat()
     job = Job(secrets.token_hex(16), arguments, owner, time.time() + seconds, options.explain)
-    _write(_path(root, job.id, "job"), asdict(job))
+    _write(_locate(root, job.id, "job"), asdict(job))
     return job
 
 
 def read(root: Path, identity: str) -> Job | None:
     """Return a job by its id; None if it is unknown."""
-    fields = _read(_path(root, identity, "job")) if _NAME.fullmatch(identity) else None
+    fields = _read(_locate(root, identity, "job")) if _NAME.fullmatch(identity) else None
     return Job(**fields) if fields else None
 
 
 def is_claimed(root: Path, job: Job) -> bool:
     """Return whether a worker works on a job."""
-    return paths.is_held(_path(root, job.id, "lock"))
+    return paths.is_held(_locate(root, job.id, "lock"))
 
 
 def list_waiting(root: Path) -> list[str]:
@@ -131,14 +131,14 @@ def finish(root: Path, job: Job, outcome: Outcome, began: float) -> None:
     """
     with _lock_writing(root, began) as is_valid:
         result = outcome if is_valid else Outcome(None, FORGOTTEN)
-        _write(_path(root, job.id, "done"), {"replies": result.replies, "failed": result.failed})
+        _write(_locate(root, job.id, "done"), {"replies": result.replies, "failed": result.failed})
 
 
 def read_outcome(root: Path, job: Job) -> Outcome | None:
     """Return the outcome of a job; None while there may yet be one."""
-    fields = _read(_path(root, job.id, "done"))
+    fields = _read(_locate(root, job.id, "done"))
     if fields:
-        return Outcome(replies_of(fields["replies"]) if fields["replies"] else None, fields["failed"])
+        return Outcome(parse_replies(fields["replies"]) if fields["replies"] else None, fields["failed"])
     if time.time() > job.deadline + GRACE:
         return Outcome(None, "no worker has answered in time")
     return None
@@ -161,16 +161,16 @@ def digest(*parts: object) -> str:
 
 def read_replies(root: Path, key: str) -> Replies | None:
     """Return cached replies; None if there are none."""
-    path = _path(root, key, "kept")
+    path = _locate(root, key, "kept")
     fields = _read(path) if paths.measure_age(path) < REPLIES_TTL else None
-    return replies_of({**fields, "cached": True, "calls": 0}) if fields else None
+    return parse_replies({**fields, "cached": True, "calls": 0}) if fields else None
 
 
 def write_replies(root: Path, key: str, replies: Replies, began: float) -> None:
     """Cache replies, unless anything was forgotten since `began`."""
     with _lock_writing(root, began) as is_valid:
         if is_valid:
-            _write(_path(root, key, "kept"), asdict(replies))
+            _write(_locate(root, key, "kept"), asdict(replies))
 
 
 # ---------------------------------------------------------------- housekeeping
@@ -222,7 +222,7 @@ def attend(root: Path) -> Iterator[bool]:
 
 def has_worker(root: Path) -> bool:
     """Return whether a worker looks for jobs; its lock ends with its process."""
-    return paths.is_held(_path(root, "attend", "lock"))
+    return paths.is_held(_locate(root, "attend", "lock"))
 
 
 @contextmanager
@@ -281,7 +281,7 @@ def _open_lock(root: Path, name: str) -> Iterator[int]:
 # ---------------------------------------------------------------- files
 
 
-def _path(root: Path, name: str, kind: str) -> Path:
+def _locate(root: Path, name: str, kind: str) -> Path:
     return root / FOLDER / f"{name}.{kind}"
 
 

@@ -31,6 +31,6 @@ class Replies:
         return {**fields, "techniques": list(self.techniques)}
 
 
-def replies_of(fields: Mapping[str, Any]) -> Replies:
+def parse_replies(fields: Mapping[str, Any]) -> Replies:
     """Read replies from JSON."""
     return Replies(**{**fields, "order": tuple(fields["order"]), "techniques": tuple(fields["techniques"])})

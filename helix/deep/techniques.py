@@ -61,7 +61,7 @@ def choose(settings: Settings) -> tuple[str, ...]:
     return named[: settings.deep_calls]
 
 
-def rewriting_prompt(name: str, question: str, intent: str, today: str, phrases: Sequence[str]) -> Messages:
+def prompt_rewrite(name: str, question: str, intent: str, today: str, phrases: Sequence[str]) -> Messages:
     """Return the prompt of a rewriting technique.
 
     Args:
@@ -100,7 +100,7 @@ def parse_wordings(name: str, question: str, reply: str) -> dict[str, str]:
     return {f"expansion {i}": text for i, text in enumerate(texts, 1)}
 
 
-def ranking_prompt(question: str, texts: Sequence[str]) -> Messages:
+def prompt_ranking(question: str, texts: Sequence[str]) -> Messages:
     """Return the prompt that asks for an order of memories.
 
     Args:

@@ -54,13 +54,13 @@ def list_places(wanted: str, hub: str, settings: Settings) -> list[tuple[Path, s
     if settings.models:
         names = dict.fromkeys((wanted, wanted.rpartition("/")[2]))
         places += [(Path(settings.models).expanduser() / name, "models folder") for name in names if name]
-    snapshots = _hub_cache() / f"models--{hub.replace('/', '--')}" / "snapshots"
+    snapshots = _find_hub_cache() / f"models--{hub.replace('/', '--')}" / "snapshots"
     if snapshots.is_dir():
         places += [(folder, "hub cache") for folder in sorted(snapshots.iterdir(), reverse=True)]
     return places
 
 
-def _hub_cache() -> Path:
+def _find_hub_cache() -> Path:
     cache = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     return Path(cache) if cache else Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface")) / "hub"
 

@@ -94,11 +94,11 @@ def find_reranker(wanted: str, settings: Settings) -> ModelFolder:
         EncoderError: they are not available; the message lists the places.
     """
     return find_model(
-        wanted, settings, RERANKERS, "reranker", lambda folder: is_model(folder) or is_model(transformer_of(folder))
+        wanted, settings, RERANKERS, "reranker", lambda folder: is_model(folder) or is_model(find_transformer(folder))
     )
 
 
-def transformer_of(folder: Path) -> Path:
+def find_transformer(folder: Path) -> Path:
     """Return the folder of a reranker's transformer."""
     return folder / read_modules(folder).get("Transformer", "")
 

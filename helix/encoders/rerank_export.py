@@ -19,7 +19,7 @@ import orjson
 from helix.encoders.folders import ModelFolder, read_context, read_json, read_modules, read_pad
 from helix.encoders.onnx_export import PRECISIONS, ExportJob, export_graph, export_once, save_tokenizer, write_graph
 from helix.encoders.registry import WINDOW
-from helix.encoders.rerank import FORMAT, SPEC, RerankerSpec, digest_weights, export_folder, load_spec, transformer_of
+from helix.encoders.rerank import FORMAT, SPEC, RerankerSpec, digest_weights, export_folder, find_transformer, load_spec
 from helix.encoders.spec import FILES, fingerprint_spec, hash_files, write_spec
 from helix.errors import EncoderError
 from helix.types import F32
@@ -47,7 +47,7 @@ def reranker_kind(folder: Path) -> str:
     Raises:
         EncoderError: it is neither, or does something that Helix does not do.
     """
-    modules, transformer = read_modules(folder), transformer_of(folder)
+    modules, transformer = read_modules(folder), find_transformer(folder)
     config = read_json(transformer / "config.json")
     names = [str(name) for name in config.get("architectures") or ()]
     if any(name.endswith("ForSequenceClassification") for name in names):
@@ -91,7 +91,7 @@ def export_reranker(source: Path, target: Path, name: str, licence: str = "", pr
     Raises:
         EncoderError: it is of neither kind, or does something that Helix does not do.
     """
-    kind, transformer = reranker_kind(source), transformer_of(source)
+    kind, transformer = reranker_kind(source), find_transformer(source)
     with tempfile.TemporaryDirectory() as work:
         plain = Path(work, "plain")
         if kind == "late":
@@ -126,7 +126,7 @@ def _export_late(source: Path, plain: Path) -> int:
     from onnx import TensorProto, helper, numpy_helper
     from transformers import AutoModel
 
-    transformer = transformer_of(source)
+    transformer = find_transformer(source)
     linear = _read_projection(source, transformer)
     model, loaded = AutoModel.from_pretrained(
         transformer, local_files_only=True, trust_remote_code=False, output_loading_info=True, dtype=torch.float32

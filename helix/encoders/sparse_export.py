@@ -286,12 +286,12 @@ def _compare(spec: SparseSpec, plain: Path, small: Path) -> dict[str, float]:
     encoders = {"fp32_seconds": DocumentEncoder(plain, 1), "int8_seconds": DocumentEncoder(small, 1)}
     weights = [encoder.weights(_PROBES) for encoder in encoders.values()]
     return {
-        "agreement": round(float(_cosines(*weights).min()), 4),
+        "agreement": round(float(_compute_cosines(*weights).min()), 4),
         **onnx_export.time_in_turns({name: lambda e=encoder: e.weights(_PROBES) for name, encoder in encoders.items()}),  # type: ignore[misc]
     }
 
 
-def _cosines(first: F32, second: F32) -> F32:
+def _compute_cosines(first: F32, second: F32) -> F32:
     """Return the cosine of each row with the same row of the other; 1 if both are zeros."""
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     cosines = (first * second).sum(1) / np.maximum(lengths, 1e-12)

@@ -50,14 +50,14 @@ def chunk(text: str, max_words: int = 150) -> list[str]:
     pieces: list[_Unit] = []
     for unit in _split_blocks(text, max_words):
         last = pieces[-1] if pieces else None
-        if last is not None and _fits(last, unit, max_words, max_words):
+        if last is not None and _may_join(last, unit, max_words, max_words):
             pieces[-1] = _Unit(last.start, unit.end, last.size + unit.size)
         else:
             pieces.append(unit)
     return [text[piece.start : piece.end].strip() for piece in _join_tails(pieces, max_words)]
 
 
-def _fits(last: _Unit, unit: _Unit, max_words: int, room: float) -> bool:
+def _may_join(last: _Unit, unit: _Unit, max_words: int, room: float) -> bool:
     """Return whether two neighbours fit into one piece of `room` words."""
     width = unit.end - last.start
     return width <= SPREAD * CHARS_PER_WORD * max_words and last.size + unit.size <= room
@@ -67,7 +67,7 @@ def _join_tails(pieces: list[_Unit], max_words: int) -> list[_Unit]:
     joined: list[_Unit] = []
     for piece in pieces:
         last = joined[-1] if joined else None
-        if last is not None and piece.size < TAIL_WORDS and _fits(last, piece, max_words, TAIL_ROOM * max_words):
+        if last is not None and piece.size < TAIL_WORDS and _may_join(last, piece, max_words, TAIL_ROOM * max_words):
             joined[-1] = _Unit(last.start, piece.end, last.size + piece.size)
         else:
             joined.append(piece)

@@ -48,12 +48,12 @@ def judge_trust(utterances: Sequence[Utterance], agreed: set[int]) -> list[Trust
     """
     sources = ["speculation" if utterance.hedged else SOURCES[utterance.origin] for utterance in utterances]
     for index, utterance in enumerate(utterances):
-        if index in agreed or _decides(utterance):
+        if index in agreed or _is_decision(utterance):
             sources[index] = "confirmed"
     return [Trust(TRUST[source], source) for source in sources]
 
 
-def _decides(utterance: Utterance) -> bool:
+def _is_decision(utterance: Utterance) -> bool:
     """Return whether the user decides, without a proposal."""
     if utterance.origin != "human" or utterance.hedged:
         return False
@@ -113,10 +113,10 @@ def _read_answer(utterance: Utterance, target: Sequence[Utterance], recent: Sequ
     order = ORDER.search(prose)
     if order and (order["it"] or (machine and any(not content.isdisjoint(other.terms) for other in recent))):
         return "order"
-    return "choice" if machine and (CHOICE.search(prose) or _only_names(utterance, content, target)) else ""
+    return "choice" if machine and (CHOICE.search(prose) or _is_repetition(utterance, content, target)) else ""
 
 
-def _only_names(utterance: Utterance, content: frozenset[str], target: Sequence[Utterance]) -> bool:
+def _is_repetition(utterance: Utterance, content: frozenset[str], target: Sequence[Utterance]) -> bool:
     """Return whether a short answer only repeats words of the turn before."""
     offered = frozenset[str]().union(*(other.terms for other in target))
     return bool(content) and utterance.length <= _CHOICE_WORDS and content <= offered

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from helix.errors import UsageError
-from helix.question.time_ranges import parse_time, spoken_days, utc
+from helix.question.time_ranges import find_days, parse_time, utc
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
@@ -74,7 +74,7 @@ def build_query(text: str, snap: Snapshot, settings: Settings, options: RecallOp
         terms=np.unique(hash_terms(tokenise(text))),
         mentions=hash_mentions(text, options.entities, now),
         words=_split_words(text),
-        days=spoken_days(text, now),
+        days=find_days(text, now),
     )
 
 
@@ -187,7 +187,7 @@ def check_known(name: str, value: str | None, known: Sequence[str]) -> str | Non
     raise UsageError(f"unknown {name} {value[:MAX_NAME]!r}", f"there is {listed}" if near else "the store is empty")
 
 
-def moment_of(value: Time, name: str, *, end: bool = False) -> datetime | None:
+def parse_moment(value: Time, name: str, *, end: bool = False) -> datetime | None:
     """Parse an option's point in time with `parse_time`; None where it is not given."""
     return _parse(value, datetime.now(UTC), name, end=end)
 

@@ -1,6 +1,6 @@
 """Events as times: "before the migration", "since we switched to Postgres".
 
-`find_event` finds the words of the event, `window_of` its time window, from the times of items that mention it.
+`find_event` finds the words of the event, `find_window` its time window, from the times of items that mention it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MARGIN: Final = 86_400
 """Seconds around an event that count as during it."""
 
 
-def _words(text: str) -> frozenset[str]:
+def _list_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -72,18 +72,18 @@ _NO_PREPOSITION: Final[dict[str, re.Pattern[str]]] = {
 }
 _WORD: Final = re.compile(r"[^\s,;:?!()\"“”]{1,80}(?<!\.)|[,;:?!()\"“”.]")
 _ENDS: Final = frozenset(',;:?!()."“”')
-_ENDS_WORDS: Final = _words("but because while whether if what which who whom whose where when why how then based")
-_AUXILIARIES: Final = _words("did do does is are was were has have had can could should would will")
-_LINKS: Final = _words("of to in on at for from with by about into and over off")
-_SUBJECTS: Final = _words("i you we they he she")
-_ARTICLES: Final = _words("the our my your their his her its this that these those")
-_GENERIC: Final = _words("a an any each every some no another it there someone anyone everything anything")
-_FILLERS: Final = _words(
+_ENDS_WORDS: Final = _list_words("but because while whether if what which who whom whose where when why how then based")
+_AUXILIARIES: Final = _list_words("did do does is are was were has have had can could should would will")
+_LINKS: Final = _list_words("of to in on at for from with by about into and over off")
+_SUBJECTS: Final = _list_words("i you we they he she")
+_ARTICLES: Final = _list_words("the our my your their his her its this that these those")
+_GENERIC: Final = _list_words("a an any each every some no another it there someone anyone everything anything")
+_FILLERS: Final = _list_words(
     "all that this it then now long here there which these those them him her me us you and or of on in at to for the "
     "a an again once about being"
 )
 # Words of dates, which `helix.question.time_ranges` parses.
-_TIMES: Final = _words(
+_TIMES: Final = _list_words(
     "january february march april may june july august september october november december jan feb mar apr jun jul aug "
     "sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur thurs fri "
     "sat sun today yesterday tomorrow tonight morning mornings afternoon evening night nights noon midnight midday "
@@ -93,21 +93,21 @@ _TIMES: Final = _words(
     "breakfast bedtime hours few couple several two three four five six seven eight nine ten later ago "
     "work school bed corner clock world fact point"
 )
-_PAST: Final = _words(
+_PAST: Final = _list_words(
     "was were had did went got made took came saw met said told found lost began bought brought built broke left felt "
     "gave heard kept knew paid ran sent spent spoke taught thought won wrote grew held led sold shut set hit cut put "
     "became chose fell rose drew flew drove threw quit split read hurt beat let moved"
 )
 _PAST_FORM: Final = re.compile(r"(?!need|feed|speed|indeed|seed|hundred\b|bed\b|red\b)[a-z]{2,30}ed", re.IGNORECASE)
-_TALK: Final = _words("conversation conversations chats sessions discussions instructions steps rules example")
-_FUTURE: Final = _words("should must will shall need needs going todo remains")
+_TALK: Final = _list_words("conversation conversations chats sessions discussions instructions steps rules example")
+_FUTURE: Final = _list_words("should must will shall need needs going todo remains")
 
 
 def find_event(text: str) -> NamedEvent | None:
     """Find the event that a question refers to; None if it names none.
 
     "Before you start", "after all", "since it is slow", "until now" and "after every deploy" name none; nor do dates,
-    which `spoken_days` parses, nor "before deploying" in a question without a past tense.
+    which `find_days` parses, nor "before deploying" in a question without a past tense.
     """
     text = text[:SCANNED]
     for match in islice(_PREPOSITION.finditer(text), MAX_EVENTS):
@@ -125,7 +125,7 @@ def find_event(text: str) -> NamedEvent | None:
     return None
 
 
-def window_of(relation: Relation, times: I64, scores: F32) -> tuple[int, int, float] | None:
+def find_window(relation: Relation, times: I64, scores: F32) -> tuple[int, int, float] | None:
     """Return the window that an event opens or closes, from the items that match its words.
 
     The event is the score-weighted median of the best matches' times. It is one event if half of their weight is within
@@ -146,8 +146,8 @@ def window_of(relation: Relation, times: I64, scores: F32) -> tuple[int, int, fl
     order = usable[sort_rows(scores[usable], times[usable])][:TOP]
     best = order[scores[order] >= NEAR_BEST * scores[order[0]]]
     at, weights = np.clip(times[best], OLDEST + 1, NEWEST - 1), scores[best].astype(np.float64)
-    event = _median(at, weights)
-    if _median(np.abs(at - event), weights) > SPREAD:
+    event = _find_median(at, weights)
+    if _find_median(np.abs(at - event), weights) > SPREAD:
         return None
     match relation:
         case "before":
@@ -162,7 +162,7 @@ def window_of(relation: Relation, times: I64, scores: F32) -> tuple[int, int, fl
     return max(OLDEST, int(within.min()) - MARGIN), min(NEWEST, int(within.max()) + MARGIN), NEAR
 
 
-def _median(values: I64, weights: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
+def _find_median(values: I64, weights: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
     """Return the smallest value at which half of the weight is reached."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
@@ -178,9 +178,9 @@ def _read_phrase(text: str, start: int, *, fronted: bool) -> tuple[list[str], in
         lower = match.group().lower()
         if lower in _ENDS or lower in _ENDS_WORDS or len(words) == MAX_WORDS:
             break
-        if lower in ("and", "or") and (not _content(words) or (after and after.group().lower() in _RELATIONS)):
+        if lower in ("and", "or") and (not _select(words) or (after and after.group().lower() in _RELATIONS)):
             break  # "before and after"
-        if fronted and _content(words):
+        if fronted and _select(words):
             is_question = after is not None and after.group().lower() in _SUBJECTS | _ARTICLES
             if lower in ("did", "do", "does") or (lower in _AUXILIARIES and is_question):
                 break
@@ -194,7 +194,7 @@ def _read_phrase(text: str, start: int, *, fronted: bool) -> tuple[list[str], in
 def _check_event(words: list[str], relation: Relation, rest: str) -> str | None:
     """Return the phrase of an event; None if the words name none."""
     lower = [word.lower() for word in words]
-    if not _content(words) or lower[0] in _GENERIC or lower[:2] == ["all", "we"] or _TALK & set(lower):
+    if not _select(words) or lower[0] in _GENERIC or lower[:2] == ["all", "we"] or _TALK & set(lower):
         return None
     if lower[0] in _SUBJECTS:
         return " ".join(words[1:]) if any(_is_past(word) for word in lower[1:4]) else None
@@ -208,7 +208,7 @@ def _check_event(words: list[str], relation: Relation, rest: str) -> str | None:
     return " ".join(words[1:] if lower[0] in _ARTICLES and len(words) > 1 else words)
 
 
-def _content(words: list[str]) -> list[str]:
+def _select(words: list[str]) -> list[str]:
     """Return the words that identify an event."""
     fillers = _FILLERS | _TIMES | _ARTICLES | _SUBJECTS
     return [word for word in words if word.lower().removesuffix("'s") not in fillers and not word[0].isdigit()]

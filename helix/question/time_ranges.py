@@ -105,7 +105,7 @@ def parse_time(value: str, now: datetime, name: str, *, end: bool = False) -> da
         UsageError: it is none of these, or beyond the years 1 to 9999.
     """
     try:
-        return _point(value.strip(), now, end=end)
+        return _parse_point(value.strip(), now, end=end)
     except (ValueError, OverflowError):
         raise _no_time(value, name) from None
 
@@ -128,7 +128,7 @@ def _no_time(value: str, name: str) -> UsageError:
     return UsageError(f"{name} {shown!r} is no time", remedy)
 
 
-def _point(text: str, now: datetime, *, end: bool) -> datetime:
+def _parse_point(text: str, now: datetime, *, end: bool) -> datetime:
     """Parse the forms of `parse_time`. Raises ValueError or OverflowError."""
     if ago := _AGO.match(text):
         return now - int(ago[1]) * _UNITS[ago[2].lower()]
@@ -141,7 +141,7 @@ def _point(text: str, now: datetime, *, end: bool) -> datetime:
     return found + _TO_LAST if end and len(text) <= 10 else found
 
 
-def spoken_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
+def find_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
     """Return the time windows that a question names.
 
     A month or day without a year is the latest that has begun. "Before May" ends with April and has no beginning,
@@ -163,7 +163,7 @@ def spoken_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
             continue
         begin = _find_range_start(text, days, after) if after is not None else None
         if after is not None and begin is not None:
-            windows.append((_second(begin), _second(after.last, end=True), 1.0))
+            windows.append((_find_second(begin), _find_second(after.last, end=True), 1.0))
             done = after.end
         else:
             windows += _make_windows(days, _find_relation(text, days))
@@ -171,7 +171,7 @@ def spoken_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
 
 
 def _make_windows(days: NamedDays, relation: str) -> list[tuple[int, int, float]]:
-    first, last = _second(days.first), _second(days.last, end=True)
+    first, last = _find_second(days.first), _find_second(days.last, end=True)
     match relation:
         case "before" | "prior to" | "earlier than":
             return [(OLDEST, first - 1, NEAR)]
@@ -181,11 +181,11 @@ def _make_windows(days: NamedDays, relation: str) -> list[tuple[int, int, float]
             return [(last + 1, NEWEST, NEAR)]
         case "since":
             return [(first, NEWEST, NEAR)]
-    whole = [(_second(days.month), _second(_last_of(days.month), end=True), NEAR)] if days.month else []
+    whole = [(_find_second(days.month), _find_second(_find_last_day(days.month), end=True), NEAR)] if days.month else []
     return [*whole, (first, last, 1.0)]
 
 
-def _second(day: date, *, end: bool = False) -> int:
+def _find_second(day: date, *, end: bool = False) -> int:
     return (day.toordinal() - date(1970, 1, 1).toordinal() + end) * 86_400 - end
 
 
@@ -213,7 +213,7 @@ def _find_range_start(text: str, days: NamedDays, after: NamedDays) -> date | No
         return days.first
     if days.month is None or _HAS_YEAR.search(text, days.start, days.end):
         return None
-    begin = _month(days.month.month, None, after.last).replace(day=min(days.first.day, 28))  # in the second date's year
+    begin = _find_month(days.month.month, None, after.last).replace(day=min(days.first.day, 28))  # the second date's
     return begin if begin <= after.last else None
 
 
@@ -238,19 +238,19 @@ def _read_calendar(match: re.Match[str], today: date) -> NamedDays | None:
     name, at = fields.get("month") or "", match.span()
     if name and _is_word(match, name):
         return None
-    number = int(fields["number"]) if fields.get("number") else _number(name)
+    number = int(fields["number"]) if fields.get("number") else _parse_number(name)
     if not 1 <= number <= 12:
         return None
     year = int(fields["year"]) if fields.get("year") else None
     if fields.get("last_month"):
         last_year = int(fields["last_year"]) if fields["last_year"] else year
-        end = _month(_number(fields["last_month"] or ""), last_year, today)
-        begin = _month(number, year, end)
-        return NamedDays(*at, begin, _last_of(end)) if begin <= end else None
-    month = _month(number, year, today)
+        end = _find_month(_parse_number(fields["last_month"] or ""), last_year, today)
+        begin = _find_month(number, year, end)
+        return NamedDays(*at, begin, _find_last_day(end)) if begin <= end else None
+    month = _find_month(number, year, today)
     days = [int(fields[key] or 0) for key in ("day", "last_day") if fields.get(key)]
-    if not days or not 1 <= days[0] <= days[-1] <= _last_of(month).day:
-        return NamedDays(*at, month, _last_of(month))  # a wrong day, such as 31 February, gives the month
+    if not days or not 1 <= days[0] <= days[-1] <= _find_last_day(month).day:
+        return NamedDays(*at, month, _find_last_day(month))  # a wrong day, such as 31 February, gives the month
     return NamedDays(*at, month.replace(day=days[0]), month.replace(day=days[-1]), month)
 
 
@@ -265,18 +265,18 @@ def _is_word(match: re.Match[str], name: str) -> bool:
     return name.islower() and match.group().lower().startswith(("by ", "of ", "from ", "through ", "around "))
 
 
-def _number(name: str) -> int:
+def _parse_number(name: str) -> int:
     return next((i for i, month in enumerate(_MONTHS, 1) if name and month.startswith(name.lower()[:3])), 0)
 
 
-def _month(number: int, year: int | None, today: date) -> date:
+def _find_month(number: int, year: int | None, today: date) -> date:
     """Return the first of a month; without a year, of the latest that has begun."""
     if year is None:
         year = max(1, today.year - (number > today.month))
     return date(year, number, 1)
 
 
-def _last_of(month: date) -> date:
+def _find_last_day(month: date) -> date:
     return month.replace(day=monthrange(month.year, month.month)[1])
 
 

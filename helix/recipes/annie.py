@@ -208,7 +208,7 @@ def is_evergreen(rows: AnyArray, snap: Snapshot) -> Bool:
     Such an item names one other than its speaker, or states a fact whose subject is one.
     """
     at, named = snap.graph.entities_of(rows)
-    others = named != _speaker_entities(rows, snap)[at]
+    others = named != _hash_speakers(rows, snap)[at]
     stated = np.flatnonzero(is_among(snap.facts.columns.row, np.sort(rows)))
     row = np.concatenate([rows[at[others]], snap.facts.columns.row[stated]])
     subject = np.concatenate([named[others], snap.facts.columns.subject_entity[stated]])
@@ -221,7 +221,7 @@ def is_evergreen(rows: AnyArray, snap: Snapshot) -> Bool:
     return np.isin(rows, row[green])
 
 
-def _speaker_entities(rows: AnyArray, snap: Snapshot) -> U64:
+def _hash_speakers(rows: AnyArray, snap: Snapshot) -> U64:
     """Return each speaker's entity hash, 0 for none: uint64[n]."""
     code = snap.columns.speaker[rows]
     known, at = np.unique(code, return_inverse=True)

@@ -71,13 +71,13 @@ def bullet(statement: str, speaker: str, text: str, limit: int) -> str:
     >>> bullet("", "Ana", "I moved  to Oslo", 200), bullet("Ana lives in Oslo", "Ana", "I moved to Oslo", 15)
     ('- Ana said: "I moved to Oslo"', '- Ana lives in…')
     """
-    quote = f'- {_line(speaker)} said: "{_line(text)}'
-    line, end = (f"- {_line(statement)}", "") if statement else (quote, '"')
+    quote = f'- {_format_line(speaker)} said: "{_format_line(text)}'
+    line, end = (f"- {_format_line(statement)}", "") if statement else (quote, '"')
     room = limit - len(end)
     return (line if len(line) <= room else line[: room - 1].rstrip() + "…") + end
 
 
-def _line(text: str) -> str:
+def _format_line(text: str) -> str:
     """Return the text on one line, sanitised so that it cannot close the wrapper."""
     return " ".join(sanitise_text(text).split())
 

@@ -68,7 +68,7 @@ def score_texts(query: Query, texts: Sequence[str], snap: Snapshot, models: Rera
     """
     try:
         if query.rerank == "late":
-            late = models.late or _own_tokens(snap.encoder)
+            late = models.late or _make_token_encoder(snap.encoder)
             return maxsims(late.query(query.text), late.passages(texts))
         if models.cross:
             return models.cross.score(query.text, texts)
@@ -78,7 +78,7 @@ def score_texts(query: Query, texts: Sequence[str], snap: Snapshot, models: Rera
 
 
 @lru_cache(maxsize=2)
-def _own_tokens(encoder: Encoder) -> LateEncoder:
+def _make_token_encoder(encoder: Encoder) -> LateEncoder:
     """Make the token encoder once: finding its special tokens takes a run."""
     return reuse_encoder(encoder)
 

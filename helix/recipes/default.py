@@ -11,7 +11,7 @@ import numpy as np
 
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import EncoderError
-from helix.question.event_windows import TOP, find_event, window_of
+from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
 from helix.ranking.bm25 import compute_idf
 from helix.ranking.topk import sort_rows
@@ -91,7 +91,7 @@ def _add_event_window(plan: Plan, query: Query, snap: Snapshot, profile: HelixPr
         return plan
     about = replace(query, terms=np.unique(hash_terms(tokenise(event.phrase))))
     leg = search_lexical(about, snap.lexical, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
-    days = window_of(event.relation, snap.columns.time[leg.rows], leg.scores)
+    days = find_window(event.relation, snap.columns.time[leg.rows], leg.scores)
     trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
     return plan if days is None else replace(plan, days=(*plan.days, days))
 

@@ -164,11 +164,11 @@ def _search_channels(
     best = select_top(mass, snap.columns.key[walked.row], how.graph)
     best = best[mass[best] > 0]
     legs.append(Leg("graph", walked.row[best], mass[best]))
-    trace.leg("graph", legs[-1], len(walked), how.graph, _mass_of(walked.row, mass))
+    trace.leg("graph", legs[-1], len(walked), how.graph, _find_mass(walked.row, mass))
     return legs
 
 
-def _mass_of(rows: Any, mass: F32) -> Callable[[int], float]:
+def _find_mass(rows: Any, mass: F32) -> Callable[[int], float]:
     """Return the walk's mass on any row."""
     return lambda row: float(mass[rows == row].sum())
 

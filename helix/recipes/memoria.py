@@ -316,7 +316,7 @@ def _read_items(pool: Pool, query: Query, snap: Snapshot) -> tuple[list[Item], l
     times = zip(snap.facts.columns.t_valid[facts].tolist(), snap.facts.ends[facts].tolist(), expired, strict=True)
     spans = [Validity(format_day(since), format_day(until), ended) for since, until, ended in times]
     entries = [make_entry(source, fact, span) for source, fact, span in zip(sources, sentences, spans, strict=True)]
-    about = [{"fact": {**_fact_fields(fact), **span._asdict()}} for fact, span in zip(sentences, spans, strict=True)]
+    about = [{"fact": {**_describe_fact(fact), **span._asdict()}} for fact, span in zip(sentences, spans, strict=True)]
     texts = [{**source, "text": fact["text"]} for source, fact in zip(sources, sentences, strict=True)]
     return items_of(by_row, texts, snap, about), entries
 
@@ -341,5 +341,5 @@ def make_entry(source: Mapping[str, Any], fact: Mapping[str, Any], span: Validit
     return {**source, "text": fact["text"], "title": about, "time": None, "speaker": None}
 
 
-def _fact_fields(fact: Mapping[str, AnyArray | Any]) -> dict[str, Any]:
+def _describe_fact(fact: Mapping[str, AnyArray | Any]) -> dict[str, Any]:
     return {name: fact[name] for name in ("subject", "relation", "object", "qualifier")}

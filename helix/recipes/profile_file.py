@@ -61,7 +61,7 @@ def _build(kind: type[T], name: str, where: str, raw: Mapping[str, Any], given: 
                 known = " or ".join(field.metadata["values"])
                 raise UsageError(f"profile {name!r}: {at} is {value!r}", f"it is {known}")
         elif not _has_type(value, hint):
-            raise UsageError(f"profile {name!r}: {at} is {value!r}", f"it is {_type_name(hint)}")
+            raise UsageError(f"profile {name!r}: {at} is {value!r}", f"it is {_name_type(hint)}")
         values[field.name] = value
     return kind(**values)
 
@@ -72,7 +72,7 @@ def _has_type(value: Any, hint: Any) -> bool:
     return not isinstance(hint, type) or isinstance(value, hint)
 
 
-def _type_name(hint: Any) -> str:
+def _name_type(hint: Any) -> str:
     return {int: "a whole number", float: "a number", str: "text", bool: "true or false"}.get(hint, str(hint))
 
 

@@ -264,7 +264,7 @@ def _is_secret(pair: _Assignment, meaning: NameMeaning) -> bool:
     is_clear = pair.quote != "" or pair.is_shell
     if kind == "credentials":
         return _is_credentials(value, is_clear)
-    if _repeats_name(value, pair.name) or (kind in ("token", "key") and not _has_token_characters(value)):
+    if _is_name_again(value, pair.name) or (kind in ("token", "key") and not _has_token_characters(value)):
         return False
     bare_line = pair.has_line and not pair.quote
     if pair.name.lower() == "pass" and not (bare_line or (is_secret_like(value) and (pair.quote or pair.is_tight))):
@@ -313,7 +313,7 @@ def _is_token(pair: _Assignment, kind: str) -> bool:
     return is_secret_like(value) and not is_identifier(value)
 
 
-def _repeats_name(value: str, name: str) -> bool:
+def _is_name_again(value: str, name: str) -> bool:
     """Return whether a value only repeats its name (`PASSWORD = "password"`, `"hashed_passwords"`)."""
     short, long = ("".join(filter(str.isalnum, text[: 2 * _LONGEST_NAME])).lower() for text in (value, name))
     return short != "" and (short in long or (long in short and short.isalpha() and is_wordlike(value)))

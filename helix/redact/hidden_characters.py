@@ -78,7 +78,7 @@ def _find_escapes(text: str, escapes: Iterable[int]) -> Iterator[tuple[int, int,
         char = chr(int(text[stop - 4 : stop], 16))
         if char not in _INVISIBLE:
             yield start, stop, char
-        elif _touches_word(text, start, stop) and text[start - 6 : start - 4] != ESCAPE:
+        elif _is_next_to_word(text, start, stop) and text[start - 6 : start - 4] != ESCAPE:
             yield start, stop, ""
 
 
@@ -86,7 +86,7 @@ def _find_invisible(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, stop, "") of each invisible character that hides something."""
     if _has_invisible(text):
         for match in regex(f"[{_INVISIBLE}]").finditer(text):
-            if _touches_word(text, *match.span()):
+            if _is_next_to_word(text, *match.span()):
                 yield *match.span(), ""
 
 
@@ -110,7 +110,7 @@ def _build_invisible_table() -> NDArray[np.bool_]:
     return table
 
 
-def _touches_word(text: str, start: int, stop: int) -> bool:
+def _is_next_to_word(text: str, start: int, stop: int) -> bool:
     near = regex(_NEIGHBOUR, re.ASCII)
     return (start > 0 and near.match(text, start - 1) is not None) or near.match(text, stop) is not None
 

@@ -221,13 +221,13 @@ class Memory(Recaller):
         Raises:
             UsageError: an argument is out of range or names something unknown.
         """
-        from helix.question.build import check_known, moment_of
+        from helix.question.build import check_known, parse_moment
         from helix.sdk import browse
 
         _check_page(offset, limit)
         snap = self._snapshot.seen_by(principal, projects)
         project = check_known("project", project, snap.catalog.live_projects)
-        start, end = moment_of(since, "since"), moment_of(until, "until", end=True)
+        start, end = parse_moment(since, "since"), parse_moment(until, "until", end=True)
         return browse.timeline(snap, project=project, since=start, until=end, offset=offset, limit=limit)
 
     def facts(
@@ -245,7 +245,7 @@ class Memory(Recaller):
         Raises:
             UsageError: no entity is named, or an argument is out of range.
         """
-        from helix.question.build import moment_of
+        from helix.question.build import parse_moment
         from helix.sdk import browse
         from helix.text.tokenize import make_well_formed
 
@@ -253,7 +253,7 @@ class Memory(Recaller):
         if not entity.strip() or len(entity) > MAX_NAME:
             raise UsageError(f"entity has {len(entity)} characters", f"give a name of 1 to {MAX_NAME}")
         snap = self._snapshot.seen_by(principal, projects)
-        return browse.facts(snap, make_well_formed(entity), at=moment_of(at, "at"), offset=offset, limit=limit)
+        return browse.facts(snap, make_well_formed(entity), at=parse_moment(at, "at"), offset=offset, limit=limit)
 
     def choices(self, *, principal: str | None = None, projects: Sequence[str] | None = None) -> dict[str, Any]:
         """List the values of filters: projects, types, speakers, profiles."""

@@ -189,7 +189,7 @@ def _split_parts(chat: _Chat) -> Iterator[_ChatPart]:
             kind, text, within = "user", (user[1] or "").rstrip(), False
         elif within and not (tool and broken):
             kind, text, within, tool = "tool", line.rstrip(), not (broken and line.strip()), None
-        elif tool and (broken or not strict or _opens_output(line, part, after_blank)):
+        elif tool and (broken or not strict or _is_output_start(line, part, after_blank)):
             kind, text, within = "tool", (tool[1] or "").rstrip(), strict and not broken
         elif not line.strip() or (not strict and _PAGE.fullmatch(line.strip())):
             part.lines.append("")
@@ -218,7 +218,7 @@ def _has_breaks(chat: _Chat) -> bool:
     return any(line.endswith(_BREAK) for line in own) or not any(line.startswith("#") for line in own)
 
 
-def _opens_output(line: str, part: _ChatPart, after_blank: bool) -> bool:
+def _is_output_start(line: str, part: _ChatPart, after_blank: bool) -> bool:
     """Return whether a quoted line without a break begins an output of several lines, not a quote of the model."""
     if part.kind == "assistant":
         return line.startswith("> Tokens: ")  # the tool's line after every answer

@@ -56,7 +56,7 @@ def _shorten_lines(lines: list[str], tool_chars: int) -> list[str]:
                 unclosed, at = False, at + 1
             out += _format_edit(path, opened or "", code, tool_chars)
             done = len(out)
-        elif fence and len(out) > done and _PATH.fullmatch(out[-1].strip()) and not _holds_edit(lines, at):
+        elif fence and len(out) > done and _PATH.fullmatch(out[-1].strip()) and not _has_edit(lines, at):
             path = out.pop().strip().rstrip(":")
             code, at = _read_fenced(lines, at + 1)
             out += _format_edit(path, fence[1], code, tool_chars)
@@ -83,7 +83,7 @@ def _pop_heading(out: list[str], done: int, path: str) -> tuple[str | None, str]
     return opened, path
 
 
-def _holds_edit(lines: list[str], at: int) -> bool:
+def _has_edit(lines: list[str], at: int) -> bool:
     return any(_EDIT.fullmatch(line) for line in lines[at + 1 : at + 3])
 
 

@@ -88,7 +88,7 @@ def _read_record(log: codex_turns.CodexLog, line: int, raw: Mapping[str, Any]) -
     time = parse_time(raw.get("timestamp")) or parse_time(raw.get("created_at"))
     if kind == "session_meta":
         _identify(log, payload, time)
-    elif log.is_copying and not _ends_copy(log, kind, payload, time):
+    elif log.is_copying and not _is_own(log, kind, payload, time):
         log.cleaner.drop("replay", *list_texts(payload.get("content")))
     else:
         log.is_copying = False
@@ -147,7 +147,7 @@ def _identify(log: codex_turns.CodexLog, meta: Mapping[str, Any], time: datetime
     log.is_helper = is_type(spawner, _HELPERS) or is_type(thread, _HELPERS)
 
 
-def _ends_copy(log: codex_turns.CodexLog, kind: str, payload: Mapping[str, Any], time: datetime | None) -> bool:
+def _is_own(log: codex_turns.CodexLog, kind: str, payload: Mapping[str, Any], time: datetime | None) -> bool:
     """Return whether a record after a copy is the fork's own."""
     starts = kind == "event_msg" and get_string(payload, "type") in codex_turns.TURN_STARTS
     if starts or kind == "turn_context":

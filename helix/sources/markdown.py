@@ -52,7 +52,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     problems: list[Problem] = []
     front, body = _split_front_matter(document.text)
     sections = list(_split_sections(strip_memory(body)))
-    time, quality = _date(document, front, problems)
+    time, quality = _find_date(document, front, problems)
     taken: dict[str, int] = {}
     turns = [
         Turn(
@@ -197,7 +197,7 @@ def _split_front_matter(text: str) -> tuple[dict[str, str], str]:
     return {}, text
 
 
-def _date(document: Document, front: dict[str, str], problems: list[Problem]) -> tuple[datetime | None, str]:
+def _find_date(document: Document, front: dict[str, str], problems: list[Problem]) -> tuple[datetime | None, str]:
     written = front.get("date", "")
     time = parse_iso(written)
     if written and not time:

@@ -83,7 +83,7 @@ def _find_naming(rows: U32, entities: U64, snap: Snapshot) -> tuple[I64, I64]:
     if not len(entities):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     at, keys = snap.graph.entities_of(rows)
-    place = _position(keys, entities)
+    place = _find_positions(keys, entities)
     here = place >= 0
     return rows[at[here]].astype(np.int64), place[here]
 
@@ -217,7 +217,7 @@ def _keep_best(number: I64, mass: F64, known: Nodes) -> Nodes:
     found, at = np.unique(number, return_inverse=True)
     best = np.zeros(len(found))
     np.maximum.at(best, at, mass)
-    new = _position(found, known.number) < 0
+    new = _find_positions(found, known.number) < 0
     return _start(found[new], best[new])
 
 
@@ -254,16 +254,16 @@ def pagerank(left: I64, right: I64, weight: F32, restart: F64, alpha: float, ste
 
 def _extend(pool: Candidates, items: I64, mass: F32, snap: Snapshot, extra: int) -> Candidates:
     """Give the pool its mass, and add the `extra` best new items with any mass."""
-    new = _position(items, np.sort(pool.row).astype(np.int64)) < 0
+    new = _find_positions(items, np.sort(pool.row).astype(np.int64)) < 0
     new_items, new_mass = items[new], mass[new]
     best = select_top(new_mass, snap.columns.key[new_items], extra)
     best = best[new_mass[best] > 0]
     joined = pool.append(new_items[best])
-    at = _position(joined.row.astype(np.int64), items)
+    at = _find_positions(joined.row.astype(np.int64), items)
     return replace(joined, ppr=np.where(at >= 0, mass[at], 0).astype(np.float32))
 
 
-def _position(values: AnyArray, among: AnyArray) -> I64:
+def _find_positions(values: AnyArray, among: AnyArray) -> I64:
     """Return the position of each value among ascending ones, −1 if absent: int64[m]."""
     if not len(among) or not len(values):
         return np.full(len(values), -1, np.int64)

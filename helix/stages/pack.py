@@ -79,7 +79,7 @@ def pack(
     room = budget - sum(count([f"{OPEN}\n", CLOSE]))  # with line breaks, which some counters count
     texts = [sanitise_text(str(entry["text"])).strip() for entry in entries]
     sizes = _count_texts(entries, texts, count)
-    headers = _make_headers(entries[: _count_needed(_min_sizes(sizes, rules.cap), room)], count)
+    headers = _make_headers(entries[: _count_needed(_count_least_tokens(sizes, rules.cap), room)], count)
     left = room - sum(headers.added) - sum(sizes)
     bodies, neighbours = texts, dict[int, list[tuple[bool, str]]]()
     if len(headers.added) < len(texts) or left < 0:
@@ -103,7 +103,7 @@ def _count_texts(entries: Sequence[Mapping[str, Any]], texts: Sequence[str], cou
     return count([f"{text}\n" for text in texts])
 
 
-def _min_sizes(sizes: Sequence[int], cap: int) -> list[int]:
+def _count_least_tokens(sizes: Sequence[int], cap: int) -> list[int]:
     """Return the tokens that each text needs at least; an excerpt is seldom far below the cap."""
     return [min(size, cap * 3 // 4 or size) for size in sizes]
 
@@ -125,7 +125,7 @@ def _make_headers(entries: Sequence[Mapping[str, Any]], count: Count) -> Headers
     several = {of for i, of in enumerate(group) if of != i}
     alone = [header(entry) if group[i] == i else "" for i, entry in enumerate(entries)]
     shared = [_group_header(entry) if i in several else "" for i, entry in enumerate(entries)]
-    label = [_label(entry) if of in several else "" for of, entry in zip(group, entries, strict=True)]
+    label = [_format_label(entry) if of in several else "" for of, entry in zip(group, entries, strict=True)]
     sizes = count([f"{one}\n" if one else "" for one in (*alone, *shared, *label)])
     n = len(group)
     added = sizes[:n]
@@ -142,7 +142,7 @@ def _shorten(
 ) -> list[str]:
     """Return the first texts that fit, the best of them in full, the last one cut to the room that is left."""
     full = _count_fitting(_add_up(sizes, added), rules.full * room)
-    wanted = _count_needed(_add_up([*sizes[:full], *_min_sizes(sizes[full:], rules.cap)], added), room)
+    wanted = _count_needed(_add_up([*sizes[:full], *_count_least_tokens(sizes[full:], rules.cap)], added), room)
     cut = [i for i in range(full, wanted) if 0 < rules.cap < sizes[i]]
     out, used = list(texts[:wanted]), list(sizes[:wanted])
     for i in cut:
@@ -230,27 +230,27 @@ def _format_item(headers: Headers, i: int, text: str, *, alone: bool) -> str:
 
 def _group_header(entry: Mapping[str, Any]) -> str:
     """Format a group's day, title and session."""
-    about = " · ".join(part for part in (_day(entry), sanitise_name(entry["title"] or "")) if part)
-    cited = f"({_short_name(entry['session'])})"
+    about = " · ".join(part for part in (_format_day(entry), sanitise_name(entry["title"] or "")) if part)
+    cited = f"({_shorten_name(entry['session'])})"
     return f"[{about}] {cited}" if about else cited
 
 
-def _label(entry: Mapping[str, Any]) -> str:
+def _format_label(entry: Mapping[str, Any]) -> str:
     """Format an item's speaker and turns."""
-    cited = f"(#{_short_name(','.join(entry['turns']))}):"
+    cited = f"(#{_shorten_name(','.join(entry['turns']))}):"
     return f"{sanitise_name(entry['speaker'])} {cited}" if entry["speaker"] else cited
 
 
-def _day(entry: Mapping[str, Any]) -> str:
+def _format_day(entry: Mapping[str, Any]) -> str:
     return entry["time"].date().isoformat() if entry["time"] else ""
 
 
 def _cite(entry: Mapping[str, Any]) -> str:
     """Format an item's session and turns."""
-    return _short_name(f"{entry['session']}#{','.join(entry['turns'])}")
+    return _shorten_name(f"{entry['session']}#{','.join(entry['turns'])}")
 
 
-def _short_name(text: str) -> str:
+def _shorten_name(text: str) -> str:
     return sanitise_name(_REST_OF_UUID.sub("", text))
 
 
@@ -262,5 +262,5 @@ def outside_in(n: int) -> list[int]:
 def header(entry: Mapping[str, Any]) -> str:
     """Format an item's day, speaker, title, session and turns."""
     names = (sanitise_name(part) if part else "" for part in (entry["speaker"], entry["title"]))
-    about, cited = " · ".join(filter(None, (_day(entry), *names))), _cite(entry)
+    about, cited = " · ".join(filter(None, (_format_day(entry), *names))), _cite(entry)
     return f"[{about}] ({cited})" if about else f"({cited})"

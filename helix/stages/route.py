@@ -53,13 +53,13 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
     wants_memory = first_person or bool(query.entities) or any(given is not None for given in filters)
     return replace(
         within,
-        skip=not wants_memory and is_general(query.text, score, _threshold(snap)),
+        skip=not wants_memory and is_general(query.text, score, _find_threshold(snap)),
         skip_score=score,
         first_person=first_person,
         asker_speaks=bool(_ASKER_SPEAKS.search(query.text)),
         recent=bool(_RECENT.search(query.text)),
         days=query.days,
-        type_scores=_type_scores(vector, snap),
+        type_scores=_score_types(vector, snap),
         projects=_find_projects(query, snap) if query.project is None else (),
     )
 
@@ -84,9 +84,9 @@ def _filter_rows(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
     Rows hidden by an ACL or by `as_of` are not alive in the view: see `Snapshot.seen_by` and `Snapshot.known_at`.
     """
     columns = snap.columns
-    sets, expired = list(_sets(query, snap)), _find_expired(query, snap)
+    sets, expired = list(_list_sets(query, snap)), _find_expired(query, snap)
     ranges: dict[str, tuple[int, int]] = {}  # by column; since and until are one range
-    for _, name, least, most in _ranges(query, snap):
+    for _, name, least, most in _list_ranges(query, snap):
         other = ranges.get(name, (least, most))
         ranges[name] = max(least, other[0]), min(most, other[1])
     allowed, count = None if snap.live == snap.rows else snap.alive, snap.live  # the array itself, not a copy
@@ -111,7 +111,7 @@ def _find_expired(query: Query, snap: Snapshot) -> AnyArray:
     return np.union1d(expired, snap.facts.find_superseded(at)) if query.current_only else expired
 
 
-def _ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]:
+def _list_ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]:
     """Yield the filters by a range of numbers: (description, column, least, most)."""
     if query.project is not None:
         code = snap.projects.index(query.project)
@@ -125,7 +125,7 @@ def _ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]
         yield f"until {query.until:%Y-%m-%d %H:%M}", "time", _FIRST, int(query.until.timestamp())
 
 
-def _sets(query: Query, snap: Snapshot) -> Iterator[tuple[str, AnyArray, tuple[int, ...]]]:
+def _list_sets(query: Query, snap: Snapshot) -> Iterator[tuple[str, AnyArray, tuple[int, ...]]]:
     """Yield the filters by name: (description, code of each row, allowed codes)."""
     if query.session is not None:
         yield f"session {query.session}", snap.columns.session, query.sessions
@@ -137,10 +137,10 @@ def explain_filter(query: Query, snap: Snapshot, row: int) -> str | None:
     """Describe the filter that excludes a row; None if none does."""
     if not snap.alive[row]:
         return f"not known, or not valid, at {query.as_of:%Y-%m-%d %H:%M}" if query.as_of else "it is not live"
-    for text, name, least, most in _ranges(query, snap):
+    for text, name, least, most in _list_ranges(query, snap):
         if not least <= getattr(snap.columns, name)[row] <= most:
             return f"outside the filter {text}"
-    for text, codes, wanted in _sets(query, snap):
+    for text, codes, wanted in _list_sets(query, snap):
         if codes[row] not in wanted:
             return f"outside the filter {text}"
     if row in _find_expired(query, snap):
@@ -157,11 +157,11 @@ def _skip_score(vector: F32 | None, snap: Snapshot) -> float:
     return float(1 / (1 + np.exp(-(vector @ router["weights"] + router["bias"]))))
 
 
-def _threshold(snap: Snapshot) -> float:
+def _find_threshold(snap: Snapshot) -> float:
     return float(snap.router["threshold"]) if snap.router is not None else 1.0
 
 
-def _type_scores(vector: F32 | None, snap: Snapshot) -> F32 | None:
+def _score_types(vector: F32 | None, snap: Snapshot) -> F32 | None:
     """Return the cosine of the question to each type's centroid: float32[types]; 0 where a type has no items."""
     if vector is None or not snap.rows:
         return None

@@ -140,9 +140,9 @@ class Trace:
             return None
         stages = [{**one, "ms": self.ms[one["stage"]]} if one["stage"] in self.ms else one for one in self.stages]
         spans = sorted(self.spans, key=lambda span: float(span["at"]))
-        return {"stages": stages, "candidates": self._candidates(ids), "spans": spans}
+        return {"stages": stages, "candidates": self._list_candidates(ids), "spans": spans}
 
-    def _candidates(self, ids: Callable[[AnyArray], list[str]]) -> list[dict[str, Any]]:
+    def _list_candidates(self, ids: Callable[[AnyArray], list[str]]) -> list[dict[str, Any]]:
         pool = self.pool
         if pool is None:
             return []

@@ -31,66 +31,66 @@ _NO_SPAN_BEFORE: Final = re.compile(
 )
 
 
-def _day(day: date) -> Span:
+def _make_day(day: date) -> Span:
     return day, day, day.isoformat()
 
 
-def _week(day: date, *, weekend: bool = False) -> Span:
+def _make_week(day: date, *, weekend: bool = False) -> Span:
     """Return the ISO week of `day`, or its weekend under the same key."""
     monday = day - day.weekday() * _DAY
     year, week, _ = day.isocalendar()
     return monday + 5 * _DAY if weekend else monday, monday + 6 * _DAY, f"{year:04}-W{week:02}"
 
 
-def _month(year: int, month: int) -> Span:
+def _make_month(year: int, month: int) -> Span:
     """Return a month; `month` may be outside 1–12 and then counts into the years around."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     first = date(year, month, 1)
     return first, (first + 31 * _DAY).replace(day=1) - _DAY, f"{year:04}-{month:02}"
 
 
-def _year(year: int) -> Span:
+def _make_year(year: int) -> Span:
     return date(year, 1, 1), date(year, 12, 31), f"{year:04}"
 
 
-def _season(year: int, season: str) -> Span:
+def _make_season(year: int, season: str) -> Span:
     """Return a northern season of three whole months: winter is the December of `year` and the two months after it."""
     code = _SEASONS[season]
-    first = _month(year, 3 * (code - 20))[0]
-    return first, _month(year, 3 * (code - 20) + 2)[1], f"{year:04}-{code}"
+    first = _make_month(year, 3 * (code - 20))[0]
+    return first, _make_month(year, 3 * (code - 20) + 2)[1], f"{year:04}-{code}"
 
 
 def _read_iso(match: re.Match[str]) -> Span:
-    return _day(date(int(match["year"]), int(match["number"]), int(match["day"])))
+    return _make_day(date(int(match["year"]), int(match["number"]), int(match["day"])))
 
 
 def _read_iso_week(match: re.Match[str]) -> Span:
-    return _week(date.fromisocalendar(int(match["year"]), int(match["week"]), 1))
+    return _make_week(date.fromisocalendar(int(match["year"]), int(match["week"]), 1))
 
 
 def _read_iso_month(match: re.Match[str]) -> Span | None:
-    return _month(int(match["year"]), int(match["number"])) if 1 <= int(match["number"]) <= 12 else None
+    return _make_month(int(match["year"]), int(match["number"])) if 1 <= int(match["number"]) <= 12 else None
 
 
 def _read_numeric(match: re.Match[str]) -> Span | None:
     """Return the day: dots put it first, slashes are ambiguous unless a number exceeds 12 or both are equal."""
     first, second, year = int(match["first"]), int(match["second"]), int(match["year"])
     if match["sep"] == "." or first > 12 or first == second:
-        return _day(date(year, second, first))
-    return _day(date(year, first, second)) if second > 12 else None
+        return _make_day(date(year, second, first))
+    return _make_day(date(year, first, second)) if second > 12 else None
 
 
 def _read_month_year(match: re.Match[str]) -> Span:
-    return _month(int(match["year"]), _month_number(match))
+    return _make_month(int(match["year"]), _parse_month(match))
 
 
 def _read_year(match: re.Match[str]) -> Span | None:
     counts = _COUNTED.match(match.string, match.end())  # "in 2024 cases"
-    return None if counts else _year(int(match["year"]))
+    return None if counts else _make_year(int(match["year"]))
 
 
 def _read_first_year(match: re.Match[str]) -> Span:
-    return _year(int(match["first"]))
+    return _make_year(int(match["first"]))
 
 
 ABSOLUTE: Final[dict[str, Callable[[re.Match[str]], Span | None]]] = {
@@ -108,11 +108,11 @@ ABSOLUTE: Final[dict[str, Callable[[re.Match[str]], Span | None]]] = {
 
 def _read_day_month(match: re.Match[str], at: date | None) -> Span | None:
     """Return a day of a month. After "may" or "march" a bare number is no day: "you may 3 times"."""
-    month, day = _month_number(match), int(match["day"])
+    month, day = _parse_month(match), int(match["day"])
     if match["month"].rstrip(".") in ("may", "march", "mar") and not match["year"] and not match.groupdict().get("th"):
         return None
     if match["year"]:
-        return _day(date(int(match["year"]), month, day))
+        return _make_day(date(int(match["year"]), month, day))
     if at is None:
         return None
     years = [at.year + step for step in (-1, 0, 1)]
@@ -120,20 +120,20 @@ def _read_day_month(match: re.Match[str], at: date | None) -> Span | None:
 
 
 def _read_which_month(match: re.Match[str], at: date) -> Span | None:
-    month, which = _month_number(match), match["which"].lower()
+    month, which = _parse_month(match), match["which"].lower()
     if match["month"] in ("may", "march") and which == "this":
         return None
     if which in ("last", "this past"):
-        return _month(at.year - (month >= at.month), month)
-    return _month(at.year + (month <= at.month if which != "this" else 0), month)
+        return _make_month(at.year - (month >= at.month), month)
+    return _make_month(at.year + (month <= at.month if which != "this" else 0), month)
 
 
 def _read_month(match: re.Match[str], at: date) -> Span | None:
     if len(match["month"].rstrip(".")) < 4 and match["month"].islower() and match["month"] != "may":
         return None
-    month = _month_number(match)
-    past = _month(at.year - (month > at.month), month)
-    future = _month(at.year + (month < at.month), month)
+    month = _parse_month(match)
+    past = _make_month(at.year - (month > at.month), month)
+    future = _make_month(at.year + (month < at.month), month)
     tense = "past" if match["prep"].lower().startswith("since") else read_tense(match)
     if not tense and match["prep"].lower().startswith(("until", "till", "by")):
         tense = "future"
@@ -146,10 +146,10 @@ def _read_season(match: re.Match[str], at: date | None) -> Span | None:
     """Return a season of a year; "in the summer" alone means none."""
     season, which = match["season"].lower(), (match["which"] or "").lower()
     if match["year"]:
-        return _season(int(match["year"]), season)
+        return _make_season(int(match["year"]), season)
     if at is None or which not in ("last", "this past", "this coming", "this", "next"):
         return None
-    spans = [_season(at.year + step, season) for step in (-2, -1, 0, 1, 2)]
+    spans = [_make_season(at.year + step, season) for step in (-2, -1, 0, 1, 2)]
     if which in ("last", "this past"):
         return [span for span in spans if span[1] < at][-1]
     if which == "this":
@@ -160,7 +160,7 @@ def _read_season(match: re.Match[str], at: date | None) -> Span | None:
 def _read_word(match: re.Match[str], at: date) -> Span | None:
     word = match["word"].lower().removeprefix("the ")
     days = {"yesterday": -1, "last night": -1, "tomorrow": 1, "day before yesterday": -2, "day after tomorrow": 2}
-    return _day(at + days.get(word, 0) * _DAY)
+    return _make_day(at + days.get(word, 0) * _DAY)
 
 
 def _read_ahead(match: re.Match[str], at: date) -> Span | None:
@@ -176,47 +176,47 @@ def _read_count(match: re.Match[str], at: date, sign: int = 1) -> Span | None:
     count, unit = match["n"].lower().removesuffix(" of"), match["unit"].lower()
     n = sign * (int(count) if count.isdigit() else _NUMBERS[count.rpartition(" ")[2]])
     if unit == "year":
-        return _year(at.year + n)
+        return _make_year(at.year + n)
     if unit == "month":
-        return _month(at.year, at.month + n)
-    return _day(at + n * {"day": 1, "week": 7, "fortnight": 14}[unit] * _DAY)
+        return _make_month(at.year, at.month + n)
+    return _make_day(at + n * {"day": 1, "week": 7, "fortnight": 14}[unit] * _DAY)
 
 
 def _read_which(match: re.Match[str], at: date) -> Span | None:
     which = match["which"].lower()
     if match["weekday"]:
-        return _day(_find_weekday(match, at, which, _WEEKDAYS.index(match["weekday"].lower())))
+        return _make_day(_find_weekday(match, at, which, _WEEKDAYS.index(match["weekday"].lower())))
     step = {"last": -1, "this past": -1, "this": 0}.get(which, 1)
     span = match["span"].lower()
     if span == "year":
-        return _year(at.year + step)
+        return _make_year(at.year + step)
     if span == "month":
-        return _month(at.year, at.month + step)
+        return _make_month(at.year, at.month + step)
     if which == "this coming" and span == "weekend":
         step = 0  # the weekend of this week
-    return _week(at + 7 * step * _DAY, weekend=span == "weekend")
+    return _make_week(at + 7 * step * _DAY, weekend=span == "weekend")
 
 
 def _find_weekday(match: re.Match[str], at: date, which: str, weekday: int) -> date:
     """Return a weekday: "next Friday" is that of the next week, "this Friday" may be today."""
     if which in ("last", "this past") or (which == "this" and read_tense(match) == "past"):
-        return _weekday_before(at, weekday)
+        return _find_weekday_before(at, weekday)
     if which == "next":
         return at + (weekday - at.weekday() + 7) * _DAY
-    return _weekday_after(at - _DAY, weekday) if which == "this" else _weekday_after(at, weekday)
+    return _find_weekday_after(at - _DAY, weekday) if which == "this" else _find_weekday_after(at, weekday)
 
 
-def _weekday_before(day: date, weekday: int) -> date:
+def _find_weekday_before(day: date, weekday: int) -> date:
     return day - ((day.weekday() - weekday - 1) % 7 + 1) * _DAY
 
 
-def _weekday_after(day: date, weekday: int) -> date:
+def _find_weekday_after(day: date, weekday: int) -> date:
     return day + ((weekday - day.weekday() - 1) % 7 + 1) * _DAY
 
 
 def _read_weekend(match: re.Match[str], at: date) -> Span | None:
     past = "past weekend" in match.group().lower() or (read_tense(match) == "past" and at.weekday() < 5)
-    return _week(at - 7 * _DAY if past else at, weekend=True)
+    return _make_week(at - 7 * _DAY if past else at, weekend=True)
 
 
 def _read_weekday(match: re.Match[str], at: date) -> Span | None:
@@ -226,13 +226,13 @@ def _read_weekday(match: re.Match[str], at: date) -> Span | None:
     weekday = _WEEKDAYS.index(match["weekday"].lower())
     ahead = prep in ("by", "until", "till", "before", "to", "for")
     past = prep == "since" or (not ahead and read_tense(match) == "past")
-    return _day(_weekday_before(at, weekday) if past else _weekday_after(at, weekday))
+    return _make_day(_find_weekday_before(at, weekday) if past else _find_weekday_after(at, weekday))
 
 
 def _read_short_day(match: re.Match[str], at: date) -> Span | None:
     weekday = next(i for i, name in enumerate(_WEEKDAYS) if name.startswith(match["short"].lower()))
     past = match.group().lower().startswith("last") or read_tense(match) == "past"
-    return _day(_weekday_before(at, weekday) if past else _weekday_after(at, weekday))
+    return _make_day(_find_weekday_before(at, weekday) if past else _find_weekday_after(at, weekday))
 
 
 def _read_holiday(match: re.Match[str], at: date | None) -> Span | None:
@@ -241,26 +241,26 @@ def _read_holiday(match: re.Match[str], at: date | None) -> Span | None:
     if not which and not match["year"] and name.split()[-1] not in ("eve", "day", "halloween", "thanksgiving"):
         return None
     if match["year"]:
-        return _day(_find_feast(name, int(match["year"])))
+        return _make_day(_find_feast(name, int(match["year"])))
     if at is None:
         return None
     days = [_find_feast(name, at.year + step) for step in (-1, 0, 1)]
     if which == "last":
-        return _day([day for day in days if day < at][-1])
+        return _make_day([day for day in days if day < at][-1])
     if which == "next":
-        return _day(next(day for day in days if day > at))
-    return _day(days[1]) if which == "this" else _choose_nearest(match, at, days)
+        return _make_day(next(day for day in days if day > at))
+    return _make_day(days[1]) if which == "this" else _choose_nearest(match, at, days)
 
 
 def _read_day_of_month(match: re.Match[str], at: date) -> Span | None:
     """Return a day of an unnamed month: "on the 15th"."""
     day = int(match["day"])
-    months = [_month(at.year, at.month + step)[0] for step in (-2, -1, 0, 1, 2)]
+    months = [_make_month(at.year, at.month + step)[0] for step in (-2, -1, 0, 1, 2)]
     days = [first.replace(day=day) for first in months if _has_day(first.year, first.month, day)]
     return _choose_nearest(match, at, days)
 
 
-def _month_number(match: re.Match[str]) -> int:
+def _parse_month(match: re.Match[str]) -> int:
     return _MONTHS.index(match["month"].lower()[:3]) + 1
 
 
@@ -273,7 +273,7 @@ def _choose_nearest(match: re.Match[str], at: date, days: list[date]) -> Span | 
     """Return the nearest of `days`: not after `at` in a past tense, not before it in a future tense."""
     tense = read_tense(match)
     fitting = [day for day in days if (tense != "past" or day <= at) and (tense != "future" or day >= at)]
-    return _day(min(fitting, key=lambda day: abs(day - at))) if fitting else None
+    return _make_day(min(fitting, key=lambda day: abs(day - at))) if fitting else None
 
 
 RELATIVE: Final[dict[str, Callable[[re.Match[str], date], Span | None]]] = {

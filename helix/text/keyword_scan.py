@@ -39,7 +39,7 @@ def build_keywords(patterns: Mapping[str, str]) -> Keywords:
     """
     import numpy as np  # importers may not need it
 
-    code = bytes(_code(chr(byte)) for byte in range(256))
+    code = bytes(_classify_character(chr(byte)) for byte in range(256))
     begins, group = np.zeros((32,) * 4, bool), np.zeros((32,) * 4, np.intp)
     continues = np.zeros((_GROUPS, 32, 32), bool)
     root: _Trie = {}
@@ -89,7 +89,7 @@ def find_keywords(text: str, begin: int, end: int, known: Keywords) -> Iterator[
 _CLASSES: Final = ("0123456789", "_-", "./", ":=~($% ", "<")  # of the signs in keywords
 
 
-def _code(char: str) -> int:
+def _classify_character(char: str) -> int:
     """Return the class of a character: a letter in any case, a digit, a sign of keywords, or any other."""
     if char.isascii() and char.isalpha():
         return ord(char.lower()) - ord("a")

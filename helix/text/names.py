@@ -54,12 +54,12 @@ def read_name(text: str, start: int, run: str, *, talk: bool = False, heading: b
     end = start + len(run)
     whole = " ".join(words).lower().removesuffix("'s").rstrip(".")
     if whole in PHRASES:
-        return Entity(PHRASES[whole], whole, _without_owner(words))
+        return Entity(PHRASES[whole], whole, _remove_owner(words))
     name = _trim(text, start, end, words)
     if not name.words:
         return None
     owner = name.words[-1].endswith("'s")
-    shown = _without_owner(name.words)
+    shown = _remove_owner(name.words)
     key = shown.lower().strip("'.")
     if _names_nothing(text, start, end, name, key):
         return None
@@ -148,7 +148,7 @@ def _is_listed(word: str) -> bool:
     return word in KNOWN or word in TITLES
 
 
-def _without_owner(words: Sequence[str]) -> str:
+def _remove_owner(words: Sequence[str]) -> str:
     return " ".join(words).removesuffix("'s")
 
 

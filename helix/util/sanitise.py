@@ -98,22 +98,22 @@ def printable_json(text: str) -> str:
     """Return JSON with an escape for each character that `printable` would change. It parses to the same value."""
     if not text.isascii() or not text.replace("\n", "").isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
-    return _CANDIDATE.sub(lambda match: _escape(match) if _opens_tag(match) else match[0], text)
+    return _CANDIDATE.sub(lambda match: _escape(match) if _is_tag_start(match) else match[0], text)
 
 
 def _disarm(match: re.Match[str]) -> str:
-    return "&lt;" if _opens_tag(match) else match[0]
+    return "&lt;" if _is_tag_start(match) else match[0]
 
 
 def _escape(match: re.Match[str]) -> str:
     return "\\u003c" if match[0] == "<" else json.dumps(match[0])[1:-1]
 
 
-def _opens_tag(match: re.Match[str]) -> bool:
+def _is_tag_start(match: re.Match[str]) -> bool:
     """Return whether a bracket and the text after it look like a tag of ours."""
     text, skeleton = match.string, ""
     for at in range(match.end(), len(text)):
-        skeleton = (skeleton + _skeleton(text[at])).lstrip(" /\\")
+        skeleton = (skeleton + _find_plain_form(text[at])).lstrip(" /\\")
         if len(skeleton) >= _LONGEST:
             break
     return bool(_TAG.match(skeleton))
@@ -127,7 +127,7 @@ def look_alikes() -> dict[str, str]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _skeleton(character: str) -> str:
+def _find_plain_form(character: str) -> str:
     """Return the plain lower-case form a character looks like; empty for an invisible one or a combining mark."""
     if character.isspace() or character == "\u2800":  # blank Braille pattern
         return " "

@@ -249,7 +249,7 @@ def find_least_scores(posed: Sequence[PosedQuestion], k: int) -> list[float]:
 def measure_dense(one: PosedQuestion, least: float) -> float:
     """Return recall@K of the dense leg; `least` is the score of the K-th best row."""
     leg = search_dense(one.vector, one.snap, one.plan, K)
-    return _share(one.snap.vectors.dequantise(np.unique(leg.rows)) @ one.vector, least, min(K, one.plan.allowed_rows))
+    return _rate(one.snap.vectors.dequantise(np.unique(leg.rows)) @ one.vector, least, min(K, one.plan.allowed_rows))
 
 
 def measure_lexical(one: PosedQuestion, profile: HelixProfile) -> float:
@@ -259,10 +259,10 @@ def measure_lexical(one: PosedQuestion, profile: HelixProfile) -> float:
     leg = search_lexical(one.query, one.snap.lexical, one.plan, K, k1, b)
     matching = int(np.count_nonzero(scores))
     least = float(np.partition(scores, -K)[-K]) if matching > K else 0.0
-    return _share(scores[np.unique(leg.rows)], least, min(K, matching))
+    return _rate(scores[np.unique(leg.rows)], least, min(K, matching))
 
 
-def _share(scores: F32, least: float, wanted: int) -> float:
+def _rate(scores: F32, least: float, wanted: int) -> float:
     """Return the share of the `wanted` best rows among those of these exact scores; any of equal rows counts."""
     return min(int(np.count_nonzero(scores >= least - _CLOSE * max(1.0, abs(least)))) / wanted, 1.0) if wanted else 1.0
 
@@ -294,7 +294,7 @@ def measure_effort(compared: Sequence[tuple[PosedQuestion, float]]) -> list[dict
         for one, least in compared:
             rows = _search_indexes(one, probes)
             spent.append(min(time_call(_search_indexes, one, probes) for _ in range(2)))
-            shares.append(_share(one.snap.vectors.dequantise(rows) @ one.vector, least, min(K, one.plan.allowed_rows)))
+            shares.append(_rate(one.snap.vectors.dequantise(rows) @ one.vector, least, min(K, one.plan.allowed_rows)))
         points.append({"probes": probes, "default": probes == usual, "recall": _mean(shares), **percentiles(spent)})
     return points
 

@@ -217,7 +217,7 @@ def write_words(
 
     word = draw_ranks(rng, language.zipf, total)
     own = np.flatnonzero(rng.random(total) < _TOPIC_SHARE)
-    word[own] = topic_words(topic[owner[own]], draw_ranks(rng, cumulate_zipf(_TOPIC_WORDS, 1.0), len(own)))
+    word[own] = list_topic_words(topic[owner[own]], draw_ranks(rng, cumulate_zipf(_TOPIC_WORDS, 1.0), len(own)))
 
     stops = rng.random(total) < 1 / 12  # words a sentence
     stops[indptr[1:] - 1] = True
@@ -247,7 +247,7 @@ def write_words(
     return flat, indptr
 
 
-def topic_words(topic: I64, place: I64 | int) -> I64:
+def list_topic_words(topic: I64, place: I64 | int) -> I64:
     """Return the ranks of a topic's words in the vocabulary, the most frequent first; topics share some."""
     return np.asarray(_FIRST_TOPICAL + (topic * 211 + place) % _TOPICAL, np.int64)
 

@@ -109,7 +109,7 @@ def prepare_peer(name: str, root: str, folder: str, asks: Sequence[Ask], wanted:
     items = min(whole.n, peer.most_items or whole.n)
     corpus = Corpus(items, whole.vectors, whole.texts, whole.project)
     built = peer.build(corpus, Path(folder), _say)
-    accepted = [ask for ask in asks if peer.filters or not _project_of(ask)]
+    accepted = [ask for ask in asks if peer.filters or not _find_project(ask)]
     vectors = np.stack([snap.encoder.query(ask["query"]) for ask in accepted])
     unfiltered = vectors[[ask["kind"] in OPEN for ask in accepted]]
     sample = unfiltered[np.linspace(0, len(unfiltered) - 1, min(_TUNED, len(unfiltered))).astype(int)]
@@ -130,7 +130,7 @@ def ask_peer(peer: PreparedPeer) -> dict[str, list[float]]:
     """Ask a peer every question once; return the milliseconds over all items, and within a project."""
     spent: dict[str, list[float]] = {"open": [], "project": []}
     for vector, ask in zip(peer.vectors, peer.asks, strict=True):
-        project = _project_of(ask)
+        project = _find_project(ask)
         took = time_call(peer.searcher.hybrid, vector, ask["query"], K, project)
         spent["project" if project else "open"].append(took)
     return spent
@@ -140,7 +140,7 @@ def _say(line: str) -> None:
     sys.stderr.write(f"{line}\n")  # stdout is for answers
 
 
-def _project_of(ask: Ask) -> str | None:
+def _find_project(ask: Ask) -> str | None:
     project: str | None = ask["with"].get("project")
     return project
 

@@ -90,7 +90,7 @@ def _format_targets(report: Report) -> str:
     dense, kinds = report["recall_at_100"]["dense"], report["kinds"]
     filtered = max(float(kinds[kind]["ratio"]["p95"]) for kind in FILTERED if kind in kinds)
     rows = [
-        _at_most("whole recall, p95", _limit_of(items), report["total"]["p95"]),
+        _at_most("whole recall, p95", _find_limit(items), report["total"]["p95"]),
         ("dense recall@100", "≥ 0.99", dense, dense >= 0.99),
         ("slowest filtered kind over unfiltered, p95", "≤ 1, within 5 %", filtered, filtered <= 1.05),
         _at_most("first answer after opening", 60, report["open_ms"]["warm"]["answer"]),
@@ -108,10 +108,10 @@ def _format_targets(report: Report) -> str:
         rows.append(_at_most(label, 0.5, report["peers"][name]["ratio"]))
     for size in sorted(int(each) for each in growth if int(each) > items):
         value = growth[str(size)]["p95"]
-        rows.append((f"whole recall of {size:,} items, p95", "≤ 45", value, value <= _limit_of(size)))
+        rows.append((f"whole recall of {size:,} items, p95", "≤ 45", value, value <= _find_limit(size)))
     return format_table(
         [f"at {items:,} items", "target", "measured", "met"],
-        [[label, target, _figure(value), "yes" if met else "**no**"] for label, target, value, met in rows],
+        [[label, target, _format(value), "yes" if met else "**no**"] for label, target, value, met in rows],
     )
 
 
@@ -119,7 +119,7 @@ def _at_most(label: str, limit: float, value: float) -> tuple[str, str, float, b
     return label, f"≤ {limit:g}", value, value <= limit
 
 
-def _limit_of(items: int) -> float:
+def _find_limit(items: int) -> float:
     """Return the target of a whole recall in milliseconds at the 95th percentile."""
     return 15 if items <= MILLION else 45
 
@@ -129,15 +129,15 @@ def _format_stages(report: Report) -> str:
     rows = [("whole recall", report["total"]), *report["stages"].items(), *last]
     return format_table(
         ["stage", "p50", "p95", "p99", "budget, p95"],
-        [[name, *_percentiles(one), f"{BUDGETS[name]:g}" if name in BUDGETS else ""] for name, one in rows],
+        [[name, *_format_percentiles(one), f"{BUDGETS[name]:g}" if name in BUDGETS else ""] for name, one in rows],
     )
 
 
 def _format_kinds(report: Report) -> str:
-    rows = [[f"all {name} a filter", *_percentiles(report[key]), "", "", ""] for name, key in _SUMMARY.items()]
+    rows = [[f"all {name} a filter", *_format_percentiles(report[key]), "", "", ""] for name, key in _SUMMARY.items()]
     for kind, one in report["kinds"].items():
         ratios = (f"{one['ratio'][name]:.2f}" for name in ("p50", "p95"))
-        rows.append([kind, *_percentiles(one), *ratios, f"{report['allowed_rows'].get(kind, 0):,}"])
+        rows.append([kind, *_format_percentiles(one), *ratios, f"{report['allowed_rows'].get(kind, 0):,}"])
     head = ["kind", "p50", "p95", "p99", "p50 to unfiltered", "p95 to unfiltered", "items searched"]
     return format_table(head, rows)
 
@@ -150,9 +150,9 @@ def _format_growth(report: Report, reports: Reports) -> str:
         [
             [
                 f"{items:,}",
-                *_percentiles(one["total"]),
+                *_format_percentiles(one["total"]),
                 f"{growth[str(items)]['ratio']:.2f}",
-                *(_figure(one["stages"][stage]["p95"]) if stage in one["stages"] else "" for stage in stages),
+                *(_format(one["stages"][stage]["p95"]) if stage in one["stages"] else "" for stage in stages),
             ]
             for items, one in reports.items()
         ],
@@ -174,7 +174,7 @@ def _format_clients(report: Report) -> str:
     rows = []
     for n in report["clients"]:
         ways = (report["clients"][n], report["threads"][n])
-        rows.append([n, *(f"{one['qps']:.0f}" for one in ways), *(_figure(one["p95"]) for one in ways)])
+        rows.append([n, *(f"{one['qps']:.0f}" for one in ways), *(_format(one["p95"]) for one in ways)])
     return format_table(
         ["clients", "processes, recalls/s", "threads, recalls/s", "processes, p95", "threads, p95"], rows
     )
@@ -203,11 +203,11 @@ def _format_limit(report: Report) -> str:
         return ""
     sizes = {name.removeprefix("bytes of "): size for name, size in least.items() if name.startswith("bytes of ")}
     rows = {
-        "ONNX run": _figure(least["onnx"]),
-        "library's search": _figure(least["library"]),
+        "ONNX run": _format(least["onnx"]),
+        "library's search": _format(least["library"]),
         "bytes: " + ", ".join(f"{stage} {size / 1e3:,.0f} kB" for stage, size in sizes.items()): f"{least['scan']:.3f}",
-        "least": _figure(least["least"]),
-        "whole recall": _figure(least["total"]),
+        "least": _format(least["least"]),
+        "whole recall": _format(least["total"]),
         "whole over least": f"{least['ratio']:.2f}",
     }
     return format_table(["part", "ms"], [*rows.items()])
@@ -224,10 +224,10 @@ def _format_peers(reports: Reports) -> str:
             [
                 f"{one['items']:,} of {items:,}" if one["items"] < items else f"{items:,}",
                 name if one["hybrid"] else f"{name} (dense only)",
-                *_percentiles(one),
-                _figure(one["helix"]["p95"]),
+                *_format_percentiles(one),
+                _format(one["helix"]["p95"]),
                 f"{one['ratio']:.2f}",
-                _figure(one["project"]["p95"]) if "project" in one else "no filter",
+                _format(one["project"]["p95"]) if "project" in one else "no filter",
                 f"{one['dense_recall_at_100']:.4f}",
                 f"{one['build']['seconds']:,.0f}",
                 f"{one['build']['bytes'] / 1e6:,.0f}",
@@ -259,9 +259,9 @@ def _format_vectors(report: Report) -> str:
     )
 
 
-def _percentiles(one: Mapping[str, float]) -> list[str]:
-    return [_figure(one[name]) for name in ("p50", "p95", "p99")]
+def _format_percentiles(one: Mapping[str, float]) -> list[str]:
+    return [_format(one[name]) for name in ("p50", "p95", "p99")]
 
 
-def _figure(value: float) -> str:
+def _format(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:,.0f}"

@@ -36,9 +36,9 @@ from pipelines.bench.language import (
     draw_copies,
     draw_ranks,
     insert_hashes,
+    list_topic_words,
     load_lexicon,
     make_offsets,
-    topic_words,
     write_words,
 )
 from pipelines.bench.space import Space, default_space, draw_vectors
@@ -223,7 +223,7 @@ def _draw_speakers(rng: np.random.Generator, sessions: _Sessions, role: I64) -> 
 
 def _make_titles(language: Lexicon, sessions: _Sessions) -> list[str | None]:
     """Return a title for each session: notes and most coding sessions have one."""
-    heads = language.words[topic_words(sessions.topics, 0)].tolist()
+    heads = language.words[list_topic_words(sessions.topics, 0)].tolist()
     return [
         None if kind == _CHAT or (kind == _CODING and row[0] < "e") else " ".join(row).capitalize()
         for kind, row in zip(sessions.kind.tolist(), heads, strict=True)

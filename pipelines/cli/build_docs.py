@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     """Write both in a checkout, by default the current folder."""
     root = Path(argv[0] if argv else ".")
     page = root / "docs" / "configuration.md"
-    page.write_text(with_settings(page.read_text("utf-8")), "utf-8")
+    page.write_text(replace_settings(page.read_text("utf-8")), "utf-8")
     (root / "docs" / "recall.svg").write_text(picture(QUESTION, ask_sample()), "utf-8")
     return 0
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
 # ---------------------------------------------------------------- settings
 
 
-def with_settings(page: str) -> str:
+def replace_settings(page: str) -> str:
     """Return the page with a new table.
 
     Raises:
@@ -46,10 +46,10 @@ def with_settings(page: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the page has no place for the table; put {BEGIN!r} and {END!r} into it")
-    return f"{before}{begin}{settings_table()}{end}{after}"
+    return f"{before}{begin}{render_settings()}{end}{after}"
 
 
-def settings_table() -> str:
+def render_settings() -> str:
     """Return the settings as a Markdown table: name, variable, default, unit, meaning, source."""
     rows = [("setting", "variable", "default", "unit", "meaning", "source"), ("---",) * 6]
     for setting in fields(Settings):

@@ -126,7 +126,7 @@ def _draw_bars(reports: Reports) -> Figure:
         for i, row in enumerate(own.values()):
             axes.text(min(row["high"] + 0.02, 1.02), i, f"{row['rec@10']:.3f}", va="center", fontsize=8)
         axes.invert_yaxis()
-        axes.set(title=_title(label, report), xlim=(0, 1.15), xlabel="recall@10")
+        axes.set(title=_format_title(label, report), xlim=(0, 1.15), xlabel="recall@10")
         axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
         add_grid(axes, "x")
     return figure
@@ -143,7 +143,7 @@ def _draw_lines(reports: Reports, metric: str, places: Sequence[int], x: str, y:
             mark = _MARKERS.get(way, "o")
             axes.plot(range(len(places)), values, color=colour, marker=mark, markersize=4, label=way)
             axes.fill_between(range(len(places)), low, high, color=colour, alpha=0.12, linewidth=0)
-        axes.set(title=_title(label, report), ylim=(0, 1.02), xlabel=x, ylabel=y)
+        axes.set(title=_format_title(label, report), ylim=(0, 1.02), xlabel=x, ylabel=y)
         axes.set_xticks(range(len(places)), [f"{place:,}" for place in places])
         add_grid(axes)
     add_legend(figure, panels[0])
@@ -160,7 +160,7 @@ def default_profile(report: Mapping[str, Any]) -> str:
     return str(report["asked"]["profiles"][0])
 
 
-def _title(label: str, report: Mapping[str, Any]) -> str:
+def _format_title(label: str, report: Mapping[str, Any]) -> str:
     return f"{label} ({report['questions']:,} questions)"
 
 

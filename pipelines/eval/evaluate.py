@@ -135,7 +135,7 @@ def _select_turns(haystacks: Haystacks, project: str | None) -> set[str]:
 def drop_unanswerable(benchmark: Benchmark, snap: Snapshot, haystacks: Haystacks, settings: Settings) -> Benchmark:
     """Return the questions that recall accepts, each with its moment; the others are counted."""
     left_out = dict(benchmark.left_out)
-    moments = {project: last_moment(snap, project) for project in (None, *haystacks)}
+    moments = {project: find_last_moment(snap, project) for project in (None, *haystacks)}
     accepted = []
     for question in benchmark.questions:
         reason = ""
@@ -152,7 +152,7 @@ def drop_unanswerable(benchmark: Benchmark, snap: Snapshot, haystacks: Haystacks
     return replace(benchmark, questions=tuple(accepted), left_out=left_out)
 
 
-def last_moment(snap: Snapshot, project: str | None) -> datetime | None:
+def find_last_moment(snap: Snapshot, project: str | None) -> datetime | None:
     """Return a day after the haystack's last item, so that decay with age does not depend on the date of a run."""
     rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
     last = int(snap.columns.time[rows].max(initial=NO_TIME))

@@ -25,7 +25,7 @@ from helix.stages.constants import HelixProfile, SimilarityConstants
 from helix.stages.trace import Trace
 from helix.types import F32, F64, RecallOptions
 from pipelines.embedded.ingest import ingest
-from pipelines.eval.evaluate import Say, last_moment
+from pipelines.eval.evaluate import Say, find_last_moment
 from pipelines.eval.score import recall_at, reciprocal_rank
 from pipelines.eval.sets.benchmark import turn_key
 from pipelines.eval.sets.registry import read_set
@@ -109,7 +109,7 @@ def read_pools(kind: str, path: Path, settings: Settings, profile: HelixProfile)
         snap = Snapshot.open(root)
         turns = [turn_key(entry["session"], entry["turns"][0]) for entry in snap.text(np.arange(snap.rows))]
         folds = {name: i % FOLDS for i, name in enumerate(sorted(snap.projects))}
-        moments = {name: last_moment(snap, name) for name in snap.projects}
+        moments = {name: find_last_moment(snap, name) for name in snap.projects}
         out = []
         for i, question in enumerate(benchmark.questions):
             at = question.at or moments.get(question.project or "")

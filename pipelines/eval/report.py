@@ -168,7 +168,7 @@ def _format_summary(reports: Reports) -> str:
         own, haystacks = report["rows"][default_profile(report)], report["haystacks"]
         counts = (report["questions"], haystacks["count"], haystacks["median"])
         found = (*(report["rows"][leg]["rec@10"] for leg in LEGS), own["rec@10"])
-        rows.append([label, *(f"{n:,}" for n in counts), *map(_figure, found)])
+        rows.append([label, *(f"{n:,}" for n in counts), *map(_format, found)])
         for name in GAINS:
             gain, low, high = own["gain"][name]
             rows[-1].append(f"{gain:+.3f} [{low:+.3f}, {high:+.3f}] ({own['gain']['over'][name]})")
@@ -196,8 +196,8 @@ def _format_set(label: str, report: Mapping[str, Any]) -> Iterator[str]:
         [
             [
                 way,
-                *(f"{_figure(row[name])} {_interval(*row['ci'][name])}" for name in _MAIN),
-                *(_figure(row[name]) for name in plain),
+                *(f"{_format(row[name])} {_format_interval(*row['ci'][name])}" for name in _MAIN),
+                *(_format(row[name]) for name in plain),
                 str(row["skipped"]),
                 f"{row['p50']:.1f}",
                 f"{row['p95']:.1f}",
@@ -206,15 +206,15 @@ def _format_set(label: str, report: Mapping[str, Any]) -> Iterator[str]:
         ],
     )
     names = [f"{metric}@{k}" for metric in ("any", "rec", "all") for k in KS]
-    yield format_table(["row", *names], [[way, *(_figure(row[name]) for name in names)] for way, row in rows.items()])
+    yield format_table(["row", *names], [[way, *(_format(row[name]) for name in names)] for way, row in rows.items()])
 
 
 def _format_kinds(reports: Reports) -> str:
     rows = []
     for label, report in reports.items():
         for kind, row in report["kinds"].items():
-            found = f"{_figure(row['rec@10'])} {_interval(row['low'], row['high'])}"
-            rows.append([label, kind, f"{row['questions']:,}", _figure(row["any@10"]), found])
+            found = f"{_format(row['rec@10'])} {_format_interval(row['low'], row['high'])}"
+            rows.append([label, kind, f"{row['questions']:,}", _format(row["any@10"]), found])
     return format_table(["set", "kind", "questions", "any@10", "rec@10"], rows) if rows else ""
 
 
@@ -224,7 +224,7 @@ def _format_pooled(reports: Reports) -> str:
     for label, report in reports.items():
         for way, row in report["rows"].items():
             if (pooled := report["rows"].get(f"{way} pooled")) is not None:
-                rows.append([label, way, *(_figure(one[name]) for name in metrics for one in (row, pooled))])
+                rows.append([label, way, *(_format(one[name]) for name in metrics for one in (row, pooled))])
     names = [f"{name}, {place}" for name in metrics for place in ("own", "pooled")]
     return format_table(["set", "row", *names], rows) if rows else ""
 
@@ -234,15 +234,15 @@ def _format_profiles(reports: Reports) -> str:
     rows = []
     for label, report in reports.items():
         own = (report["rows"].get(name) for name in names)
-        rows.append([label, *(f"{_figure(row['rec@10'])} ({_figure(row['pack@1000'])})" if row else "" for row in own)])
+        rows.append([label, *(f"{_format(row['rec@10'])} ({_format(row['pack@1000'])})" if row else "" for row in own)])
     return format_table(["set", *names], rows) if len(names) > 1 else ""
 
 
-def _figure(value: float) -> str:
+def _format(value: float) -> str:
     return f"{value:.3f}"
 
 
-def _interval(low: float, high: float) -> str:
+def _format_interval(low: float, high: float) -> str:
     return f"[{low:.3f}, {high:.3f}]"
 
 

@@ -45,11 +45,11 @@ def ndcg_at(ranking: Sequence[str], grades: Mapping[str, float], k: int) -> floa
     Gain is the grade, discount log2(rank + 1), and the best possible order of `grades` is 1. An entry without a grade,
     or with one of at most 0, is not relevant.
     """
-    best = _dcg(sorted((max(grade, 0.0) for grade in grades.values()), reverse=True)[:k])
-    return _dcg(max(grades.get(entry, 0.0), 0.0) for entry in ranking[:k]) / best if best else 0.0
+    best = _compute_dcg(sorted((max(grade, 0.0) for grade in grades.values()), reverse=True)[:k])
+    return _compute_dcg(max(grades.get(entry, 0.0), 0.0) for entry in ranking[:k]) / best if best else 0.0
 
 
-def _dcg(gains: Iterable[float]) -> float:
+def _compute_dcg(gains: Iterable[float]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 

@@ -90,7 +90,7 @@ def commit(
         failpoint("commit.deletes")
         file = writer.write_documents(root, build_table(documents, parts, rows, first.add))
         failpoint("commit.documents")
-        new = _next_generation(held, base, encoder, lineage, settings)
+        new = _begin_generation(held, base, encoder, lineage, settings)
         new = replace(
             new,
             segments=(*new.segments, *([segment] if segment else [])),
@@ -129,7 +129,7 @@ def commit_rows(root: Path, batches: Iterable[RowBatch], encoder: Encoder, setti
         base = open_base(root, "CURRENT")
         lineage = resolve_lineage(encoder, base.manifest, settings)
         segments = [write_segment(root, rows, exact=lineage.vectors.endswith(FLOAT)) for rows in batches]
-        new = _next_generation(held, base, encoder, lineage, settings)
+        new = _begin_generation(held, base, encoder, lineage, settings)
         opened = [open_segment(root, segment, ["sessions.key"]) for segment in segments]
         sessions = np.unique(np.concatenate([segment["sessions.key"] for segment in opened]))
         items = new.counts["items"] + sum(segment.rows for segment in segments)
@@ -141,7 +141,7 @@ def commit_rows(root: Path, batches: Iterable[RowBatch], encoder: Encoder, setti
         return new.generation
 
 
-def _next_generation(
+def _begin_generation(
     held: writer.WriterLock, base: CommitBase, encoder: Encoder, lineage: Lineage, settings: Settings
 ) -> Manifest:
     """Return the next generation before anything is added to it."""

@@ -61,7 +61,7 @@ def enrich(
     failpoint("enrich.begin", document)
     redacted: Counter[str] = Counter()
     reading, batch = _parse(root, envelope, settings, redacted)
-    found = batch.without_context()
+    found = batch.remove_context()
     texts = [record["text"] for record in found.records]
     for record, tokens in zip(found.records, counter(texts), strict=True):
         record["tokens"] = tokens

@@ -104,7 +104,7 @@ class ForgottenDocuments:
             return
         keys = map_forgotten_keys(self.root, manifests.load(self.root, name) if name else None)
         lost = set[str]()
-        for path in self._tables() if len(keys) else ():
+        for path in self._read_tables() if len(keys) else ():
             documents, flat, owners = read_keys(path)
             lost.update(documents.take(np.unique(owners[np.isin(flat, keys)])).to_pylist())
         self._manifest, self._lost = name, frozenset(lost)
@@ -112,13 +112,13 @@ class ForgottenDocuments:
 
     def _has_items(self, document: str) -> bool:
         """Return whether a document table lists items of the document."""
-        for path in self._tables():
+        for path in self._read_tables():
             documents, _, owners = read_keys(path)
             if document in documents.take(np.unique(owners)).to_pylist():
                 return True
         return False
 
-    def _tables(self) -> list[Path]:
+    def _read_tables(self) -> list[Path]:
         _, manifest = inbox.load_current(self.root)
         return [self.root / file.path for file in manifest.documents] if manifest else []
 

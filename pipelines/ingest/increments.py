@@ -70,7 +70,7 @@ def is_continued(file: BinaryIO, cursor: Cursor, size: int) -> bool:
 def has_same_head(file: BinaryIO, cursor: Cursor) -> bool:
     """Return whether the first line is unchanged; otherwise another source has replaced the file."""
     file.seek(0)
-    return _digest(_first_line(file.read(ENDS))) == cursor.head
+    return _digest(_read_first_line(file.read(ENDS))) == cursor.head
 
 
 def read_increments(file: BinaryIO, cursor: Cursor, settled: bool, settings: Settings) -> Iterator[Increment]:
@@ -90,7 +90,7 @@ def read_increments(file: BinaryIO, cursor: Cursor, settled: bool, settings: Set
                 f"line {cursor.lines + 1} is longer than {limit} bytes",
                 "break it into lines, or raise HELIX_MAX_LINE_BYTES",
             )
-        if not data.endswith(b"\n") and not (_ends_with_object(data) if is_json else settled):
+        if not data.endswith(b"\n") and not (_is_object_end(data) if is_json else settled):
             data = _cut_to_lines(data)
             size = len(data)
         if not size:
@@ -104,7 +104,7 @@ def read_increments(file: BinaryIO, cursor: Cursor, settled: bool, settings: Set
             offset=cursor.offset + size,
             lines=cursor.lines + clean.count("\n"),  # after redaction: a key may have spanned several
             chars=cursor.chars + len(clean),
-            head=cursor.head or _digest(_first_line(data[:ENDS])),
+            head=cursor.head or _digest(_read_first_line(data[:ENDS])),
             tail=_digest_tail(file, cursor.offset + size),
         )
         placed = tuple(problem._replace(line=problem.line + cursor.lines) for problem in problems)
@@ -173,11 +173,11 @@ def _digest_tail(file: BinaryIO, offset: int) -> str:
     return _digest(file.read(min(ENDS, offset)))
 
 
-def _first_line(data: bytes) -> bytes:
+def _read_first_line(data: bytes) -> bytes:
     return data.split(b"\n", 1)[0]
 
 
-def _ends_with_object(data: bytes) -> bool:
+def _is_object_end(data: bytes) -> bool:
     """Return whether the text after the last line feed is a whole JSON object."""
     last = data[data.rfind(b"\n") + 1 :]
     try:

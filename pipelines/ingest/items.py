@@ -57,7 +57,7 @@ class ItemBatch:
     links: list[list[tuple[int, int]]]  # (key of an earlier item, position in LINKS)
     state: list[State] = field(default_factory=list)  # of each; all new where empty
 
-    def without_context(self) -> ItemBatch:
+    def remove_context(self) -> ItemBatch:
         """Return the batch without its context items."""
         if "context" not in self.state:
             return self
@@ -87,7 +87,7 @@ def make_items(reading: DocumentReading, envelope: Envelope, settings: Settings,
                 records.append(_make_record(session, turn, part, piece, place + piece, envelope))
                 state.append("new" if is_new else "context")
                 if not piece:
-                    parents[records[-1]["id"]] = _label(turn.parent)
+                    parents[records[-1]["id"]] = _shorten_label(turn.parent)
             place += len(pieces)
     return batch_records(records, parents, state)
 
@@ -105,16 +105,16 @@ def list_vanished(reading: DocumentReading, settings: Settings) -> list[str]:
         return []
     turns = ((session, turn) for session in reading.parsed.sessions for turn in session.turns)
     now = [pair for pair in turns if reading.fresh is None or (pair[0].id, pair[1].id) in reading.fresh]
-    return sorted({*_ids_of(reading.before.values(), settings)} - {*_ids_of(now, settings)})
+    return sorted({*_make_ids(reading.before.values(), settings)} - {*_make_ids(now, settings)})
 
 
 def list_ids(reading: DocumentReading, settings: Settings) -> list[str]:
     """List the ids of all items of a document, new or not."""
     turns = [(session, turn) for session in reading.parsed.sessions for turn in session.turns]
-    return list(_ids_of(turns, settings))
+    return list(_make_ids(turns, settings))
 
 
-def _ids_of(turns: Iterable[tuple[Session, Turn]], settings: Settings) -> Iterator[str]:
+def _make_ids(turns: Iterable[tuple[Session, Turn]], settings: Settings) -> Iterator[str]:
     for session, turn in turns:
         for piece in range(len(_cut_turn(turn.text, settings.item_words)[0])):
             yield make_item_id(session, turn, piece)
@@ -162,7 +162,7 @@ def index_text(origin: str, speaker: str | None, heading: str | None, text: str)
 
 def _mark_changed(found: ItemBatch) -> None:
     """Set the state of context items whose salience or confidence the new items change to `again`."""
-    kinds = classify_all(*_columns(found.records), None, None)  # by cues alone: nothing is embedded yet
+    kinds = classify_all(*_build_columns(found.records), None, None)  # by cues alone: nothing is embedded yet
     types = [record["type"] or kind for record, (kind, _) in zip(found.records, kinds, strict=True)]
     for start, session in _split_sessions(found):
         state = found.state[start : start + len(session)]
@@ -186,7 +186,7 @@ def judge_items(found: ItemBatch, vectors: F32 | None, model: TypeModel | None) 
     """
     context = [record for record, state in zip(found.records, found.state, strict=False) if state == "context"]
     _classify(context, None, None)
-    _classify(found.without_context().records, vectors, model)
+    _classify(found.remove_context().records, vectors, model)
     for start, session in _split_sessions(found):
         pieces = _make_pieces(session, [record["type"] for record in session], found.mentions[start:])
         for record, salience, confidence in zip(session, *judge(pieces), strict=True):
@@ -221,13 +221,13 @@ def _make_pieces(
 
 
 def _classify(records: Sequence[Record], vectors: F32 | None, model: TypeModel | None) -> None:
-    kinds = classify_all(*_columns(records), vectors, model)
+    kinds = classify_all(*_build_columns(records), vectors, model)
     for record, (kind, certainty) in zip(records, kinds, strict=True):
         if record["type"] is None:
             record["type"], record["type_confidence"] = kind, certainty
 
 
-def _columns(records: Sequence[Record]) -> tuple[list[str], list[str], list[str]]:
+def _build_columns(records: Sequence[Record]) -> tuple[list[str], list[str], list[str]]:
     texts, roles, origins = ([record[name] for record in records] for name in ("text", "role", "origin"))
     return texts, roles, origins
 
@@ -247,7 +247,7 @@ def make_item_id(session: Session, turn: Turn, piece: int) -> str:
 
 
 def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> Record:
-    project = str(_label(envelope.project or turn.project or session.project or NO_PROJECT))
+    project = str(_shorten_label(envelope.project or turn.project or session.project or NO_PROJECT))
     speaker, title = _clean(turn.speaker), _clean(turn.title or session.title)
     acl = sorted({*envelope.acl, *turn.acl})
     priority = turn.priority if turn.priority is not None else 1.0
@@ -259,9 +259,9 @@ def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int
         "source": session.source,
         "path": envelope.path,
         "document": envelope.document,
-        "session": _label(session.id),
-        "branch_of": _label(session.branch_of),
-        "turns": [_label(turn.id)],
+        "session": _shorten_label(session.id),
+        "branch_of": _shorten_label(session.branch_of),
+        "turns": [_shorten_label(turn.id)],
         "piece": piece,
         "ord": place,
         "speaker": speaker,
@@ -272,9 +272,9 @@ def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int
         "type": turn.type,
         "type_confidence": 1.0 if turn.type else None,
         "project": project,
-        "time": _seconds(turn.time),
+        "time": _to_seconds(turn.time),
         "time_quality": turn.time_quality,
-        "t_valid": _seconds(turn.time or envelope.accepted),
+        "t_valid": _to_seconds(turn.time or envelope.accepted),
         "t_invalid": None,
         "t_ingested": envelope.accepted,
         "salience": None,
@@ -294,15 +294,15 @@ def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int
 @lru_cache(maxsize=4_096)
 def _clean(name: str | None) -> str | None:
     """Redact a speaker or a title: a log may take a title from the first prompt."""
-    return _label(name and redact(name)[0])
+    return _shorten_label(name and redact(name)[0])
 
 
-def _label(name: str | None) -> str | None:
+def _shorten_label(name: str | None) -> str | None:
     """Shorten a name, which every item of a turn repeats; a digest keeps long names distinct."""
     return name if name is None or len(name) <= _LABEL else f"{name[: _LABEL - 17]}…{hash_parts(name)}"
 
 
-def _seconds(time: datetime | None) -> int | None:
+def _to_seconds(time: datetime | None) -> int | None:
     return int(time.timestamp()) if time else None
 
 
@@ -334,8 +334,8 @@ def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tup
         "project": record["project"],
         **{key: getattr(fact, key) for key in ("subject", "subject_key", "relation", "object", "object_key", "said")},
         "qualifier": fact.qualifier,
-        "t_valid": _seconds(fact.valid) if fact.valid else record["t_valid"],
-        "until": _seconds(fact.until),
+        "t_valid": _to_seconds(fact.valid) if fact.valid else record["t_valid"],
+        "until": _to_seconds(fact.until),
         "t_ingested": record["t_ingested"],
         "confidence": fact.confidence,
         "functional": is_functional(fact),

@@ -48,13 +48,13 @@ def place(root: Path, order: Order) -> str:
     prepare_store(root, order.format)
     identity = secrets.token_hex(16)
     try:
-        paths.write_file(_path(root, identity), orjson.dumps(asdict(order)))
+        paths.write_file(_locate(root, identity), orjson.dumps(asdict(order)))
     except OSError as error:
         raise paths.make_write_error(root, error) from None
     return identity
 
 
-def _path(root: Path, identity: str, end: str = ".json") -> Path:
+def _locate(root: Path, identity: str, end: str = ".json") -> Path:
     return root / "orders" / f"{check_name(identity, ORDER)}{end}"
 
 
@@ -78,7 +78,7 @@ def carry_out(
         UsageError: not the name of an order.
     """
     backlog = Backlog(root, settings)
-    path = _path(root, identity)
+    path = _locate(root, identity)
     report = IngestReport()
     try:
         raw = orjson.loads(path.read_bytes())
@@ -98,8 +98,8 @@ def carry_out(
 def finish(root: Path, identity: str, outcome: dict[str, Any]) -> None:
     """Note the outcome of an order, and remove the order."""
     done = orjson.dumps({**outcome, "when": datetime.now(UTC)})
-    paths.write_file(_path(root, identity, _DONE), done)
-    _path(root, identity).unlink(missing_ok=True)
+    paths.write_file(_locate(root, identity, _DONE), done)
+    _locate(root, identity).unlink(missing_ok=True)
 
 
 def sweep(root: Path) -> None:

@@ -176,18 +176,18 @@ def build_rows(
         scale=scale,
         exact=vectors.astype(np.float16),
         minhash=minhash,
-        term_indptr=_offsets(terms),
+        term_indptr=_compute_offsets(terms),
         term_key=hash_terms(_flatten(terms)),
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
-        order_indptr=_offsets(tokens),
+        order_indptr=_compute_offsets(tokens),
         order_term=shorten_ids(hash_terms(_flatten(tokens))),
         cues=np.array([read_cues(record["text"], record["role"]) for record in records], np.uint8),
-        mention_indptr=_offsets(hashes),
+        mention_indptr=_compute_offsets(hashes),
         mention_entity=np.array(_flatten(hashes), np.uint64),
-        link_indptr=_offsets(links),
+        link_indptr=_compute_offsets(links),
         link_key=np.array([key for key, _ in _flatten(links)], np.uint64),
         link_kind=np.array([kind for _, kind in _flatten(links)], np.uint8),
-        fact_indptr=_offsets(facts),
+        fact_indptr=_compute_offsets(facts),
         entities=pa.Table.from_pylist(
             [dict(zip(ENTITIES.names, (*row, number), strict=True)) for number, row in distinct.items()],
             schema=ENTITIES,
@@ -202,6 +202,6 @@ def _flatten(lists: Sequence[Sequence[Any]]) -> list[Any]:
     return [value for row in lists for value in row]
 
 
-def _offsets(lists: Sequence[Sequence[Any]]) -> I64:
+def _compute_offsets(lists: Sequence[Sequence[Any]]) -> I64:
     """Return where each list begins and the last one ends: int64[n + 1]."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in lists], dtype=np.int64)])

@@ -126,7 +126,7 @@ def plan_deletion(root: Path, selection: Selection, settings: Settings) -> Delet
     rows = {}
     for folder in list_segments(root):
         table = read_table(folder / "items.parquet", columns=["id", "session", "project", "document"])
-        rows[folder.name] = table = table.filter(pa.array(_matches(selection, table)))
+        rows[folder.name] = table = table.filter(pa.array(_is_selected(selection, table)))
         matched.append(parse_ids(table["id"].to_pylist()))
     waiting = [record for records in unfinished.values() for record in records or ()]
     matched.append(parse_ids(record.id for record in waiting if record.matches(selection)))
@@ -176,7 +176,7 @@ def list_segments(root: Path) -> list[Path]:
     return [path for path in sorted((root / "segments").glob("[0-9]*")) if (path / "ids.key.npy").exists()]
 
 
-def _matches(selection: Selection, table: pa.Table) -> Bool:
+def _is_selected(selection: Selection, table: pa.Table) -> Bool:
     if selection.items:
         return np.zeros(table.num_rows, bool)
     column, value = ("session", selection.session) if selection.session is not None else ("project", selection.project)
@@ -192,7 +192,7 @@ def _find_moved(root: Path, keys: U64, selection: Selection, base: CommitBase) -
         here = here[live[row[here]]]
         if len(here):
             table = read_table(root / "segments" / segment.id / "items.parquet", columns=["session", "project"])
-            out[here] = ~_matches(selection, table.take(pa.array(row[here])))
+            out[here] = ~_is_selected(selection, table.take(pa.array(row[here])))
     return out
 
 

@@ -178,7 +178,7 @@ def _find_document_files(root: Path, keys: U64, purge: dict[str, Any], documents
         if np.isin(read_access(path).key, keys).any():
             yield path
     for document in documents:
-        if _has_items(root, document, lost_items(purge, document)):
+        if _has_items(root, document, list_lost_items(purge, document)):
             yield root / "inbox" / document
         yield root / "dead" / f"{document}.json"
         for part in (root / "parts").glob(f"{document}-*"):
@@ -201,7 +201,7 @@ def match_paths(table: pa.Table, documents: Collection[str]) -> Any:
     return pc.and_(hit, pc.not_equal(table["path"], ""))
 
 
-def lost_items(purge: dict[str, Any], document: str) -> set[str]:
+def list_lost_items(purge: dict[str, Any], document: str) -> set[str]:
     """Return the ids of the items that an unpublished document loses."""
     return {*purge["items"], *purge["versions"].get(document, ())}
 
@@ -290,9 +290,9 @@ def _read_unpublished(root: Path, document: str, left_out: set[str], settings: S
         return []
     if envelope.forgotten:
         return [record for record in records if record["id"] not in left_out]
-    turns = {_turn(record) for record in records if record["id"] in left_out}
-    return [record for record in records if _turn(record) not in turns]
+    turns = {_get_turn(record) for record in records if record["id"] in left_out}
+    return [record for record in records if _get_turn(record) not in turns]
 
 
-def _turn(record: Record) -> tuple[str, ...]:
+def _get_turn(record: Record) -> tuple[str, ...]:
     return (record["source"], record["session"], *record["turns"])

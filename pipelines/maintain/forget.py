@@ -115,7 +115,7 @@ def _run(root: Path, identity: str, settings: Settings, say: Say | None) -> dict
             deletion_steps.drop_rows(root, keys, settings, pointer, say, purge["segments"])
         failpoint("forget.rewritten")
         _wait_for_temporaries(root, say)
-        lost = {document: deletion_steps.lost_items(purge, document) for document in purge["documents"]}
+        lost = {document: deletion_steps.list_lost_items(purge, document) for document in purge["documents"]}
         with writer.acquire_lock(root, settings.lock_wait):  # no file is removed while it is read
             residue = deletion_steps.read_residue(root, purge["documents"], lost, settings)
         for document, records in residue.items():

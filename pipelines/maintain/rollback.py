@@ -56,7 +56,7 @@ def rollback(root: Path, settings: Settings, to: int | None = None) -> RolledBac
             remedy = f"there are: {numbers} (the current is {now.generation})"
             raise UsageError(f"no generation {number} to return to", remedy)
         chosen = earlier[number]
-        counted = now if now.access is None or _whole(root, [now.access]) else chosen
+        counted = now if now.access is None or _is_whole(root, [now.access]) else chosen
         content = {field: getattr(chosen, field) for field in CONTENT}
         new = writer.build_next(held, name, now, **content, access=counted.access, watermarks=counted.watermarks)
         check_files(root, new.files())
@@ -92,7 +92,7 @@ def mend(root: Path, settings: Settings) -> RolledBack | None:
         if (fault := _find_fault(root)) is None:  # another process was faster
             return None
         for name, manifest in _list_candidates(root):
-            if _whole(root, manifest.files()):
+            if _is_whole(root, manifest.files()):
                 if (root / "CURRENT").is_dir():  # no rename replaces a folder
                     (root / "CURRENT").rename(root / f"{TEMPORARY}{make_id()}")  # the next writer sweeps it
                 writer.write_pointer(root, name)
@@ -142,7 +142,7 @@ def _list_candidates(root: Path) -> list[tuple[str, Manifest]]:
 
 def _choose_earlier(root: Path, now: Manifest, earlier: Mapping[int, Manifest]) -> int:
     """Return the default generation to roll back to; 0 for none."""
-    if _whole(root, now.files()):
+    if _is_whole(root, now.files()):
         for number in sorted(earlier, reverse=True):
             if (earlier[number].counts, earlier[number].lineage) != (now.counts, now.lineage):
                 return number
@@ -151,12 +151,12 @@ def _choose_earlier(root: Path, now: Manifest, earlier: Mapping[int, Manifest]) 
 
 def _list_documents(root: Path, now: Manifest) -> set[str]:
     """Return the current generation's documents; if its tables are damaged, all accepted ones that did not fail."""
-    if _whole(root, now.documents):
+    if _is_whole(root, now.documents):
         return inbox.list_done(root, now)
     return set(inbox.list_accepted(root)) - inbox.list_dead(root).keys()
 
 
-def _whole(root: Path, files: Iterable[File]) -> bool:
+def _is_whole(root: Path, files: Iterable[File]) -> bool:
     try:
         check_files(root, files)
     except StoreError:

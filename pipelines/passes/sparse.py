@@ -69,7 +69,7 @@ def encode(
         make,
         params,
         settings,
-        base=lambda indexes: _with_encoder(root, indexes, model),
+        base=lambda indexes: _set_encoder(root, indexes, model),
         limit=limit,
         say=say,
     )
@@ -96,7 +96,7 @@ def _is_of(index: Index, kind: str, identity: str) -> bool:
     return index.kind == kind and index.params["fingerprint"] == identity
 
 
-def _with_encoder(root: Path, indexes: Indexes, model: DocumentEncoder) -> Sequence[Index]:
+def _set_encoder(root: Path, indexes: Indexes, model: DocumentEncoder) -> Sequence[Index]:
     """Return the indexes without those of other models, with the query side of this one."""
     own = [index for index in indexes if index.kind not in (KIND, ENCODER) or _is_of(index, index.kind, model.identity)]
     if any(index.kind == ENCODER for index in own):

@@ -76,7 +76,7 @@ def train_types(encoder: Encoder) -> bytes | str:
         return "scikit-learn is not installed (helix-recall[workers])"
     rows = [orjson.loads(line) for line in _read_types().splitlines()]
     texts, roles, origins = ([row[name] for row in rows] for name in ("text", "role", "origin"))
-    vectors = encoder.passages([_header(row) + row["text"] for row in rows])
+    vectors = encoder.passages([_get_header(row) + row["text"] for row in rows])
     scores = [score_types(*item) for item in zip(texts, roles, origins, strict=True)]
     x = build_features(scores, roles, origins, vectors)
     y = np.array([TYPES.index(row["type"]) for row in rows])
@@ -104,7 +104,7 @@ def _read_types() -> str:
     return (files("pipelines.training") / "data" / "types" / "texts.jsonl").read_text("utf-8")
 
 
-def _header(row: dict[str, str]) -> str:
+def _get_header(row: dict[str, str]) -> str:
     """Return the header of an item's indexed text."""
     return f"{row['speaker']}: " if "speaker" in row else ""
 
@@ -125,7 +125,7 @@ def load_router(encoder: Encoder, settings: Settings) -> bytes | str:
     Raises:
         StoreError: the cache cannot be written, or holds a damaged file.
     """
-    return _load_or_train(_path(settings, encoder, "router", router_fingerprint()), lambda: train_router(encoder))
+    return _load_or_train(_locate(settings, encoder, "router", router_fingerprint()), lambda: train_router(encoder))
 
 
 def load_type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
@@ -134,7 +134,7 @@ def load_type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
     Raises:
         StoreError: the cache cannot be written, or holds a damaged file.
     """
-    path = _path(settings, encoder, "types", types_fingerprint())
+    path = _locate(settings, encoder, "types", types_fingerprint())
     if path not in _loaded:
         data = _load_or_train(path, lambda: train_types(encoder))
         if isinstance(data, str):
@@ -143,7 +143,7 @@ def load_type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
     return _loaded[path]
 
 
-def _path(settings: Settings, encoder: Encoder, kind: str, fingerprint: str) -> Path:
+def _locate(settings: Settings, encoder: Encoder, kind: str, fingerprint: str) -> Path:
     return Path(settings.cache).expanduser() / "classifiers" / f"{kind}-{encoder.spec.fingerprint}-{fingerprint}.npz"
 
 

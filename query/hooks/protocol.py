@@ -57,7 +57,7 @@ def detect_agent(payload: Mapping[str, Any]) -> str:
 
 def list_transcripts(payload: Mapping[str, Any]) -> list[str]:
     """Return the absolute paths of the session's transcript and of its subagents' transcripts."""
-    paths = [_first_text(payload, "transcript_path"), _first_text(payload, "agent_transcript_path")]
+    paths = [_find_text(payload, "transcript_path"), _find_text(payload, "agent_transcript_path")]
     folder = f"{paths[0].removesuffix('.jsonl')}/subagents"
     with suppress(OSError):
         paths += sorted(f"{folder}/{name}" for name in os.listdir(folder) if name.endswith(".jsonl"))  # noqa: PTH208
@@ -71,7 +71,7 @@ def list_folders(payload: Mapping[str, Any]) -> list[str]:
     folders = [
         os.environ.get("CLAUDE_PROJECT_DIR", ""),  # the session's first folder; `cwd` may have moved
         os.environ.get("GEMINI_PROJECT_DIR", ""),
-        _first_text(payload, "cwd"),
+        _find_text(payload, "cwd"),
         *([root for root in roots if isinstance(root, str)] if isinstance(roots, list) else []),
     ]
     return [folder for folder in folders if folder]
@@ -84,7 +84,7 @@ def get_project_name(folder: str) -> str:
 
 def build_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the body of POST /v1/hook; None where the prompt needs no memory."""
-    prompt = _first_text(payload, "prompt")
+    prompt = _find_text(payload, "prompt")
     if EVENTS[event] == "prompt" and not may_need_memory(prompt):
         return None
     if len(prompt) > MAX_PROMPT:
@@ -94,8 +94,8 @@ def build_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | No
         "kind": EVENTS[event],
         "prompt": prompt,
         "folders": list_folders(payload),
-        "session": _first_text(payload, "session_id", "conversation_id"),
-        "source": _first_text(payload, "source"),
+        "session": _find_text(payload, "session_id", "conversation_id"),
+        "source": _find_text(payload, "source"),
     }
 
 
@@ -116,7 +116,7 @@ def format_answer(agent: str, event: str, context: str) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
 
 
-def _first_text(payload: Mapping[str, Any], *names: str) -> str:
+def _find_text(payload: Mapping[str, Any], *names: str) -> str:
     return next((value for name in names if isinstance(value := payload.get(name), str) and value), "")
 
 

@@ -14,14 +14,14 @@ from helix.snapshot.ledger.access_events import KINDS
 from helix.types import TYPES
 
 
-def _document(description: str, *examples: Any, **schema: Any) -> Any:
+def _describe(description: str, *examples: Any, **schema: Any) -> Any:
     """Describe a field in its schema, without a check."""
     return Field(description=description, examples=list(examples) or None, json_schema_extra=schema or None)
 
 
 Question = Annotated[
     str,
-    _document(
+    _describe(
         "the question, an error, a path or a name",
         "What did I tell Priya about vacation?",
         minLength=1,
@@ -29,24 +29,24 @@ Question = Annotated[
         pattern=r"\S",
     ),
 ]
-Count = Annotated[int, _document("items to return", 10, minimum=1, maximum=1_000)]
-Budget = Annotated[int, _document("tokens the context may take", 2000, minimum=0, maximum=100_000)]
-Project = Annotated[str | None, _document("only this project", "ledgerline")]
-Type = Annotated[str | None, _document(f"only items of this type: {', '.join(TYPES)}", "decision")]
-Since = Annotated[str | None, _document("not before: ISO 8601, or an age like 7d", "2026-02-01", "30d")]
-Until = Annotated[str | None, _document("not after: ISO 8601, or an age like 7d", "2026-02-28T12:00:00Z")]
-Principal = Annotated[str | None, _document("the caller's name in ACLs; an item's ACL names its readers", "ana")]
-Offset = Annotated[int, _document("entries to leave out before the first", 0, minimum=0, maximum=1 << 40)]
-Limit = Annotated[int, _document("entries to return", 50, minimum=1, maximum=MAX_LISTED)]
-Steps = Annotated[int, _document("items of the same session", 3, minimum=0, maximum=MAX_AROUND)]
-Name = Annotated[str, _document("a name, in any case", "Priya", minLength=1, maxLength=MAX_NAME, pattern=r"\S")]
-ItemId = Annotated[str, _document("an item id, as recall shows it", "f1a3fa0659075602", maxLength=64)]
-JobId = Annotated[str, _document("a job, as POST /v1/recall/deep gave it", "0" * 32, maxLength=64)]
+Count = Annotated[int, _describe("items to return", 10, minimum=1, maximum=1_000)]
+Budget = Annotated[int, _describe("tokens the context may take", 2000, minimum=0, maximum=100_000)]
+Project = Annotated[str | None, _describe("only this project", "ledgerline")]
+Type = Annotated[str | None, _describe(f"only items of this type: {', '.join(TYPES)}", "decision")]
+Since = Annotated[str | None, _describe("not before: ISO 8601, or an age like 7d", "2026-02-01", "30d")]
+Until = Annotated[str | None, _describe("not after: ISO 8601, or an age like 7d", "2026-02-28T12:00:00Z")]
+Principal = Annotated[str | None, _describe("the caller's name in ACLs; an item's ACL names its readers", "ana")]
+Offset = Annotated[int, _describe("entries to leave out before the first", 0, minimum=0, maximum=1 << 40)]
+Limit = Annotated[int, _describe("entries to return", 50, minimum=1, maximum=MAX_LISTED)]
+Steps = Annotated[int, _describe("items of the same session", 3, minimum=0, maximum=MAX_AROUND)]
+Name = Annotated[str, _describe("a name, in any case", "Priya", minLength=1, maxLength=MAX_NAME, pattern=r"\S")]
+ItemId = Annotated[str, _describe("an item id, as recall shows it", "f1a3fa0659075602", maxLength=64)]
+JobId = Annotated[str, _describe("a job, as POST /v1/recall/deep gave it", "0" * 32, maxLength=64)]
 Tier = Annotated[
     Literal["fast", "deep"],
-    _document("fast: milliseconds, without a model; deep: a language model rewrites and orders, for seconds"),
+    _describe("fast: milliseconds, without a model; deep: a language model rewrites and orders, for seconds"),
 ]
-SessionId = Annotated[str, _document("a session, as recall shows it", "c3")]
+SessionId = Annotated[str, _describe("a session, as recall shows it", "c3")]
 
 
 class PrincipalRequest(BaseModel):
@@ -67,25 +67,25 @@ class RecallRequest(PrincipalRequest):
     type: Type = None
     since: Since = None
     until: Until = None
-    as_of: Annotated[str | None, _document("the knowledge valid then: ISO 8601, or an age", "2026-02-10")] = None
-    session: Annotated[str | None, _document("only this session", "c3")] = None
-    speaker: Annotated[str | None, _document("only this speaker, in any case", "Ana")] = None
-    current_only: Annotated[bool, _document("leave out items whose facts no longer hold")] = False
-    entities: Annotated[list[str], _document("names to start the graph walk from", ["Priya"])] = Field(
+    as_of: Annotated[str | None, _describe("the knowledge valid then: ISO 8601, or an age", "2026-02-10")] = None
+    session: Annotated[str | None, _describe("only this session", "c3")] = None
+    speaker: Annotated[str | None, _describe("only this speaker, in any case", "Ana")] = None
+    current_only: Annotated[bool, _describe("leave out items whose facts no longer hold")] = False
+    entities: Annotated[list[str], _describe("names to start the graph walk from", ["Priya"])] = Field(
         default_factory=list
     )
-    profile: Annotated[str, _document("the set of constants", "helix", "cems")] = "helix"
-    now: Annotated[str | None, _document("the time of the question, ISO 8601; default: the clock")] = None
-    rerank: Annotated[str | None, _document("late or cross: score the best items again, more slowly")] = None
-    rerank_top: Annotated[int, _document("items to score again", 20, minimum=1, maximum=30)] = 20
-    explain: Annotated[bool, _document("report every stage, in `trace`")] = False
-    why_not: Annotated[str | None, _document("an item id: name the stage that left it out, in `trace.why_not`")] = None
+    profile: Annotated[str, _describe("the set of constants", "helix", "cems")] = "helix"
+    now: Annotated[str | None, _describe("the time of the question, ISO 8601; default: the clock")] = None
+    rerank: Annotated[str | None, _describe("late or cross: score the best items again, more slowly")] = None
+    rerank_top: Annotated[int, _describe("items to score again", 20, minimum=1, maximum=30)] = 20
+    explain: Annotated[bool, _describe("report every stage, in `trace`")] = False
+    why_not: Annotated[str | None, _describe("an item id: name the stage that left it out, in `trace.why_not`")] = None
 
 
 class ContextRequest(PrincipalRequest):
     """A context as text: for a question, or a briefing about the newest sessions of a project."""
 
-    query: Annotated[str | None, _document("a question; default: decisions, open work and next steps")] = None
+    query: Annotated[str | None, _describe("a question; default: decisions, open work and next steps")] = None
     project: Project = None
     budget: Budget = 1800
 
@@ -104,7 +104,7 @@ class SessionRequest(PrincipalRequest):
     """A part of a session."""
 
     offset: Offset = 0
-    limit: Annotated[int, _document("entries to return", 200, minimum=1, maximum=MAX_LISTED)] = 200
+    limit: Annotated[int, _describe("entries to return", 200, minimum=1, maximum=MAX_LISTED)] = 200
 
 
 class AroundRequest(PrincipalRequest):
@@ -118,16 +118,16 @@ class FactsRequest(PrincipalRequest):
     """An entity and a time."""
 
     entity: Name
-    at: Annotated[str | None, _document("the time to judge facts at; default: now")] = None
+    at: Annotated[str | None, _describe("the time to judge facts at; default: now")] = None
     offset: Offset = 0
-    limit: Annotated[int, _document("entries to return", 100, minimum=1, maximum=MAX_LISTED)] = 100
+    limit: Annotated[int, _describe("entries to return", 100, minimum=1, maximum=MAX_LISTED)] = 100
 
 
 class FeedbackRequest(PrincipalRequest):
     """Feedback on one item."""
 
     item: Annotated[str, Field(max_length=64, description="an item id, as recall shows it")]
-    kind: Annotated[str, _document("the item's outcome; wrong is not an access", "helpful", enum=list(KINDS))]
+    kind: Annotated[str, _describe("the item's outcome; wrong is not an access", "helpful", enum=list(KINDS))]
 
 
 class HookRequest(BaseModel):
@@ -135,8 +135,8 @@ class HookRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")  # agents may add fields
 
-    kind: Annotated[str, _document("prompt or start", "prompt")] = ""
-    prompt: Annotated[str, _document("the user's prompt")] = ""
-    folders: Annotated[list[Any], _document("the agent's folders, the likeliest first", ["/home/ana/ledgerline"])] = []
-    session: Annotated[str, _document("the agent's session, which is left out")] = ""
-    source: Annotated[str, _document("of a start: startup, resume, clear or compact")] = ""
+    kind: Annotated[str, _describe("prompt or start", "prompt")] = ""
+    prompt: Annotated[str, _describe("the user's prompt")] = ""
+    folders: Annotated[list[Any], _describe("the agent's folders, the likeliest first", ["/home/ana/ledgerline"])] = []
+    session: Annotated[str, _describe("the agent's session, which is left out")] = ""
+    source: Annotated[str, _describe("of a start: startup, resume, clear or compact")] = ""

@@ -218,7 +218,7 @@ def test_every_page_is_listed() -> None:
 
 def test_the_settings_are_those_of_the_code() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-    assert docs.with_settings(page) == page, "run 'python -m pipelines.cli.build_docs'"
+    assert docs.replace_settings(page) == page, "run 'python -m pipelines.cli.build_docs'"
 
 
 def test_the_picture_is_of_the_sample(sample_store: Path) -> None:

@@ -42,7 +42,7 @@ def drop(argv: Sequence[str]) -> int:
 
     settings, root = load(), resolve_store(options)
     selected = _select(root, options)
-    if back := [document for document in selected if _was_published(inbox.list_dead(root)[document])]:
+    if back := [document for document in selected if _is_rolled_back(inbox.list_dead(root)[document])]:
         raise UsageError(f"{back[0][:12]}… was published, and rolled back", "use 'helix forget', or leave it")
     if settings.share:
         from pipelines.maintain.replication import primary
@@ -72,7 +72,7 @@ def _select(root: Path, options: argparse.Namespace) -> list[str]:
     if options.all == bool(options.documents):
         raise UsageError("name documents, or give --all", "'helix status' lists the dead documents")
     if options.all:
-        return [document for document in dead if not _was_published(dead[document])]
+        return [document for document in dead if not _is_rolled_back(dead[document])]
     selected = set()
     for given in options.documents:
         prefix = given.rstrip("….")
@@ -84,7 +84,7 @@ def _select(root: Path, options: argparse.Namespace) -> list[str]:
     return sorted(selected)
 
 
-def _was_published(record: dict[str, object]) -> bool:
+def _is_rolled_back(record: dict[str, object]) -> bool:
     """Return whether a document is dead because its generation was rolled back, not by a fault of its own."""
     from helix.snapshot.ledger.inbox import ROLLED_BACK
 

@@ -62,10 +62,10 @@ def worker(argv: Sequence[str]) -> int:
 
 def _check_endpoint(settings: Settings) -> None:
     """Raise UsageError if no endpoint is set, or if a setting of the deep tier is wrong."""
-    from helix.deep.endpoint import endpoint_of
+    from helix.deep.endpoint import read_endpoint
     from helix.deep.techniques import choose
 
-    if endpoint_of(settings) is None:
+    if read_endpoint(settings) is None:
         remedy = "set HELIX_DEEP_URL and HELIX_DEEP_MODEL, e.g. http://127.0.0.1:11434/v1 and a model it serves"
         raise UsageError("no endpoint is set", remedy)
     choose(settings)

@@ -318,9 +318,9 @@ def read_tool(raw: str) -> list[str]:
         lower = [word for word in words if not (word[:1].isupper() or word in PROJECTS)]
         common = [word for word in lower if not PATTERNS["version"].fullmatch(word)]
         # "Git tags" is a name with one common noun, but "CSS preprocessor like X" is none.
-        if common and (not named or common != words[-1:] or not _ends_here(after)):
+        if common and (not named or common != words[-1:] or not _is_end(after)):
             break
-        if (not words and not _ends_here(after)) or (not named and len(head) < 2):
+        if (not words and not _is_end(after)) or (not named and len(head) < 2):
             break
         tools.append(" ".join([first, *words]))
         listed = re.match(r"(?:,? and |, )(?=[A-Z`])", after)
@@ -330,7 +330,7 @@ def read_tool(raw: str) -> list[str]:
     return tools
 
 
-def _ends_here(rest: str) -> bool:
+def _is_end(rest: str) -> bool:
     """Return whether the phrase ends where `rest` begins."""
     return not rest or rest[0] in ".,;:!?)" or PATTERNS["tool ends"].match(rest) is not None
 

@@ -52,13 +52,13 @@ def read_validity(
         to_come = at is not None and span.start > at.date()
         if _UNTIL.search(lead):
             if at is None or span.end >= at.date():
-                until = until or _midnight(span.end) + timedelta(days=1)
+                until = until or _find_midnight(span.end) + timedelta(days=1)
         elif valid is None and relation not in ("due", "born_on"):
             past_event = event and at is not None and not to_come
             begins = to_come if relation == "plans" else _SINCE.search(lead) or past_event
-            valid = _midnight(span.start) if begins else None
+            valid = _find_midnight(span.start) if begins else None
     return valid, until
 
 
-def _midnight(day: date) -> datetime:
+def _find_midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)

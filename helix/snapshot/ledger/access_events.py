@@ -94,7 +94,7 @@ class EventAppender:
             return
         with self._lock:
             try:
-                if self._current().write(lines) != len(lines):
+                if self._open_current().write(lines) != len(lines):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError as error:
                 # Whole lines may be folded already, so a torn one is not cut off: it ends its file.
@@ -103,7 +103,7 @@ class EventAppender:
                 raise _make_write_error(self.root, error) from None
             self._dirty = True
             if self._timer is None:
-                self._timer = threading.Timer(SYNC_EVERY, self._tick)
+                self._timer = threading.Timer(SYNC_EVERY, self._wake)
                 self._timer.daemon = True
                 self._timer.start()
 
@@ -124,7 +124,7 @@ class EventAppender:
         with self._lock:
             self._release()
 
-    def _tick(self) -> None:
+    def _wake(self) -> None:
         with self._lock:
             self._timer = None
         try:
@@ -132,7 +132,7 @@ class EventAppender:
         except OSError as error:
             log.error("access events of %s are not durable: %s", self.root, error.strerror or error)
 
-    def _current(self) -> io.FileIO:
+    def _open_current(self) -> io.FileIO:
         """Return the open file; a new one after midnight, in a forked child, when it is full or was removed."""
         of = (os.getpid(), time.strftime("%Y-%m-%d", time.gmtime()))
         if self._file is not None:

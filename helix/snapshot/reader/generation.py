@@ -78,7 +78,7 @@ class Generation:
             unchecked = {*known, *self.manifest.encoder, *(sparse.files if sparse else ()), *self.manifest.documents}
             check_files(root, [file for file in self.manifest.files() if file not in unchecked])
         self.segments: list[OpenSegment] = [
-            shared.get(segment.id) or open_segment(root, segment, dim=self.dim) for segment in self._listed_segments()
+            shared.get(segment.id) or open_segment(root, segment, dim=self.dim) for segment in self._list_segments()
         ]
         ends = np.cumsum([0, *(segment.rows for segment in self.segments)], dtype=np.int64)
         self.starts: I64 = ends[:-1]
@@ -105,13 +105,13 @@ class Generation:
         """Start work that a question needs later: in a second thread, or with one thread when it is needed."""
         return defer_work if self.threads == 1 else start_in_background
 
-    def _listed_segments(self) -> tuple[Segment, ...]:
+    def _list_segments(self) -> tuple[Segment, ...]:
         return self.manifest.segments if self.manifest else ()
 
     def _find_undeleted(self) -> Bool:
         undeleted = np.ones(self.rows, bool)
         for deletes in self.manifest.deletes if self.manifest else ():
-            rows = map_deleted_rows(self.root, deletes, self._segment(deletes.segment).rows)
+            rows = map_deleted_rows(self.root, deletes, self._open_segment(deletes.segment).rows)
             undeleted[self.start_of(deletes.segment) + rows.astype(np.int64)] = False
         return undeleted
 
@@ -126,11 +126,11 @@ class Generation:
                 else:
                     load_faiss()  # in this thread, since it changes the environment
                     path = self.root / "indexes" / index.id / "dense" / "ivf.faiss"
-                    shape = self._segment(segment)["vectors.i8"].shape
+                    shape = self._open_segment(segment)["vectors.i8"].shape
                     reading[segment] = self.start_work(open_dense, path, index.params, shape)
         return reading
 
-    def _segment(self, identity: str) -> OpenSegment:
+    def _open_segment(self, identity: str) -> OpenSegment:
         return next(segment for segment in self.segments if segment.id == identity)
 
     def start_of(self, segment: str) -> int:
@@ -139,7 +139,7 @@ class Generation:
 
     def _open_rows(self, index: Index, opened: RowIndex) -> tuple[int, RowIndex]:
         """Return the first row of an index's segment, and the index, whose rows are checked."""
-        segment = self._segment(index.covers[0])
+        segment = self._open_segment(index.covers[0])
         check_below(self.root / "indexes" / index.id / index.kind / "rows.npy", opened.rows, segment.rows)
         return self.start_of(segment.id), opened
 

@@ -77,7 +77,7 @@ def _push_generation(
     if old and not force:
         _check_history(root, remote, name, old)
     wanted = {file.sha256: file for file in manifest.files()}
-    missing = [file for digest, file in wanted.items() if _size_of(present, f"files/{digest}") != file.bytes]
+    missing = [file for digest, file in wanted.items() if _measure_size(present, f"files/{digest}") != file.bytes]
     failpoint("push.begin")
 
     def send(file: File) -> None:
@@ -88,7 +88,7 @@ def _push_generation(
         failpoint("push.file")
 
     object_store.map_parallel(send, missing)
-    if _size_of(present, f"manifests/{name}") != len(data):
+    if _measure_size(present, f"manifests/{name}") != len(data):
         object_store.put_file(remote, f"manifests/{name}", data)
     failpoint("push.manifest")
     if old != name:
@@ -124,7 +124,7 @@ def _read_replaced(remote: RemoteStore, force: bool) -> str | None:
         raise
 
 
-def _size_of(present: Mapping[str, Any], name: str) -> int | None:
+def _measure_size(present: Mapping[str, Any], name: str) -> int | None:
     return int(present[name].size) if name in present else None
 
 

@@ -58,7 +58,7 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
         raise InputRefused(f"binary input: a NUL byte at offset {nul + mark}", remedy)
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
-    long_line = 0 if _is_document(data) else _first_long_line(data, max_line_bytes)
+    long_line = 0 if _is_document(data) else _find_long_line(data, max_line_bytes)
     if re.match(rb"\s*\{", data):
         text, problems = decode_lines(data, max_line_bytes)
         if problems and (not text or text.isspace()):
@@ -105,7 +105,7 @@ def _is_document(data: bytes) -> bool:
     return re.match(rb"\s*\[\s*[\[{\"\]]", data) is not None
 
 
-def _first_long_line(data: bytes, limit: int) -> int:
+def _find_long_line(data: bytes, limit: int) -> int:
     """Return the number of the first line over `limit` bytes, from 1; 0: none. It looks once in every `limit` bytes."""
     start = 0
     while len(data) - start > limit:
@@ -119,7 +119,7 @@ def _first_long_line(data: bytes, limit: int) -> int:
 def decode_lines(data: bytes, limit: int) -> tuple[str, list[Problem]]:
     """Return the text of JSON lines, or of a piece of them, with the problems that `decode` reports."""
     data = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
-    if not _first_long_line(data, limit):
+    if not _find_long_line(data, limit):
         try:
             return data.decode("utf-8"), []
         except UnicodeDecodeError:

@@ -204,7 +204,7 @@ class World:
         from helix.settings import load
         from helix.text.tokenize import tokenise
         from pipelines.embedded.ingest import ingest
-        from pipelines.eval.evaluate import last_moment
+        from pipelines.eval.evaluate import find_last_moment
         from pipelines.eval.sets.benchmark import turn_key
         from pipelines.eval.sets.registry import read_set
 
@@ -218,7 +218,7 @@ class World:
         entries = snap.text(self.rows)
         self.turns = [{turn_key(entry["session"], one) for one in entry["turns"]} for entry in entries]
         self.own = [Counter(tokenise(entry["text"])) for entry in entries]
-        days = {project: last_moment(snap, project) for project in (None, *snap.projects)}
+        days = {project: find_last_moment(snap, project) for project in (None, *snap.projects)}
         asked = [question for question in benchmark.questions[::each] if question.project in days]
         self.questions = [question._replace(at=question.at or days[question.project]) for question in asked]
         self.words = [set(tokenise(question.text)) for question in self.questions]

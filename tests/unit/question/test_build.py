@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helix.errors import UsageError
 from helix.question.build import reword
-from helix.question.time_ranges import NEAR, NEWEST, OLDEST, SCANNED, parse_time, spoken_days
+from helix.question.time_ranges import NEAR, NEWEST, OLDEST, SCANNED, find_days, parse_time
 from helix.sdk.open import open as open_store
 from helix.settings import Settings, load
 from helix.stages.route import route
@@ -86,7 +86,7 @@ DAYS = {  # the last month, week or year that has begun, whatever the tense; a w
 def test_days_a_question_speaks_of() -> None:
     windows = {text: (day(*first), day(*last) - 1, 1.0) for text, (first, last) in DAYS.items()}
     windows["the 3rd of June"] = (day(2025, 6, 1), day(2025, 7, 1) - 1, 0.5)  # the month of a day is a near miss
-    assert [text for text, window in windows.items() if window not in spoken_days(text, NOW)] == []
+    assert [text for text, window in windows.items() if window not in find_days(text, NOW)] == []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_days_a_question_speaks_of() -> None:
 )  # fmt: skip
 def test_windows_with_an_open_end(text: str, first: int | None, last: int | None) -> None:
     expected = (OLDEST if first is None else first, NEWEST if last is None else last, NEAR)
-    assert spoken_days(text, NOW) == (expected,)
+    assert find_days(text, NOW) == (expected,)
 
 
 STRETCHES = {
@@ -118,19 +118,19 @@ STRETCHES = {
 
 
 def test_a_stretch_is_one_window() -> None:
-    found = {text: [window for window in spoken_days(text, NOW) if window[2] == 1.0] for text in STRETCHES}
+    found = {text: [window for window in find_days(text, NOW) if window[2] == 1.0] for text in STRETCHES}
     assert found == {text: [(day(*first), day(*last) - 1, 1.0)] for text, (first, last) in STRETCHES.items()}
 
 
 @pytest.mark.parametrize("text", ["on 2023-05-07", "on 7 May 2023", "May 7, 2023", "on the 7th of MAY 2023"])
 def test_a_day_brings_its_month_along(text: str) -> None:
     month, whole = (day(2023, 5, 1), day(2023, 6, 1) - 1, NEAR), (day(2023, 5, 7), day(2023, 5, 8) - 1, 1.0)
-    assert spoken_days(text, NOW) == (month, whole)
+    assert find_days(text, NOW) == (month, whole)
 
 
 def test_two_dates_are_no_stretch_and_no_window_holds_a_missing_time() -> None:
-    assert len([window for window in spoken_days("on 3 May and on 9 May", NOW) if window[2] == 1.0]) == 2
-    ((first, last, _),) = spoken_days("before May", NOW)
+    assert len([window for window in find_days("on 3 May and on 9 May", NOW) if window[2] == 1.0]) == 2
+    ((first, last, _),) = find_days("before May", NOW)
     missing = np.iinfo(np.int64).min
     assert missing < first
     assert np.array([first, last], np.int64).tolist() == [first, last]
@@ -147,23 +147,23 @@ SPOKEN = (
     st.datetimes(timezones=st.just(UTC)),
 )
 def test_windows_are_in_order_whatever_is_said(text: str, now: datetime) -> None:
-    for first, last, weight in spoken_days(text, now):
+    for first, last, weight in find_days(text, now):
         assert OLDEST <= first <= last <= NEWEST
         assert weight in (NEAR, 1.0)
 
 
 def test_time_has_its_ends_and_only_the_beginning_of_a_question_is_read() -> None:
     first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
-    assert spoken_days("before today", first) == ()
-    assert spoken_days("after today", last) == ()
-    assert spoken_days("since today", last) == ((NEWEST - 86_399, NEWEST, NEAR),)
-    assert spoken_days("x" * SCANNED + " before May", NOW) == ()
+    assert find_days("before today", first) == ()
+    assert find_days("after today", last) == ()
+    assert find_days("since today", last) == ((NEWEST - 86_399, NEWEST, NEAR),)
+    assert find_days("x" * SCANNED + " before May", NOW) == ()
 
 
 def test_no_question_takes_long() -> None:
     begin = time.process_time()
     for text in ("may 3 to " * 1_000, "since the " * 1_000, "1" * 1_000_000, "between may and " * 1_000):
-        spoken_days(text, NOW)
+        find_days(text, NOW)
     assert time.process_time() - begin < 0.5
 
 
@@ -173,11 +173,11 @@ def test_no_question_takes_long() -> None:
      "instead of may", "wait a second", "the second try", "sat on the sun", "a march of 3 miles", "10:30 may"],
 )  # fmt: skip
 def test_texts_without_dates(text: str) -> None:
-    assert spoken_days(text, NOW) == ()
+    assert find_days(text, NOW) == ()
 
 
 def test_a_day_that_is_none_leaves_its_month() -> None:
-    assert spoken_days("the 31 February 2026 bug", NOW) == ((day(2026, 2, 1), day(2026, 3, 1) - 1, 1.0),)
+    assert find_days("the 31 February 2026 bug", NOW) == ((day(2026, 2, 1), day(2026, 3, 1) - 1, 1.0),)
 
 
 def test_mentions_of_a_question(tmp_path: Path) -> None:

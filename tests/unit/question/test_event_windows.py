@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from helix.question.event_windows import MARGIN, MAX_EVENTS, SCANNED, SPREAD, TOP, Relation, find_event, window_of
+from helix.question.event_windows import MARGIN, MAX_EVENTS, SCANNED, SPREAD, TOP, Relation, find_event, find_window
 from helix.question.time_ranges import NEAR, NEWEST, OLDEST
 
 DAY = 86_400
@@ -101,31 +101,31 @@ def scores(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     ],
 )  # fmt: skip
 def test_a_window_by_relation(relation: Relation, expected: tuple[int, int]) -> None:
-    assert window_of(relation, times_of(2, 0, -1), scores(5, 6, 5)) == (*expected, NEAR)
+    assert find_window(relation, times_of(2, 0, -1), scores(5, 6, 5)) == (*expected, NEAR)
 
 
 def test_better_matches_decide_and_weak_and_late_ones_do_not_count() -> None:
-    assert window_of("since", times_of(0, 5, 6), scores(9, 5, 4)) == (AT, NEWEST, NEAR)  # 9 of 18 is half
-    assert window_of("since", times_of(0, 5, 6), scores(8, 5, 4)) == (AT + 5 * DAY, NEWEST, NEAR)
+    assert find_window("since", times_of(0, 5, 6), scores(9, 5, 4)) == (AT, NEWEST, NEAR)  # 9 of 18 is half
+    assert find_window("since", times_of(0, 5, 6), scores(8, 5, 4)) == (AT + 5 * DAY, NEWEST, NEAR)
     # Half of the best or more.
-    assert window_of("since", times_of(0, 5, 6, 7), scores(10, 4.9, 4.9, 4.9)) == (AT, NEWEST, NEAR)
+    assert find_window("since", times_of(0, 5, 6, 7), scores(10, 4.9, 4.9, 4.9)) == (AT, NEWEST, NEAR)
     many = np.concatenate([times_of(*[0] * TOP), times_of(*[9] * 50)])
-    assert window_of("since", many, np.full(TOP + 50, 2, np.float32)) == (AT, NEWEST, NEAR)  # ties: the earlier ones
+    assert find_window("since", many, np.full(TOP + 50, 2, np.float32)) == (AT, NEWEST, NEAR)  # ties: the earlier ones
 
 
 def test_matches_far_apart_or_without_a_time_are_no_event() -> None:
-    assert window_of("after", times_of(0, 100, 200), scores(3, 3, 3)) is None
-    assert window_of("after", times_of(-15, 0, 15), scores(3, 3, 3)) is None
-    assert window_of("after", times_of(-14, 0, 14), scores(3, 3, 3)) is not None
+    assert find_window("after", times_of(0, 100, 200), scores(3, 3, 3)) is None
+    assert find_window("after", times_of(-15, 0, 15), scores(3, 3, 3)) is None
+    assert find_window("after", times_of(-14, 0, 14), scores(3, 3, 3)) is not None
     # A late mention does not undo an event, nor does it widen the window during it.
-    assert window_of("during", times_of(0, 1, 300), scores(5, 5, 4)) == (AT - MARGIN, AT + DAY + MARGIN, NEAR)
+    assert find_window("during", times_of(0, 1, 300), scores(5, 5, 4)) == (AT - MARGIN, AT + DAY + MARGIN, NEAR)
     empty = np.empty(0, np.int64)
-    assert window_of("before", empty, np.empty(0, np.float32)) is None
+    assert find_window("before", empty, np.empty(0, np.float32)) is None
     missing = np.full(2, np.iinfo(np.int64).min)
-    assert window_of("before", missing, scores(3, 2)) is None
-    assert window_of("before", times_of(0, 0), scores(0, float("nan"))) is None
+    assert find_window("before", missing, scores(3, 2)) is None
+    assert find_window("before", times_of(0, 0), scores(0, float("nan"))) is None
     # A match without a time leaves the others.
-    assert window_of("since", np.concatenate([missing, times_of(0)]), scores(9, 9, 1)) == (AT, NEWEST, NEAR)
+    assert find_window("since", np.concatenate([missing, times_of(0)]), scores(9, 9, 1)) == (AT, NEWEST, NEAR)
 
 
 @given(
@@ -138,7 +138,7 @@ def test_matches_far_apart_or_without_a_time_are_no_event() -> None:
     ),
 )
 def test_a_window_is_in_order(relation: Relation, found: tuple[np.ndarray, np.ndarray]) -> None:
-    got = window_of(relation, *found)
+    got = find_window(relation, *found)
     if got is not None:
         first, last, weight = got
         assert OLDEST <= first <= last <= NEWEST

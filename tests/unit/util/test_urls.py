@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import helix
-from helix.deep.endpoint import endpoint_of
+from helix.deep.endpoint import read_endpoint
 from helix.errors import UsageError
 from helix.settings import Settings, load
 from helix.snapshot.replication import object_store
@@ -51,7 +51,7 @@ STORES_GOOD = [
 
 
 def deep(url: str) -> None:
-    endpoint_of(Settings(deep_url=url, deep_model="m"))
+    read_endpoint(Settings(deep_url=url, deep_model="m"))
 
 
 def setting(name: str) -> Callable[[str], object]:

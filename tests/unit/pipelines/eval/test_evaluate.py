@@ -18,7 +18,7 @@ from helix.settings import load
 from helix.snapshot.index.doc2query import QueryField
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.text.tokenize import hash_terms, tokenise
-from pipelines.eval.evaluate import evaluate, last_moment
+from pipelines.eval.evaluate import evaluate, find_last_moment
 from pipelines.eval.score import BUDGETS, METRICS, RankedAnswer, list_shortfalls, score_answer
 from pipelines.eval.sets.benchmark import Question
 from pipelines.eval.ways import EXPANSIONS, LEGS, list_ways, override_expansion
@@ -96,7 +96,7 @@ def test_the_packs_are_those_of_a_recall_with_that_budget(tmp_path: Path) -> Non
     texts = [" ".join(["zorblatt", *(f"w{i}x{j}" for j in range(59))]) for i in range(50)]
     make_store(tmp_path / "s", texts)
     memory = memory_of(tmp_path / "s")
-    question = Question("p", "Zorblatt?", frozenset({"s\tt3"}), at=last_moment(memory.snapshot, "p"))
+    question = Question("p", "Zorblatt?", frozenset({"s\tt3"}), at=find_last_moment(memory.snapshot, "p"))
     answer = list_ways(memory, load())["helix"](question)
     for budget, k in ((500, 30), (1_000, 30), (2_000, 60)):
         bundle = memory.recall("Zorblatt?", project="p", k=k, budget=budget, now=question.at)
@@ -124,8 +124,8 @@ def test_a_question_is_asked_at_its_moment(measurement: Measured, monkeypatch: p
     list_ways(memory, load())["helix"](Question("conv-a", "Zorblatt?", frozenset({"x"}), at=moment))
     assert set(moments) == {moment}
     # The default is a day after the last turn: of that haystack, not of the store.
-    assert last_moment(memory.snapshot, "conv-a") == datetime(2023, 6, 2, 0, 9, 1, tzinfo=UTC)
-    assert last_moment(memory.snapshot, None) == datetime(2023, 7, 4, 10, 0, 6, tzinfo=UTC)
+    assert find_last_moment(memory.snapshot, "conv-a") == datetime(2023, 6, 2, 0, 9, 1, tzinfo=UTC)
+    assert find_last_moment(memory.snapshot, None) == datetime(2023, 7, 4, 10, 0, 6, tzinfo=UTC)
 
 
 def test_pooled_rows_search_all_haystacks_at_once(measurement: Measured, tmp_path: Path) -> None:
