@@ -55,7 +55,7 @@ def list_ways(memory: Memory, settings: Settings, profiles: Sequence[str] = PROF
 
 
 def _ask_legs(snap: Snapshot, settings: Settings, names: Sequence[str], question: Question) -> RankedAnswer:
-    """RankedAnswer by one leg, or by several fused by reciprocal ranks; pack in that order."""
+    """Answer by one leg, or by several fused by reciprocal ranks; pack in that order."""
     began = time.perf_counter()
     query = build_query(question.text, snap, settings, RecallOptions(project=question.project, now=question.at))
     plan = route(query, None, snap)
@@ -76,7 +76,7 @@ def _ask_legs(snap: Snapshot, settings: Settings, names: Sequence[str], question
 
 
 def ask_profile(memory: Memory, profile: str, question: Question) -> RankedAnswer:
-    """RankedAnswer by the normal recall, once a budget. Only packed items count, not the turns around them."""
+    """Answer by the normal recall, once a budget. Only packed items count, not the turns around them."""
 
     def ask(budget: int) -> Bundle:
         return memory.recall(
