@@ -63,11 +63,11 @@ def test_long_questions_and_texts_are_cut_quickly(models: Path) -> None:
     encoder, late = CrossEncoder(models / "random-fp32"), open_late(models / "stanford-fp32")
     words = "bread olive " * 16  # half of the window of 64
     texts = ["walnut", "walnut " * 200]
-    began = time.perf_counter()
+    began = time.process_time()
     np.testing.assert_allclose(encoder.score(words + "salt " * 500, texts), encoder.score(words, texts), atol=1e-5)
     assert np.isfinite(encoder.score("x" * 1_000_000, ["y" * 1_000_000, "z " * 500_000])).all()
     assert (len(late.query("x" * 1_000_000)), len(late.passages(["z " * 500_000])[0])) == (12, 24)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_useless_reranker_leaves_the_same_items_on_top(models: Path) -> None:

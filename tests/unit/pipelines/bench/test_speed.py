@@ -129,6 +129,7 @@ def measure_ratios(memory: Memory) -> dict[str, float]:
     return {stage: statistics.median(spent[stage]) / statistics.median(plain[stage]) for stage in REFERENCES}
 
 
+@pytest.mark.soak  # it needs a machine without other load
 def test_no_stage_is_slower_than_plain_numpy(memory: Memory) -> None:
     measure_ratios(memory)  # to warm up
     least = dict.fromkeys(FACTORS, np.inf)

@@ -146,9 +146,9 @@ def test_boilerplate_repeated_a_thousand_times_is_quick() -> None:
     """Every item shares every band: a million pairs, of which a few thousand are compared."""
     rows = np.repeat(compute_signatures([prose(1)]), 1_000, axis=0)
     names = np.arange(1, 1_001, dtype=np.uint64)
-    began = time.perf_counter()
+    began = time.process_time()
     found = mark_near_duplicates(names, rows, [], [])
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     assert found.tolist() == [0, *[1] * 999]
     assert seconds < 2
     bands, order = hash_bands(rows), np.tile(np.arange(1_000, dtype=np.uint32), (BANDS, 1))
