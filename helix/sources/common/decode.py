@@ -46,7 +46,7 @@ def decode(data: bytes, max_line_bytes: int) -> tuple[str, list[Problem]]:
     problem. An empty line replaces it, so that line numbers stay right.
 
     Raises:
-        InputRefused: empty; binary; not Unicode; a line too long, outside JSON lines; no line left.
+        InputRefused: empty; binary; not Unicode; a line too long, outside JSON lines and JSON lists; no line left.
     """
     data, mark = _to_utf8(data)
     given = data
