@@ -101,7 +101,7 @@ def items(store: Path) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("rounds", "records", "asks", "ends"),
     [
-        pytest.param(4, claude, "UserPromptSubmit", "Stop", id="claude-code"),
+        pytest.param(2, claude, "UserPromptSubmit", "Stop", id="claude-code"),
         pytest.param(10, claude, "UserPromptSubmit", "Stop", id="claude-code-long", marks=pytest.mark.soak),
         pytest.param(10, codex, "UserPromptSubmit", "Stop", id="codex", marks=pytest.mark.soak),
         pytest.param(10, gemini, "BeforeAgent", "AfterAgent", id="gemini", marks=pytest.mark.soak),

@@ -244,19 +244,27 @@ def test_one_document_submitted_many_times_at_once_is_accepted_once(running: Fle
 
 
 def test_workers_end_under_load_and_return_their_messages(running: Fleet, tmp_path: Path) -> None:
-    """The next workers are killed as they accept an order and publish; those after them do the rest."""
     enqueue_some(running, tmp_path / "in", "st")
     for queues in WORKERS:
         assert running.stop(queues) < 20
     assert not running.is_idle()
     assert not [record for record in attempts.list_records(running.root).values() if record.failed or record.vanished]
+    for queues in WORKERS:
+        running.worker(queues)
+    report("SIGTERM under load", running.settle())
+
+
+@pytest.mark.soak  # test_kill.py kills the same steps in process
+def test_workers_that_accept_and_publish_are_killed(running: Fleet, tmp_path: Path) -> None:
+    for queues in WORKERS:
+        running.stop(queues)
     queued = running.enqueue(running.write(tmp_path / "order", "or", 5), "--defer")
     assert json.loads(queued.stdout)["queued"], queued.stderr
     kill_at(running, "accept", "accept.envelope", bool)
     running.worker(MAKES)
     kill_at(running, "commit", "commit.manifest", bool)
     running.worker(COMMITS)
-    report("SIGTERM under load, kill -9 of accept and commit", running.settle())
+    report("kill -9 of accept and commit", running.settle())
 
 
 @pytest.mark.soak  # test_maintenance.py kills the same steps in process

@@ -95,9 +95,9 @@ FAULTS: tuple[Callable[[Fleet, random.Random], str], ...] = (
 )
 
 
+@pytest.mark.soak  # test_faults.py has each kind of fault alone
 @pytest.mark.parametrize(
-    ("seed", "documents", "faults"),
-    [(9, 12, 3), pytest.param(1, 1_000, 50, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])],
+    ("seed", "documents", "faults"), [(9, 12, 3), pytest.param(1, 1_000, 50, marks=pytest.mark.timeout(3_600))]
 )
 def test_random_faults_lose_and_double_nothing(
     seed: int, documents: int, faults: int, tmp_path: Path, cache: Path, forks: Forks
