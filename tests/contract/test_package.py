@@ -267,6 +267,7 @@ def test_the_extra_workers_makes_a_new_store(ingesting: Path, environ: dict[str,
     assert "I told Priya" in run(ingesting / "helix", "recall", QUESTION, env=environ).stdout
 
 
+@pytest.mark.soak
 def test_a_script_of_a_user_is_checked_against_the_types(core: Path, environ: dict[str, str], tmp_path: Path) -> None:
     """mypy --strict reports an unused `ignore`, so the wrong call must be an error."""
     script = tmp_path / "script.py"

@@ -34,6 +34,7 @@ def without_times(output: str) -> Any:
     return {**found, "ms": None, "throughput": None} if isinstance(found, dict) else found
 
 
+@pytest.mark.soak
 def test_a_forked_call_prints_what_the_command_prints(sample_store: Path, cache: Path, run_helix) -> None:
     for call in CALLS:
         arguments = [str(sample_store) if word == "STORE" else word for word in call]

@@ -79,6 +79,7 @@ def test_the_tables_have_their_schemas(rows: RowBatch) -> None:
     assert (rows.codes.shape, rows.minhash.shape) == ((SIZE, DIM), (SIZE, 64))
 
 
+@pytest.mark.soak
 def test_lengths_sessions_and_projects_are_skewed(large: RowBatch) -> None:
     rows = large
     words = [len(text.split()) for text in rows.items["text"].to_pylist()]
