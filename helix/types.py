@@ -116,7 +116,7 @@ class RecallOptions:
     """The options of one recall.
 
     Args:
-        k: items to return.
+        k: items to return; None: the number of the profile (10; annie and cems 5).
         budget: tokens of the context.
         project, type, session, speaker, since, until: filters; only these rows are searched.
         as_of: answer with what was known and valid at this moment.
@@ -125,6 +125,8 @@ class RecallOptions:
         principal: the caller; an item with an ACL is visible to those it names.
         projects: the only projects that exist for the caller; None: all. A server takes them from the key.
         profile: a packaged profile, or one in the folder `HELIX_PROFILES`.
+        mode: of profile cems: `vector`, `hybrid`, or `auto`, by the question's intent; None: as the profile says.
+        look_back: of profile annie: hours of its BM25 list; nothing older is in it. None: as the profile says; 0: all.
         rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items again; `ms` reports how
             long it takes.
         rerank_top: items to rerank, at most 30.
@@ -136,7 +138,7 @@ class RecallOptions:
             why.
     """
 
-    k: int = 10
+    k: int | None = None
     budget: int = 2000
     project: str | None = None
     type: str | None = None
@@ -150,6 +152,8 @@ class RecallOptions:
     principal: str | None = None
     projects: tuple[str, ...] | None = None
     profile: str = "helix"
+    mode: str | None = None
+    look_back: float | None = None
     rerank: str | None = None
     rerank_top: int = 20
     now: Time = None
@@ -185,6 +189,8 @@ class Query:
     current_only: bool = False  # exclude items whose facts are all superseded
     entities: tuple[str, ...] = ()
     principal: str | None = None
+    mode: str | None = None  # of the recipe cems; None: the profile's
+    look_back: float | None = None  # hours, of the recipe annie; None: the profile's
     rerank: str | None = None  # late | cross
     rerank_top: int = 20  # items to rerank
     terms: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # distinct term hashes

@@ -163,16 +163,26 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
     async def recall(
         context: Context,
         query: wire.Question,
-        k: wire.Count = 10,
+        k: wire.OptionalCount = None,
         budget: wire.Budget = 2000,
         project: wire.Project = None,
         type: wire.Type = None,
         since: wire.Since = None,
         until: wire.Until = None,
+        profile: wire.Profile = "helix",
+        mode: wire.Mode = None,
         tier: wire.Tier = "fast",
     ) -> RecallResult:
         request = wire.RecallRequest(
-            query=query, k=k, budget=budget, project=project, type=type, since=since, until=until
+            query=query,
+            k=k,
+            budget=budget,
+            project=project,
+            type=type,
+            since=since,
+            until=until,
+            profile=profile,
+            mode=mode,
         )
         caller = find_caller(context)
         with _translate_errors(ToolError):

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
-from helix.errors import HelixError, StoreError
+from helix.errors import HelixError, StoreError, UsageError
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.ledger.access_events import AccessEvent, EventAppender, make_event
@@ -182,8 +182,14 @@ class QueryService:
 
     def context(self, request: wire.ContextRequest, caller: Caller = OWNER) -> str:
         """Return a context as text: for a question, or a briefing."""
-        snap = self._filter(request, caller)
-        return build_context(self.memory, snap, request.query, request.project, request.budget)
+        options = request.model_dump(include={"k", "budget", "profile", "mode", "look_back"})
+        if request.limit is not None:
+            if request.k not in (None, request.limit):
+                raise UsageError(
+                    f"k is {request.k} and limit is {request.limit}", "give one of them: both mean the same"
+                )
+            options["k"] = request.limit
+        return build_context(self.memory, self._filter(request, caller), request.query, request.project, **options)
 
     def hook(self, request: wire.HookRequest, caller: Caller = OWNER) -> dict[str, str]:
         """Return a hook's addition to the agent's context."""

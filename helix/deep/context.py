@@ -48,6 +48,6 @@ def prepare(context: DeepContext, query: str, options: RecallOptions) -> DeepQue
         UsageError: an option is out of range or names something unknown.
     """
     snap = context.snapshot.seen_by(options.principal, options.projects)
-    built = build_query(query, snap, context.settings, options)
     constants = load(options.profile, context.settings.profiles)
+    built = build_query(query, snap, context.settings, options, constants)
     return DeepQuestion(built, snap.known_at(built.as_of), constants, context.models)

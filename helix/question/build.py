@@ -18,6 +18,7 @@ from helix.question.time_ranges import find_days, parse_time, utc
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
+from helix.stages.constants import Profile
 from helix.stages.rerank import check_top
 from helix.text.entities import find_entities
 from helix.text.gazetteer import AMBIGUOUS_GIVEN_NAMES, COMMON_WORDS, KIN
@@ -28,25 +29,42 @@ from helix.util.sanitise import MAX_NAME, sanitise_name
 
 RERANK_MODES: Final = ("late", "cross")
 
+MODES: Final = ("auto", "hybrid", "vector")
+"""Search modes of the recipe cems."""
+
+K: Final = 10
+"""Items to return where neither the caller nor a profile names a number."""
+
+_MAX_HOURS: Final = 1_000_000  # of a look-back: more than a century
+
 _WORD: Final = re.compile(r"\w[\w'-]*")
 _NAME_KINDS: Final = (*NAME_KINDS, "package")  # kinds that a question may write in lower case
 _DEFAULTS: Final = RecallOptions()
 
 
-def build_query(text: str, snap: Snapshot, settings: Settings, options: RecallOptions = _DEFAULTS) -> Query:
+def build_query(
+    text: str,
+    snap: Snapshot,
+    settings: Settings,
+    options: RecallOptions = _DEFAULTS,
+    profile: Profile | None = None,
+) -> Query:
     """Check every option and compute what the stages need to know of the question.
 
     Args:
         snap: as the principal may see it; what it hides is unknown here, too.
+        profile: the one that answers; it decides `k` where the caller does not. None: any.
 
     Raises:
-        UsageError: an option is out of range or names something unknown.
+        UsageError: an option is out of range, names something unknown, or is one that the profile does not have.
     """
     text = _check_text(text, settings)
-    check_range("k", options.k, 1, settings.max_k)
+    k = options.k if options.k is not None else profile.limit if profile else K
+    check_range("k", k, 1, settings.max_k)
     check_range("budget", options.budget, 0, settings.max_budget)
     project = check_known("project", options.project, snap.catalog.live_projects)
     check_known("type", options.type, TYPES)
+    _check_profile_options(options, profile)
     _check_rerank(options, settings)
     now = _parse(options.now, datetime.now(UTC), "now") or datetime.now(UTC)
     since, until = _parse(options.since, now, "since"), _parse(options.until, now, "until", end=True)
@@ -54,7 +72,7 @@ def build_query(text: str, snap: Snapshot, settings: Settings, options: RecallOp
         raise UsageError(f"since ({since:%Y-%m-%d %H:%M}) is after until ({until:%Y-%m-%d %H:%M})", "swap them")
     return Query(
         text=text,
-        k=options.k,
+        k=k,
         budget=options.budget,
         now=now,
         project=project,
@@ -69,6 +87,8 @@ def build_query(text: str, snap: Snapshot, settings: Settings, options: RecallOp
         current_only=options.current_only,
         entities=tuple(options.entities),
         principal=options.principal,
+        mode=options.mode,
+        look_back=options.look_back,
         rerank=options.rerank,
         rerank_top=options.rerank_top,
         terms=np.unique(hash_terms(tokenise(text))),
@@ -99,6 +119,16 @@ def _check_text(text: str, settings: Settings) -> str:
             "ask a shorter question, or raise HELIX_MAX_QUERY_CHARS",
         )
     return text
+
+
+def _check_profile_options(options: RecallOptions, profile: Profile | None) -> None:
+    """Check the options that only some profiles have: `mode` and `look_back`."""
+    check_known("mode", options.mode, MODES)
+    if options.look_back is not None:
+        check_range("look_back", options.look_back, 0, _MAX_HOURS)
+    for name, has in (("mode", "cems"), ("look_back", "annie")):
+        if getattr(options, name) is not None and profile is not None and not hasattr(profile, name):
+            raise UsageError(f"the profile {profile.name!r} has no {name}", f"leave it out, or use the profile {has!r}")
 
 
 def _check_rerank(options: RecallOptions, settings: Settings) -> None:
@@ -166,7 +196,7 @@ def _find_speakers(name: str | None, snap: Snapshot) -> tuple[int, ...]:
     return tuple(code for code in live if snap.speakers[code].casefold() == meant)
 
 
-def check_range(name: str, value: int, low: int, high: int) -> None:
+def check_range(name: str, value: float, low: int, high: int) -> None:
     """Raise UsageError if a number is out of its range."""
     if not low <= value <= high:
         raise UsageError(f"{name} is {value}", f"give a number from {low} to {high}")

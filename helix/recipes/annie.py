@@ -1,16 +1,17 @@
 """The recipe `annie`: three lists fused by rank, decayed by age, and a short briefing of who said what.
 
-BM25, vectors and facts each give a list. Their reciprocal ranks are summed and decay with age; statements about a
-person, a place or a relationship keep a floor. Maximal marginal relevance over shared words picks the items to show.
+BM25, vectors and a walk over facts each give a list, at the same time. Their reciprocal ranks are summed and decay with
+age; statements about a person, a place or a relationship keep a floor. Maximal marginal relevance over shared words
+picks the items to show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.snapshot.segment.open import read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.lexical import lexical_score, search_lexical
-from helix.stages.trace import Trace
+from helix.stages.trace import Trace, measure
 from helix.text.entities import EVERGREEN
 from helix.types import F32, I64, ROLES, U64, AnyArray, Bool, Bundle, Leg, Plan, Pool, Query
 
@@ -34,15 +35,17 @@ if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
 
 _DAY = 86_400  # seconds
+_LEAST: Final = 1e-6  # weight of a fact without confidence
 
 
 @dataclass(frozen=True, slots=True)
 class AnnieLists:
-    """Length of each list, in times the limit, and the constants of BM25."""
+    """Length of each list, in times the number of items, hops over facts, and the constants of BM25."""
 
     bm25: int
     dense: int
     facts: int
+    hops: int
     k1: float
     b: float
 
@@ -66,9 +69,9 @@ class AnnieMmr:
 
 @dataclass(frozen=True, slots=True)
 class AnnieBriefing:
-    """Maximum characters of one bullet, and of the whole."""
+    """Maximum characters of one result, and of the whole."""
 
-    bullet: int
+    text: int
     whole: int
 
 
@@ -97,19 +100,18 @@ def recall(query: Query, snap: Snapshot, profile: AnnieProfile, trace: Trace, mo
         return bundle(query, snap, profile, trace, skipped=True)
     if query.rerank:
         trace.degraded.append(f"rerank: the recipe {profile.recipe} has none")
-    plan = _limit_age(query, snap, plan, profile.look_back, trace)
     legs, stated = _retrieve(query, vector, snap, plan, profile, trace)
     pool = trace.run("fuse", fuse, legs, snap, profile.k)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     pool = trace.run("decay", apply_decay, pool, query, snap, profile.decay)
     trace.note("decay", rows_in=len(pool), rows_out=len(pool))
     trace.record_ranking(pool)
-    chosen, entries = trace.run("mmr", _choose, pool, snap, min(query.k, profile.limit), profile.mmr, trace)
+    chosen, entries = trace.run("mmr", _choose, pool, snap, query.k, profile.mmr, trace)
     trace.note("mmr", rows_in=len(pool), rows_out=len(chosen))
     statements = _read_statements(chosen, stated, snap)
-    items = items_of(chosen, entries, snap, [{"fact": one} if one else {} for one in statements])
+    items = items_of(chosen, entries, snap, _describe(chosen, statements, snap))
     how = profile.briefing
-    lines = _format_bullets(chosen, entries, statements, snap, how.bullet)
+    lines = _format_bullets(chosen, entries, statements, snap, how.text)
     context, tokens, placed = trace.run("pack", briefing, lines, how.whole, query.budget, snap.counter)
     left = f"the briefing has no room for it: {how.whole} characters, {query.budget} tokens"
     trace.drop("pack", chosen.row[len(placed) :], left)
@@ -119,59 +121,75 @@ def recall(query: Query, snap: Snapshot, profile: AnnieProfile, trace: Trace, mo
 # ---------------------------------------------------------------- lists
 
 
-def _limit_age(query: Query, snap: Snapshot, plan: Plan, hours: float, trace: Trace) -> Plan:
-    """Exclude items older than the look-back; 0 excludes none."""
-    if not hours:
-        return plan
-    before, age = trace.outside, (query.now.timestamp() - times(snap, slice(None))) / 3600
-    recent: Bool = age <= hours
-    allowed = recent & snap.alive if plan.allowed is None else recent & plan.allowed
-    rows = int(np.count_nonzero(allowed))
-    if trace.on:
-        trace.note("look-back", rows_in=plan.allowed_rows, rows_out=rows, hours=hours)
-        # A store may hold a million older items, so the reason is made on demand.
-        trace.outside = lambda row: (
-            before(row) or (None if recent[row] else f"{age[row]:.0f} hours old, and the look-back is {hours:g}")
-        )
-    return replace(plan, allowed=allowed, allowed_rows=rows)
-
-
 def _retrieve(
     query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: AnnieProfile, trace: Trace
 ) -> tuple[list[Leg], Mapping[int, int]]:
-    """Search the lists; also return the fact that represents each row."""
-    how, legs = profile.lists, []
-    k = how.bm25 * profile.limit
-    legs.append(trace.run("lexical", search_lexical, query, snap.lexical, plan, k, how.k1, how.b))
-    score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
-    trace.leg("lexical", legs[-1], plan.allowed_rows, k, score)
+    """Search the three lists at the same time; also return the fact that represents each row."""
+    how, k = profile.lists, query.k
+    hours = profile.look_back if query.look_back is None else query.look_back
+    recent = _limit_age(query, snap, plan, hours, trace)
+    terms = snap.start_work(measure, search_lexical, query, snap.lexical, recent, how.bm25 * k, how.k1, how.b)
+    walked = snap.start_work(measure, find_facts, query, snap, plan, how.hops)
+    legs = []
     if vector is not None:
-        k = how.dense * profile.limit
-        legs.append(trace.run("dense", search_dense, vector, snap, plan, k))
-        trace.leg("dense", legs[-1], plan.allowed_rows, k, partial(dense_score, vector, snap))
-    k = how.facts * profile.limit
-    facts = trace.run("facts", find_facts, query, snap, plan)
-    known = snap.facts.columns
-    rows, confidence = known.row[facts], known.confidence[facts]
-    legs.append(Leg("facts", rows[:k].astype(np.uint32), confidence[:k]))
-    trace.leg("facts", legs[-1], len(known.row), k, lambda row: float(confidence[rows == row].max(initial=0)))
-    return legs, dict(zip(rows[:k].tolist(), facts[:k].tolist(), strict=True))
+        legs.append(trace.run("dense", search_dense, vector, snap, plan, how.dense * k))
+        trace.leg("dense", legs[0], plan.allowed_rows, how.dense * k, partial(dense_score, vector, snap))
+    leg, spent = terms()
+    trace.add_time("lexical", spent)
+    score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
+    trace.leg("lexical", leg, recent.allowed_rows, how.bm25 * k, score, partial(_explain_age, query, snap, hours))
+    (facts, weight), spent = walked()
+    trace.add_time("facts", spent)
+    rows = snap.facts.columns.row[facts]
+    best, most = rows[: how.facts * k].astype(np.uint32), how.facts * k
+    found = Leg("facts", best, weight[: len(best)])
+    trace.leg("facts", found, len(snap.facts.columns.row), most, lambda row: float(weight[rows == row].max(initial=0)))
+    return [leg, *legs, found], dict(zip(best.tolist(), facts.tolist(), strict=False))
 
 
-def find_facts(query: Query, snap: Snapshot, plan: Plan) -> I64:
-    """Find facts that hold and whose subject or object the question names, surest first, one a row.
+def _limit_age(query: Query, snap: Snapshot, plan: Plan, hours: float, trace: Trace) -> Plan:
+    """Return the plan without items older than the look-back, for BM25; 0 excludes none."""
+    if not hours:
+        return plan
+    recent: Bool = (query.now.timestamp() - times(snap, slice(None))) / 3600 <= hours
+    allowed = recent & snap.alive if plan.allowed is None else recent & plan.allowed
+    rows = int(np.count_nonzero(allowed))
+    trace.note("look-back", rows_in=plan.allowed_rows, rows_out=rows, hours=hours)
+    return replace(plan, allowed=allowed, allowed_rows=rows)
+
+
+def _explain_age(query: Query, snap: Snapshot, hours: float, row: int) -> str | None:
+    """Explain that an item is older than the look-back; None if it is not, or if there is none."""
+    age = (query.now.timestamp() - float(times(snap, row))) / 3600
+    return f"{age:.0f} hours old, and the look-back is {hours:g}" if hours and age > hours else None
+
+
+def find_facts(query: Query, snap: Snapshot, plan: Plan, hops: int) -> tuple[I64, F32]:
+    """Walk over facts that hold, from the entities the question names, and return them, the weightiest first.
+
+    The first hop gives the facts whose subject or object the question names, the next those of the entities at their
+    other end. A fact weighs its confidence / hop. Facts of rows that the plan excludes lead nowhere.
 
     Returns:
-        int64[f], entries of `snap.facts.columns`, of allowed rows.
+        (int64[f], entries of `snap.facts.columns`, one a row; their weights float32[f]).
     """
     facts = snap.facts.columns
-    named = is_among(facts.subject_entity, query.mentions) | is_among(facts.object_entity, query.mentions)
-    chosen = np.flatnonzero(named & snap.facts.holding(int((query.as_of or query.now).timestamp())))
+    at = int((query.as_of or query.now).timestamp())
+    usable = np.flatnonzero(snap.facts.holding(at)) if len(query.mentions) else np.empty(0, np.int64)
     if plan.allowed is not None:
-        chosen = chosen[plan.allowed[facts.row[chosen]]]
-    chosen = chosen[sort_rows(facts.confidence[chosen], snap.columns.key[facts.row[chosen]])]
-    _, first = np.unique(facts.row[chosen], return_index=True)
-    return chosen[np.sort(first)]
+        usable = usable[plan.allowed[facts.row[usable]]]
+    subject, object_ = facts.subject_entity[usable], facts.object_entity[usable]
+    weight, front = np.zeros(len(usable), np.float32), query.mentions
+    for hop in range(1, hops + 1):
+        reached = (weight == 0) & (is_among(subject, front) | is_among(object_, front))
+        weight[reached] = np.maximum(facts.confidence[usable[reached]] / hop, _LEAST)
+        ends = np.unique(np.concatenate([subject[reached], object_[reached]]))
+        front = ends[ends != 0]  # 0: no entity
+    chosen = np.flatnonzero(weight)
+    chosen = chosen[sort_rows(weight[chosen], snap.columns.key[facts.row[usable[chosen]]])]
+    _, first = np.unique(facts.row[usable[chosen]], return_index=True)
+    chosen = chosen[np.sort(first)]
+    return usable[chosen], weight[chosen]
 
 
 # ---------------------------------------------------------------- scores
@@ -213,8 +231,8 @@ def is_evergreen(rows: AnyArray, snap: Snapshot) -> Bool:
     row = np.concatenate([rows[at[others]], snap.facts.columns.row[stated]])
     subject = np.concatenate([named[others], snap.facts.columns.subject_entity[stated]])
     green = np.zeros(len(subject), bool)
-    for segment in snap.manifest.segments if snap.manifest and len(subject) else ():
-        green |= is_among(subject, _read_evergreen(snap.root, segment.id))
+    for table in _read_tables(snap) if len(subject) else ():
+        green |= is_among(subject, table.green)
     known, which = np.unique(subject, return_inverse=True)
     # A segment's list names hidden rows, too.
     green &= np.isin(known, known[snap.graph.rows_of(known)[0]])[which]
@@ -229,16 +247,31 @@ def _hash_speakers(rows: AnyArray, snap: Snapshot) -> U64:
     return np.array([int(hash_parts("person", name), 16) if name else 0 for name in names], np.uint64)[at]
 
 
+class EntityTable(NamedTuple):
+    """The entities of a segment."""
+
+    hash: U64  # uint64[m], ascending
+    name: pa.StringArray  # as written first
+    green: U64  # of persons, places and relationships, ascending
+
+
+def _read_tables(snap: Snapshot) -> Iterator[EntityTable]:
+    segments = snap.manifest.segments if snap.manifest else ()
+    return (_read_entities(snap.root, segment.id) for segment in segments)
+
+
 @lru_cache(maxsize=256)
-def _read_evergreen(root: Path, segment: str) -> U64:
-    """Read the hashes of a segment's evergreen entities, sorted: uint64[m]. Segments never change."""
+def _read_entities(root: Path, segment: str) -> EntityTable:
+    """Read a segment's entities. Segments never change."""
     path = root / "segments" / segment / "entities.parquet"
     try:
-        table = read_table(path, ["kind", "hash"])
+        table = read_table(path, ["kind", "name", "hash"])
     except FileNotFoundError:
         raise make_damage_error(path, "the file is missing") from None
+    hashes, first = np.unique(table["hash"].to_numpy(), return_index=True)
+    names = table["name"].take(pa.array(first)).combine_chunks()
     kinds = pc.is_in(table["kind"], pa.array(sorted(EVERGREEN)))
-    return np.unique(table["hash"].filter(kinds).to_numpy())
+    return EntityTable(hashes, names, np.unique(table["hash"].filter(kinds).to_numpy()))
 
 
 # ---------------------------------------------------------------- items
@@ -268,6 +301,27 @@ def _read_statements(pool: Pool, stated: Mapping[int, int], snap: Snapshot) -> l
         for fact, entry in zip(known, snap.facts.field.text(np.array(known, np.int64)) if known else [], strict=True)
     }
     return [sentences.get(fact, "") for fact in facts]
+
+
+def _describe(pool: Pool, statements: Sequence[str], snap: Snapshot) -> list[dict[str, Any]]:
+    """Return what `why` adds for each item: the entities it names, and the fact that brought it."""
+    found = zip(statements, name_entities(pool.row, snap), strict=True)
+    return [{**({"fact": fact} if fact else {}), "entities": entities} for fact, entities in found]
+
+
+def name_entities(rows: AnyArray, snap: Snapshot) -> list[list[str]]:
+    """Return the names of the entities that each row names, as written, in alphabetical order."""
+    at, named = snap.graph.entities_of(rows)
+    names: dict[int, str] = {}
+    for table in _read_tables(snap) if len(named) else ():
+        place = np.minimum(np.searchsorted(table.hash, named), max(0, len(table.hash) - 1))
+        here = table.hash[place] == named if len(table.hash) else np.zeros(len(named), bool)
+        found = table.name.take(pa.array(place[here])).to_pylist()
+        names = {**dict(zip(named[here].tolist(), found, strict=True)), **names}
+    out: list[set[str]] = [set() for _ in range(len(rows))]
+    for i, entity in zip(at.tolist(), named.tolist(), strict=True):
+        out[i].add(names.get(entity, ""))
+    return [sorted(one - {""}) for one in out]
 
 
 def _format_bullets(

@@ -6,6 +6,7 @@ Pure functions on arrays and texts; every constant is in `annie.toml`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,9 @@ import numpy.typing as npt
 from helix.stages.pack import CLOSE, OPEN, Count
 from helix.text.tokenize import split_words
 from helix.types import F32
-from helix.util.sanitise import sanitise_text
+from helix.util.sanitise import sanitise_name, sanitise_text
+
+HEADING: Final = "Here's what you remember from recent conversations:"
 
 
 def decay(age: F32, half_life: float, floor: F32) -> F32:
@@ -40,21 +43,21 @@ def jaccard(texts: Sequence[str]) -> F32:
 
 
 def mmr(score: F32, alike: F32, trade: float, k: int) -> npt.NDArray[np.intp]:
-    """Choose greedily by λ·score / best score − (1 − λ)·(largest similarity to a chosen one): intp[≤ k], in order.
+    """Choose greedily by λ·score − (1 − λ)·(largest similarity to a chosen one): intp[≤ k], in order.
 
-    Carbonell & Goldstein 1998. Fused scores are hundredths; divided by the best they weigh as much as similarity.
+    Carbonell & Goldstein 1998. The score is the raw one: fused scores are hundredths, so that similarity decides first
+    and the score among equally similar items.
 
     Args:
-        score: float32[n], best first, none negative.
+        score: float32[n], best first.
         alike: float32[n, n], in [0, 1].
         trade: λ; 1 is plain ranking.
         k: how many.
     """
     n = len(score)
-    best_score = float(score.max(initial=0))  # may be 1e-15 in a store of old items
-    relevance = score / best_score if best_score else score
+    relevance = score.astype(np.float64)
     chosen: list[int] = []
-    nearest = np.zeros(n, np.float32)
+    nearest = np.zeros(n)
     left = np.ones(n, bool)
     for _ in range(min(k, n)):
         value = np.where(left, trade * relevance - (1 - trade) * nearest, -np.inf)
@@ -66,15 +69,23 @@ def mmr(score: F32, alike: F32, trade: float, k: int) -> npt.NDArray[np.intp]:
 
 
 def bullet(statement: str, speaker: str, text: str, limit: int) -> str:
-    """Format `- X said: "…"`, or `- ` and the statement if there is one, as one line of at most `limit` characters.
+    """Return one line: `- Ana said: "…"`, or a fact as a statement.
 
-    >>> bullet("", "Ana", "I moved  to Oslo", 200), bullet("Ana lives in Oslo", "Ana", "I moved to Oslo", 15)
+    >>> bullet("", "Ana", "I moved  to Oslo", 200), bullet("Ana lives in Oslo", "Ana", "I moved to Oslo", 13)
     ('- Ana said: "I moved to Oslo"', '- Ana lives in…')
+
+    Args:
+        statement: of a fact; empty: the speaker's words.
+        limit: characters of the statement or of the words; a longer one ends with "…".
     """
-    quote = f'- {_format_line(speaker)} said: "{_format_line(text)}'
-    line, end = (f"- {_format_line(statement)}", "") if statement else (quote, '"')
-    room = limit - len(end)
-    return (line if len(line) <= room else line[: room - 1].rstrip() + "…") + end
+    if statement:
+        return f"- {_cut_line(statement, limit)}"
+    return f'- {_cut_line(sanitise_name(speaker), limit)} said: "{_cut_line(text, limit)}"'
+
+
+def _cut_line(text: str, limit: int) -> str:
+    line = _format_line(text)
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def _format_line(text: str) -> str:
@@ -83,11 +94,11 @@ def _format_line(text: str) -> str:
 
 
 def briefing(bullets: Sequence[str], limit: int, budget: int, count: Count) -> tuple[str, int, list[int]]:
-    """Wrap the first bullets that fit in `<memory>`.
+    """Wrap the first bullets that fit, below a heading, in `<memory>`.
 
     Args:
         bullets: best first.
-        limit: characters, wrapper included.
+        limit: characters of heading and bullets.
         budget: tokens, wrapper included.
         count: counts the tokens of texts.
 
@@ -95,7 +106,8 @@ def briefing(bullets: Sequence[str], limit: int, budget: int, count: Count) -> t
         (context, its tokens, positions in `bullets`); empty if none fits.
     """
     for n in range(len(bullets), 0, -1):
-        context = "\n".join([OPEN, *bullets[:n], CLOSE])
-        if len(context) <= limit and (tokens := count([context])[0]) <= budget:
+        lines = "\n".join([HEADING, *bullets[:n]])
+        context = f"{OPEN}\n{lines}\n{CLOSE}"
+        if len(lines) <= limit and (tokens := count([context])[0]) <= budget:
             return context, tokens, list(range(n))
     return "", 0, []

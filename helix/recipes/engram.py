@@ -99,6 +99,7 @@ class EngramProfile:
 
     name: str
     recipe: str
+    limit: int
     retrieve: EngramRetrieve
     fuse: EngramFuse
     graph: GraphConstants

@@ -80,10 +80,20 @@ class Remote(Recaller):
         return bundle_of(report["answer"])
 
     def context(
-        self, query: str | None = None, *, project: str | None = None, budget: int = 1800, principal: str | None = None
+        self,
+        query: str | None = None,
+        *,
+        k: int | None = None,
+        project: str | None = None,
+        budget: int = 1800,
+        profile: str = "helix",
+        mode: str | None = None,
+        look_back: float | None = None,
+        principal: str | None = None,
     ) -> str:
         """Return a context as text: of a question, or a briefing."""
-        fields = {"query": query, "project": project, "budget": budget, "principal": principal}
+        named = {"project": project, "profile": profile, "mode": mode, "principal": principal}
+        fields = {"query": query, "k": k, "budget": budget, "look_back": look_back, **named}
         return self._ask("GET", "/v1/context", params=_drop_none(fields)).text
 
     def item(self, identity: str, *, principal: str | None = None) -> dict[str, Any] | None:

@@ -148,8 +148,8 @@ class Memory(Recaller):
 
         absent = None if options.why_not is None else row_of(snap, options.why_not)
         trace = Trace(is_traced)
-        question = build_query(query, snap, self.settings, options)
         constants = load(options.profile, self.settings.profiles)
+        question = build_query(query, snap, self.settings, options, constants)
         compose = recipe(constants.recipe).recall
         bundle = compose(question, snap.known_at(question.as_of), constants, trace, self._models)
         if absent is None or options.why_not is None:

@@ -24,6 +24,10 @@ class Profile(Protocol):
     def recipe(self) -> str:
         """Name of the recipe."""
 
+    @property
+    def limit(self) -> int:
+        """Items of an answer where the caller names no number."""
+
 
 def keys(*names: str) -> Any:
     """Declare a field whose value is a table with exactly these keys."""
@@ -162,6 +166,7 @@ class HelixProfile:
 
     name: str
     recipe: str
+    limit: int
     ask: QuestionConstants
     retrieve: RetrieveConstants
     fuse: FuseConstants

@@ -16,11 +16,12 @@ R = TypeVar("R")
 
 
 class TracedLeg(NamedTuple):
-    """A leg's answer, its limit of rows, and its score of any row (0: none)."""
+    """A leg's answer, its limit of rows, its score of any row (0: none), and why it does not search a row."""
 
     leg: Leg
     limit: int
     score: Callable[[int], float]
+    outside: Callable[[int], str | None]
 
 
 class DroppedRows(NamedTuple):
@@ -82,7 +83,15 @@ class Trace:
         if self.on:
             self.stages.append({"stage": name, **facts})
 
-    def leg(self, stage: str, leg: Leg, rows_in: int, limit: int, score: Callable[[int], float]) -> None:
+    def leg(
+        self,
+        stage: str,
+        leg: Leg,
+        rows_in: int,
+        limit: int,
+        score: Callable[[int], float],
+        outside: Callable[[int], str | None] = lambda row: None,
+    ) -> None:
         """Record a leg's answer.
 
         Args:
@@ -90,10 +99,11 @@ class Trace:
             rows_in: rows it searched.
             limit: rows it returns at most.
             score: its score of any row.
+            outside: why it does not search a row that others search; None: it does.
         """
         if self.on:
             self.note(stage, rows_in=rows_in, rows_out=len(leg.rows))
-            self.retrieved.append(TracedLeg(leg, limit, score))
+            self.retrieved.append(TracedLeg(leg, limit, score, outside))
 
     def drop(self, stage: str, rows: AnyArray, why: Sequence[str] | str) -> None:
         """Record rows that a stage left out: one reason for all, or one a row."""
@@ -196,6 +206,8 @@ def why_not(identity: str, row: int, trace: Trace, items: Sequence[Item], packed
 
 def _explain_miss(one: TracedLeg, row: int) -> str:
     """Explain why a leg did not find a row."""
+    if reason := one.outside(row):
+        return f"{one.leg.name} does not search it: {reason}"
     leg, score = one.leg, one.score(row)
     if len(leg.rows) < one.limit or not len(leg.rows):
         return f"{leg.name} finds nothing in it (score {score:.3f})"

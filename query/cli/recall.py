@@ -42,7 +42,7 @@ def _make_parser() -> Parser:
     )
     add = parser.add_argument
     add("query", metavar="QUERY", help="the question, an error, a path, a name")
-    add("--k", type=int, default=10, metavar="N", help="items to return (10)")
+    add("--k", type=int, metavar="N", help="items to return (10; with the profiles annie and cems 5)")
     add("--budget", type=int, default=2000, metavar="N", help="tokens the context may take (2000)")
     add("--project", metavar="P", help="only this project")
     add("--type", metavar="T", help="episodic, semantic, procedural, decision or code")
@@ -56,6 +56,9 @@ def _make_parser() -> Parser:
     add("--entity", metavar="E", action="append", default=[], dest="entities", help=text)
     add("--as", metavar="PRINCIPAL", dest="principal", help="the caller, as ACLs name it")
     add("--profile", metavar="NAME", default="helix", help="the set of constants (helix)")
+    add("--mode", metavar="MODE", help="of the profile cems: auto, hybrid or vector")
+    text = "of the profile annie: hours of its BM25 list, such as 168 (all)"
+    add("--look-back", metavar="HOURS", type=float, help=text)
     add("--rerank", metavar="TIER", help="late or cross: score the best items again, more slowly")
     add("--rerank-top", metavar="N", type=int, default=20, help="items to score again, at most 30 (20)")
     add("--tier", metavar="TIER", default="fast", help="deep: a language model helps, for seconds (fast)")

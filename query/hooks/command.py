@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 CONNECT = 0.12  # seconds to connect; a process of this machine accepts at once
 ANSWER = 2.0  # seconds for the query process to answer; then the hook opens the store
-DEADLINE = 8.0  # seconds for the whole hook; then it answers nothing
+DEADLINE = 3.0  # seconds for the whole hook, unless HELIX_HOOK_SECONDS says otherwise; then it answers nothing
+MAX_DEADLINE = 60.0
 MAX_INPUT = 64 << 20  # bytes of stdin
 
 
@@ -40,7 +41,7 @@ def hook(argv: Sequence[str]) -> int:
     gc.disable()  # this short process leaves nothing to collect
     try:
         signal.signal(signal.SIGALRM, _raise_deadline)
-        signal.setitimer(signal.ITIMER_REAL, DEADLINE)
+        signal.setitimer(signal.ITIMER_REAL, call.seconds)
         call.run()
     except BaseException as error:  # noqa: BLE001 — the agent must continue after any failure
         call.note_failure(error)
@@ -50,7 +51,7 @@ def hook(argv: Sequence[str]) -> int:
 
 
 class DeadlineExceeded(BaseException):
-    """The hook took longer than DEADLINE."""
+    """The hook took longer than it may."""
 
 
 def _raise_deadline(*_: object) -> NoReturn:
@@ -85,6 +86,7 @@ class HookCall:
         self._agent = "?"
         self._notes: list[str] = []
         self._root = ""
+        self.seconds = self._read_deadline()
 
     def run(self) -> None:
         """Read the event, and write an answer where the event asks for one."""
@@ -108,12 +110,21 @@ class HookCall:
             sys.stdout.write(json.dumps(protocol.format_answer(self._agent, event, context)) + "\n")
             sys.stdout.flush()
 
+    def _read_deadline(self) -> float:
+        """Return the seconds after which the hook gives up; a value that is none is noted in the log."""
+        value = os.environ.get("HELIX_HOOK_SECONDS") or DEADLINE
+        with suppress(ValueError):
+            if 0 < float(value) <= MAX_DEADLINE:
+                return float(value)
+        self._notes.append(f"HELIX_HOOK_SECONDS is no number from 0 to {MAX_DEADLINE:g}: {DEADLINE:g} s")
+        return DEADLINE
+
     def note_failure(self, error: BaseException) -> None:
         """Note an error for the log, without a word of the prompt."""
         from helix.errors import HelixError, UsageError
 
         if isinstance(error, DeadlineExceeded):
-            self._notes.append(f"gave up after {DEADLINE:.0f} s")
+            self._notes.append(f"gave up after {self.seconds:g} s")
             return
         text = type(error).__name__
         if isinstance(error, HelixError) and not isinstance(error, UsageError):

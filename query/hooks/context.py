@@ -86,17 +86,18 @@ def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | Non
     return {"context": context, "said": f"{note}, {'project' if project else 'no project'}"}
 
 
-def build_context(memory: Memory, snap: Snapshot, question: str | None, project: str | None, budget: int) -> str:
+def build_context(memory: Memory, snap: Snapshot, question: str | None, project: str | None, **options: Any) -> str:
     """Return a context as text: for a question, or a briefing about the newest sessions.
 
     Args:
         snap: the caller's view of the generation.
         project: the only project; None: all.
+        options: others of a recall, as `RecallOptions` names them.
 
     Raises:
         UsageError: an argument is out of range or names something unknown.
     """
-    options: dict[str, Any] = {"project": project, "budget": budget}
+    options["project"] = project
     if question is None:
         from helix.question.build import check_known
 
@@ -177,8 +178,9 @@ def _recall(memory: Memory, snap: Snapshot, question: str, **options: Any) -> Bu
     from helix.recipes.registry import recipe
 
     settings = memory.settings
-    constants = load_profile("helix", settings.profiles)
-    query = build_query(question, snap, settings, RecallOptions(**options))
+    how = RecallOptions(**options)
+    constants = load_profile(how.profile, settings.profiles)
+    query = build_query(question, snap, settings, how, constants)
     return recipe(constants.recipe).recall(query, snap, constants, Trace(), Rerankers(settings))
 
 

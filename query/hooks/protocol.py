@@ -26,7 +26,7 @@ EVENTS = {
 }
 """The action of each event: `start` and `prompt` answer with a context, `transcript` ingests."""
 
-ENQUEUE = 5.0  # seconds to wait for `helix enqueue`, which continues by itself
+ENQUEUE = 2.0  # seconds to wait for `helix enqueue`, which continues by itself
 MAX_PROMPT = 4_000  # characters of a prompt in the request, half of them from its end
 MAX_LOG = 1 << 20  # bytes; a larger log is rotated once
 

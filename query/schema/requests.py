@@ -30,6 +30,17 @@ Question = Annotated[
     ),
 ]
 Count = Annotated[int, _describe("items to return", 10, minimum=1, maximum=1_000)]
+OptionalCount = Annotated[
+    int | None, _describe("items to return; default: the profile's number, 10 or 5", 10, minimum=1, maximum=1_000)
+]
+Profile = Annotated[str, _describe("the set of constants", "helix", "cems")]
+Mode = Annotated[
+    str | None, _describe("of profile cems: auto, hybrid or vector; default: as the profile says", "vector")
+]
+LookBack = Annotated[
+    float | None,
+    _describe("of profile annie: hours of its BM25 list; 0: all; default: as the profile says", 168, minimum=0),
+]
 Budget = Annotated[int, _describe("tokens the context may take", 2000, minimum=0, maximum=100_000)]
 Project = Annotated[str | None, _describe("only this project", "ledgerline")]
 Type = Annotated[str | None, _describe(f"only items of this type: {', '.join(TYPES)}", "decision")]
@@ -61,7 +72,7 @@ class RecallRequest(PrincipalRequest):
     """The arguments of one recall."""
 
     query: Question
-    k: Count = 10
+    k: OptionalCount = None
     budget: Budget = 2000
     project: Project = None
     type: Type = None
@@ -74,7 +85,9 @@ class RecallRequest(PrincipalRequest):
     entities: Annotated[list[str], _describe("names to start the graph walk from", ["Priya"])] = Field(
         default_factory=list
     )
-    profile: Annotated[str, _describe("the set of constants", "helix", "cems")] = "helix"
+    profile: Profile = "helix"
+    mode: Mode = None
+    look_back: LookBack = None
     now: Annotated[str | None, _describe("the time of the question, ISO 8601; default: the clock")] = None
     rerank: Annotated[str | None, _describe("late or cross: score the best items again, more slowly")] = None
     rerank_top: Annotated[int, _describe("items to score again", 20, minimum=1, maximum=30)] = 20
@@ -86,8 +99,13 @@ class ContextRequest(PrincipalRequest):
     """A context as text: for a question, or a briefing about the newest sessions of a project."""
 
     query: Annotated[str | None, _describe("a question; default: decisions, open work and next steps")] = None
+    k: OptionalCount = None
+    limit: Annotated[int | None, _describe("the same as k", 10, minimum=1, maximum=1_000)] = None
     project: Project = None
     budget: Budget = 1800
+    profile: Profile = "helix"
+    mode: Mode = None
+    look_back: LookBack = None
 
 
 class TimelineRequest(PrincipalRequest):

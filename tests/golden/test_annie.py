@@ -13,7 +13,7 @@ import pytest
 
 from helix.encoders.token_counter import EstimatedCounter
 from helix.recipes.annie import AnnieProfile, apply_decay, find_facts, fuse, is_evergreen, recall
-from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr
+from helix.recipes.annie_formulas import HEADING, briefing, bullet, decay, jaccard, mmr
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.settings import load as settings
@@ -41,12 +41,14 @@ def moment(seconds: float) -> datetime:
 
 
 def ask(snap: Snapshot, text: str, profile: AnnieProfile = ANNIE, trace: Trace | None = None, **how: Any) -> Bundle:
-    query = make_query(text, snap, SETTINGS, **{"now": moment(BASE + DAY), **how})
+    query = make_query(text, snap, SETTINGS, profile, **{"now": moment(BASE + DAY), **how})
     return recall(query, snap, profile, trace or Trace(True), NO_MODELS)
 
 
 def bullets(found: Bundle) -> list[str]:
-    return found.context.removeprefix(OPEN).removesuffix(CLOSE).strip().splitlines()
+    heading, *lines = found.context.removeprefix(OPEN).removesuffix(CLOSE).strip().splitlines()
+    assert heading == "Here's what you remember from recent conversations:"
+    return lines
 
 
 def test_three_lists_meet_in_one_pool(tmp_path: Path) -> None:
@@ -61,17 +63,18 @@ def test_three_lists_meet_in_one_pool(tmp_path: Path) -> None:
 
 
 def test_list_lengths(tmp_path: Path) -> None:
-    facts = [[{"subject": "priya", "relation": f"r{i}", "object_": f"o{i}"}] for i in range(30)]
-    snap = make_store(tmp_path, [f"priya {i}" for i in range(30)], facts=facts)
-    add_encoder(snap, lambda _: f32(1, *[0] * 29))
-    trace = Trace(True)
-    found = ask(snap, "Priya", trace=trace)
-    limits = {"bm25": (20, 20), "dense": (10, 10), "facts": (5, 5)}
-    assert {one.leg.name: (len(one.leg.rows), one.limit) for one in trace.retrieved} == limits
-    assert len(found.items) == 5
-    assert [one.id for one in ask(snap, "Priya", k=3).items] == [one.id for one in found.items[:3]]
-    assert len(ask(snap, "Priya", k=20).items) == 5
-    assert len(ask(snap, "Priya", replace(ANNIE, limit=7), k=20).items) == 7
+    facts = [[{"subject": "priya", "relation": f"r{i}", "object_": f"o{i}"}] for i in range(50)]
+    snap = make_store(tmp_path, [f"priya {i}" for i in range(50)], facts=facts)
+    add_encoder(snap, lambda _: f32(1, *[0] * 49))
+    for k, wanted, items in ((None, (20, 10, 5), 5), (10, (40, 20, 10), 10), (1, (4, 2, 1), 1), (30, (50, 50, 30), 20)):
+        trace = Trace(True)
+        found = ask(snap, "Priya", trace=trace, k=k)
+        lists = {one.leg.name: len(one.leg.rows) for one in trace.retrieved}
+        assert lists == dict(zip(("bm25", "dense", "facts"), wanted, strict=True)), k
+        assert len(found.items) == items, k  # of 20 candidates at most
+        if k == 10:
+            assert {one.leg.name: one.limit for one in trace.retrieved} == lists
+    assert len(ask(snap, "Priya", replace(ANNIE, limit=7)).items) == 7
 
 
 def test_decay_by_hand() -> None:
@@ -114,20 +117,23 @@ def test_persons_places_and_relationships_are_evergreen(tmp_path: Path) -> None:
     assert is_evergreen(np.array([5, 2], np.uint32), snap).tolist() == [True, False]
 
 
-def test_the_look_back_is_168_hours_where_there_is_one(tmp_path: Path) -> None:
-    hours = (169, 168, 1)
+def test_the_look_back_of_168_hours_is_of_bm25(tmp_path: Path) -> None:
+    hours = (169, 168, 1, 500)
     given = [{"time": BASE - hour * 3600} for hour in hours]
-    facts = [[{"subject": "priya", "relation": "likes", "object_": "tea"}], [], []]
-    texts = ["priya old ferry", "ferry week", "ferry new"]
-    snap = make_store(tmp_path, texts, given=given, facts=facts)
-    assert {one.text for one in ask(snap, "Priya ferry", now=moment(BASE)).items} == set(texts)
-    week, trace = replace(ANNIE, look_back=168), Trace(True)
-    found = ask(snap, "Priya ferry", week, trace, now=moment(BASE))
-    assert {one.text for one in found.items} == set(texts[1:])
+    facts = [[], [], [], [{"subject": "priya", "relation": "likes", "object_": "tea"}]]
+    snap = make_store(tmp_path, ["old ferry", "ferry week", "ferry new", "tea"], given=given, facts=facts)
+    assert {one.text for one in ask(snap, "ferry", now=moment(BASE)).items} == {"old ferry", "ferry week", "ferry new"}
+    trace = Trace(True)
+    found = ask(snap, "Priya ferry", trace=trace, now=moment(BASE), look_back=168)
+    assert {one.text for one in found.items} == {"ferry week", "ferry new", "tea"}  # facts have no window
     old = f"{snap.lexical.key[0]:016x}"
-    assert why_not(old, 0, trace, found.items, found.packed) == "route: 169 hours old, and the look-back is 168"
+    reason = "retrieve: bm25 does not search it: 169 hours old, and the look-back is 168; facts finds nothing"
+    assert why_not(old, 0, trace, found.items, found.packed).startswith(reason)
     stage = next(stage for stage in (found.trace or {})["stages"] if stage["stage"] == "look-back")
-    assert (stage["rows_in"], stage["rows_out"]) == (3, 2)
+    assert (stage["rows_in"], stage["rows_out"]) == (4, 2)
+    week = replace(ANNIE, look_back=168)
+    assert {one.text for one in ask(snap, "ferry", week, now=moment(BASE)).items} == {"ferry week", "ferry new"}
+    assert len(ask(snap, "ferry", week, now=moment(BASE), look_back=0).items) == 3
 
 
 def test_the_look_back_keeps_the_other_filters(tmp_path: Path) -> None:
@@ -155,13 +161,18 @@ def test_facts_that_hold_of_whom_the_question_names(tmp_path: Path) -> None:
     given: list[dict[str, Any]] = [{}] * 8 + [{"project": "q"}]
     snap = make_store(tmp_path, [name for name, *_ in said], facts=facts, given=given, deleted={0: [7]})
     query = make_query("and priya?", snap, SETTINGS, now=moment(BASE + DAY), project="p")
-    rows = snap.facts.columns.row[find_facts(query, snap, route(query, None, snap))]
-    assert rows.tolist() == [1, 4, 0]  # .9, .7, .6: one fact an item, its surest
+    chosen, weights = find_facts(query, snap, route(query, None, snap), 1)
+    assert snap.facts.columns.row[chosen].tolist() == [1, 4, 0]  # one fact an item, its surest
+    assert weights.tolist() == pytest.approx([0.9, 0.7, 0.6])
+    # The second hop leads on from omar: what he likes, of confidence 1, weighs 1 / 2.
+    chosen, weights = find_facts(query, snap, route(query, None, snap), 2)
+    assert snap.facts.columns.row[chosen].tolist() == [1, 4, 0, 2]
+    assert weights.tolist() == pytest.approx([0.9, 0.7, 0.6, 1 / 2])
     found = ask(snap, "and priya?", project="p")
-    assert [one.why["facts"] for one in found.items] == [1, 2, 3]
+    assert [one.why["facts"] for one in found.items] == [1, 2, 3, 4]
     # Before the move the first home held.
     early = make_query("and priya?", snap, SETTINGS, now=moment(BASE + 200), project="p")
-    homes = find_facts(early, snap, route(early, None, snap))
+    homes, _ = find_facts(early, snap, route(early, None, snap), 1)
     assert snap.facts.columns.row[homes].tolist() == [1, 3, 0]
 
 
@@ -197,15 +208,17 @@ def test_jaccard_by_hand() -> None:
 
 
 def test_mmr_by_hand() -> None:
-    # λ = .7: the second best is .7 · .9 − .3 · 1 = .33, the third .7 · .5 − .3 · 0 = .35.
-    score, alike = f32(0.02, 0.018, 0.01), f32([1, 1, 0], [1, 1, 0], [0, 0, 1])
-    assert mmr(score, alike, ANNIE.mmr.lambda_, 3).tolist() == [0, 2, 1]
-    assert mmr(f32(0.02, 0.018, 0.009), alike, 0.7, 3).tolist() == [0, 1, 2]  # .7 · .45 = .315
+    # λ = .7 on the raw score: .7 · .018 − .3 · 1 = −.2874; .7 · .01 = .007; .7 · .005 − .3 · .02 = −.0025.
+    score, alike = f32(0.02, 0.018, 0.01, 0.005), np.eye(4, dtype=np.float32)
+    alike[0, 1] = alike[1, 0] = 1
+    alike[0, 3] = alike[3, 0] = 0.02
+    assert mmr(score, alike, ANNIE.mmr.lambda_, 4).tolist() == [0, 2, 3, 1]
+    alike[0, 2] = alike[2, 0] = 0.04  # .7 · .01 − .3 · .04 = −.005
+    assert mmr(score, alike, 0.7, 3).tolist() == [0, 3, 2]
+    alike[0, 2] = alike[2, 0] = 0.03  # −.002
+    assert mmr(score, alike, 0.7, 3).tolist() == [0, 2, 3]
     assert mmr(score, alike, 1.0, 2).tolist() == [0, 1]
     assert mmr(score, alike, 0.7, 0).tolist() == mmr(f32(), np.empty((0, 0), np.float32), 0.7, 3).tolist() == []
-    old = score * np.float32(1e-20)  # weighed as new ones are
-    assert mmr(old, alike, 0.7, 3).tolist() == [0, 2, 1]
-    assert mmr(old, np.zeros((3, 3), np.float32), 0.7, 3).tolist() == [0, 1, 2]
 
 
 def test_only_the_best_20_are_chosen_among(tmp_path: Path) -> None:
@@ -228,22 +241,23 @@ def test_repeats_make_room(tmp_path: Path) -> None:
     assert left[0].why == ["not chosen; 1.00 of its words are those of one that was"]
 
 
-def test_a_bullet_is_one_line_of_at_most_200_characters() -> None:
+def test_a_result_is_one_line_with_at_most_200_characters_of_text() -> None:
     assert bullet("", "Ana", "two\n lines", 200) == '- Ana said: "two lines"'
-    exact = "x" * (200 - len('- Ana said: ""'))
+    exact = "x" * 200
     assert bullet("", "Ana", exact, 200) == f'- Ana said: "{exact}"'
-    longer = bullet("", "Ana", exact + "y", 200)
-    assert longer == f'- Ana said: "{exact[:-1]}…"'
-    assert len(longer) == len(bullet("y " * 200, "", "", 200)) == len(bullet("", "y" * 500, "hi", 200)) == 200
+    assert bullet("", "Ana", exact + "y", 200) == f'- Ana said: "{exact[:-1]}…"'
+    assert bullet("y" * 201, "", "", 200) == f"- {'y' * 199}…"
+    assert len(bullet("", "y" * 500, "hi", 200)) == len("- ") + 200 + len(' said: "hi"')
 
 
 def test_a_briefing_has_at_most_2000_characters_and_the_budget() -> None:
     lines = [f"- {i} {'word ' * 30}".strip() for i in range(20)]
     count = EstimatedCounter()
     context, tokens, placed = briefing(lines, ANNIE.briefing.whole, 10_000, count)
-    assert len(context) <= 2000 < len("\n".join([OPEN, *lines[: len(placed) + 1], CLOSE]))
+    body = context.removeprefix(f"{OPEN}\n").removesuffix(f"\n{CLOSE}")
+    assert body.splitlines() == [HEADING, *lines[: len(placed)]]
+    assert len(body) <= 2000 < len(f"{body}\n{lines[len(placed)]}")
     assert tokens == count([context])[0]
-    assert context.splitlines()[2:-1] == lines[: len(placed)]
     context, tokens, placed = briefing(lines, 2000, 150, count)
     assert tokens <= 150
     assert 0 < len(placed) < 5
@@ -274,15 +288,17 @@ def ask_vacation(root: Path, text: str, **how: Any) -> Bundle:
 
 def test_the_vacation_question_of_the_sample(vacation: Path) -> None:
     found = ask_vacation(vacation, "What did I tell Priya about vacation?", project="trip")
+    # By the scores alone the boss is second: .7 · .0292 − .3 · 2/20 = −.0096, Marco .7 · .0147 − .3 · 1/18 = −.0063.
     assert bullets(found) == [
         '- Ana said: "I told Priya we can do March for vacation"',
-        '- Ana said: "My boss signed it, I have two weeks of vacation from the 14th"',
         '- Marco said: "March is fine, the house in Goa is free in the second half"',
+        '- Ana said: "My boss signed it, I have two weeks of vacation from the 14th"',
         '- Ana said: "Then I look for flights, she wants the sea this time"',
     ]
-    assert found.context == "\n".join([OPEN, *bullets(found), CLOSE])
+    assert found.context == "\n".join([OPEN, HEADING, *bullets(found), CLOSE])
     march = found.items[0]
     assert (march.why["bm25"], march.why["dense"], march.why["facts"]) == (1, 1, None)
+    assert march.why["entities"] == ["Ana", "Priya"]
     age = (datetime(2026, 2, 13, 9, tzinfo=UTC) - datetime(2026, 2, 10, 20, 31, tzinfo=UTC)).total_seconds() / DAY
     assert march.score == pytest.approx(2 / 61 * 2 ** (-age / 30), abs=1e-6)
     assert found.tokens <= found.budget
@@ -314,10 +330,10 @@ def test_without_an_encoder_words_and_facts_answer(vacation: Path) -> None:
 def test_the_profile_says_every_number() -> None:
     lists = ANNIE.lists
     assert (ANNIE.limit, ANNIE.k, ANNIE.look_back) == (5, 60, 0)
-    assert (lists.bm25, lists.dense, lists.facts) == (4, 2, 1)
+    assert (lists.bm25, lists.dense, lists.facts, lists.hops) == (4, 2, 1, 2)
     assert (ANNIE.decay.half_life, ANNIE.decay.evergreen, ANNIE.decay.other) == (30, 0.3, 0)
     assert (ANNIE.mmr.lambda_, ANNIE.mmr.pool) == (0.7, 20)
-    assert (ANNIE.briefing.bullet, ANNIE.briefing.whole) == (200, 2000)
+    assert (ANNIE.briefing.text, ANNIE.briefing.whole) == (200, 2000)
 
 
 def test_ids_are_the_tie_rule(tmp_path: Path) -> None:
