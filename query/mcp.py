@@ -148,6 +148,7 @@ def build_server(service: QueryService, caller: Caller = OWNER) -> MCPServer:
         return caller if request is None else request.scope[CALLER]
 
     _add_recall(server, service, find_caller)
+    _add_search(server, service, find_caller)
     _add_browsing(server, service, find_caller)
     _add_resources(server, service, find_caller)
     return server
@@ -198,6 +199,8 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
         degraded = sanitise_all(answer["degraded"])
         return RecallResult(context=answer["context"], items=items, tokens=answer["tokens"], degraded=degraded)
 
+
+def _add_search(server: MCPServer, service: QueryService, find_caller: FindCaller) -> None:
     @server.tool(
         description="Search the memory: id, title and first words of the items for a question, best first.",
         annotations=_READS,

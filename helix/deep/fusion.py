@@ -69,7 +69,7 @@ def recall_wordings(question: DeepQuestion, rewrite: Callable[[str], Mapping[str
     first = _recall(question, wide)
     if first.skipped or rewrite is None:
         return FusedItems(first, _scale(first.items, [item.score for item in first.items]), first.degraded)
-    intent = classify(wide.text, wide.now, wide.days, 0, 0).primary
+    intent = classify(wide.text, wide.now, wide.days, 0, 0).kind
     others = [_recall(question, replace(reword(wide, text), budget=0)) for text in rewrite(intent).values()]
     degraded = tuple(dict.fromkeys(reason for bundle in (first, *others) for reason in bundle.degraded))
     items = fuse_lists([first.items, *(bundle.items for bundle in others)], [ORIGINAL, *[OTHER] * len(others)])

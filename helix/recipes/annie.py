@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.ranking.mmr import jaccard, mmr
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import sort_rows
-from helix.recipes.annie_formulas import briefing, bullet, decay, jaccard, mmr
+from helix.recipes.annie_formulas import briefing, bullet, decay
 from helix.recipes.common import begin, bundle, is_among, items_of
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
@@ -159,7 +160,7 @@ def _limit_age(query: Query, snap: Snapshot, plan: Plan, hours: float, trace: Tr
 
 
 def _explain_age(query: Query, snap: Snapshot, hours: float, row: int) -> str | None:
-    """Explain that an item is older than the look-back; None if it is not, or if there is none."""
+    """Explain that an item is older than the look-back; None if it is not, or if the look-back is 0."""
     age = (query.now.timestamp() - float(times(snap, row))) / 3600
     return f"{age:.0f} hours old, and the look-back is {hours:g}" if hours and age > hours else None
 
@@ -278,7 +279,11 @@ def _read_entities(root: Path, segment: str) -> EntityTable:
 
 
 def _choose(pool: Pool, snap: Snapshot, k: int, how: AnnieMmr, trace: Trace) -> tuple[Pool, list[dict[str, Any]]]:
-    """Choose k items; return them in order of choice with their shown fields. Only this step reads text."""
+    """Choose k items; return them in order of choice with their shown fields. Only this step reads text.
+
+    MMR weighs the raw score: fused scores are hundredths, so similarity decides first, and among equally similar items
+    the score.
+    """
     best = pool.take(np.arange(min(how.pool, len(pool))))
     entries = snap.text(best.row)
     alike = jaccard([str(entry["text"]) for entry in entries])

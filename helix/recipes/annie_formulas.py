@@ -1,4 +1,4 @@
-"""Formulas of the recipe `annie`: decay, similarity by words, MMR, and the briefing.
+"""Formulas of the recipe `annie`: decay, and the briefing.
 
 Pure functions on arrays and texts; every constant is in `annie.toml`.
 """
@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from helix.stages.pack import CLOSE, OPEN, Count
-from helix.text.tokenize import split_words
 from helix.types import F32
 from helix.util.sanitise import sanitise_name, sanitise_text
 
@@ -28,44 +26,6 @@ def decay(age: F32, half_life: float, floor: F32) -> F32:
         floor: float32[n], in [0, 1].
     """
     return np.asarray(np.maximum(floor, np.exp2(-age / np.float32(half_life))), np.float32)
-
-
-def jaccard(texts: Sequence[str]) -> F32:
-    """Return |A ∩ B| / |A ∪ B| over the distinct words of each two texts: float32[n, n]; 0 if neither has any."""
-    sets = [set(split_words(text)) for text in texts]
-    place = {word: i for i, word in enumerate(sorted(set().union(*sets)))}
-    holds = np.zeros((len(sets), len(place)), np.float32)
-    for row, words in zip(holds, sets, strict=True):
-        row[[place[word] for word in words]] = 1
-    shared = holds @ holds.T
-    size = holds.sum(axis=1)
-    return np.asarray(shared / np.maximum(size[:, None] + size - shared, 1), np.float32)
-
-
-def mmr(score: F32, alike: F32, trade: float, k: int) -> npt.NDArray[np.intp]:
-    """Choose greedily by λ·score − (1 − λ)·(largest similarity to a chosen one): intp[≤ k], in order.
-
-    Carbonell & Goldstein 1998. The score is the raw one: fused scores are hundredths, so that similarity decides first
-    and the score among equally similar items.
-
-    Args:
-        score: float32[n], best first.
-        alike: float32[n, n], in [0, 1].
-        trade: λ; 1 is plain ranking.
-        k: how many.
-    """
-    n = len(score)
-    relevance = score.astype(np.float64)
-    chosen: list[int] = []
-    nearest = np.zeros(n)
-    left = np.ones(n, bool)
-    for _ in range(min(k, n)):
-        value = np.where(left, trade * relevance - (1 - trade) * nearest, -np.inf)
-        best = int(value.argmax())  # of equals the first, which is the better one
-        chosen.append(best)
-        left[best] = False
-        nearest = np.maximum(nearest, alike[best])
-    return np.array(chosen, np.intp)
 
 
 def bullet(statement: str, speaker: str, text: str, limit: int) -> str:

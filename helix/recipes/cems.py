@@ -1,8 +1,8 @@
 """The recipe `cems`: several wordings of a question, fused, and weighted by metadata.
 
-The question's intent decides whether vectors answer alone, or with BM25, other wordings and a hypothetical answer.
-Ranks are fused with a bonus for the first places, blended with the vector score, cut at a threshold, and multiplied by
-priority, age, pin and project.
+The question's intent decides whether vectors answer alone, or with BM25, other wordings and a hypothetical answer. Each
+wording gives one list, of vectors and BM25 together. Ranks are fused with a bonus for the first places, blended with
+the vector score, cut at a threshold, and multiplied by priority, age, pin and project.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from helix.ranking.mmr import jaccard
 from helix.ranking.rrf import align_ranks, rrf
-from helix.ranking.topk import sort_rows
+from helix.ranking.topk import select_top, sort_rows
 from helix.recipes import cems_formulas as formulas
-from helix.recipes.cems_intent import PROBE, Intent, choose, classify, expand, find_preferences, write_hypothetical
+from helix.recipes.cems_intent import Intent, choose, classify
+from helix.recipes.cems_wordings import PROBE, expand, find_preferences, write_hypothetical
 from helix.recipes.common import begin, bundle, items_of
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
@@ -27,7 +29,7 @@ from helix.stages.constants import keys, one_of
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import CLOSE, OPEN, Count, header
-from helix.stages.trace import Trace
+from helix.stages.trace import Trace, measure
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I64, ROLES, U32, AnyArray, Bool, Bundle, Leg, Plan, Pool, Query
 from helix.util.sanitise import sanitise_text
@@ -37,19 +39,20 @@ if TYPE_CHECKING:
 
 _DAY = 86_400  # seconds
 _NO_PROJECT: Final = "default"  # project of items without one
-_ORIGINAL: Final = ("dense", "bm25")
-"""Lists of the original question."""
+_ORIGINAL: Final = "original"
+"""The list of the question itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class CemsLists:
-    """Rows of each list, and the constants of BM25."""
+    """Rows of vectors and of BM25 in a list, how both weigh, and the constants of BM25."""
 
     dense: int
     bm25: int
     expanded: int
     k1: float
     b: float
+    weights: Mapping[str, float] = keys("vector", "bm25")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +73,11 @@ class CemsTerms:
 
 @dataclass(frozen=True, slots=True)
 class CemsExpand:
-    """Number of other wordings, and turns searched for users' preferences."""
+    """Turns and phrases of the probe for users' preferences, and other wordings at most, by kind of question."""
 
-    least: int
-    most: int
     probe: int
+    phrases: int
+    most: Mapping[str, int] = keys("ordinary", "temporal", "preference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +102,9 @@ class CemsScore:
 
 @dataclass(frozen=True, slots=True)
 class CemsAssemble:
-    """Maximum tokens, and λ of aggregations. `lambda_` is `lambda` in the file."""
+    """Items to assemble from, and λ of aggregations. `lambda_` is `lambda` in the file."""
 
-    tokens: int
+    pool: int
     lambda_: float
 
 
@@ -134,18 +137,17 @@ def recall(query: Query, snap: Snapshot, profile: CemsProfile, trace: Trace, mod
         trace.degraded.append(f"rerank: the recipe {profile.recipe} has none")
     how = profile.intent
     intent = trace.run("intent", classify, query.text, query.now, query.days, how.simple, how.moderate)
-    mode = choose(profile.mode, intent) if vector is not None else "hybrid"
+    mode = choose(query.mode or profile.mode, intent) if vector is not None else "hybrid"
     trace.note("intent", **intent._asdict(), mode=mode)
     legs = _retrieve(query, vector, snap, plan, profile, intent, mode, trace)
-    pool = trace.run("rank", _rank, legs, query, vector, snap, plan, profile, mode)
+    pool = trace.run("rank", _rank, legs, query, vector, snap, plan, profile)
     trace.note("rank", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     trace.record_ranking(pool)
     found, entries = trace.run("select", _select, pool, snap, query.k, intent, profile, trace)
     items = items_of(found, entries, snap)
-    budget = min(query.budget, profile.assemble.tokens)
-    context, tokens, placed = trace.run("pack", assemble, entries, budget, snap.counter)
+    context, tokens, placed = trace.run("pack", assemble, entries, query.budget, snap.counter)
     left = np.setdiff1d(np.arange(len(found)), placed)
-    trace.drop("pack", found.row[left], f"no room for it in {budget} tokens behind better ones")
+    trace.drop("pack", found.row[left], f"no room for it in {query.budget} tokens behind better ones")
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
@@ -162,32 +164,77 @@ def _retrieve(
     mode: str,
     trace: Trace,
 ) -> list[Leg]:
-    """Search the lists: the vector's, and in the hybrid mode those of BM25 and of other wordings."""
+    """Search the lists: the question's own, and in the hybrid mode one for each other wording.
+
+    Returns:
+        Legs named `original`, `expansion 1`, …, `hyde`; `dense` alone in the mode vector; `bm25` alone where the words
+        of the question leave no doubt.
+    """
     how = profile.lists
-    legs: list[Leg] = []
-    if vector is not None:
-        legs.append(_search_dense("dense", vector, snap, plan, how.dense, trace))
-    if mode == "vector":
-        return legs
-    bm25 = trace.run("lexical", search_lexical, query, snap.lexical, plan, how.bm25, how.k1, how.b)
-    score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
-    trace.leg("lexical", bm25, plan.allowed_rows, how.bm25, score)
-    legs.append(bm25)
-    if vector is None or formulas.is_strong(bm25.scores, profile.strong.top, profile.strong.gap):
-        trace.note("expand", shortcut=vector is not None)
-        return legs
+    if mode == "vector" and vector is not None:
+        leg = trace.run("dense", search_dense, vector, snap, plan, how.dense)
+        trace.leg("dense", leg, plan.allowed_rows, how.dense, partial(dense_score, vector, snap))
+        return [leg]
+    terms = snap.start_work(measure, search_lexical, query, snap.lexical, plan, how.bm25, how.k1, how.b)
+    dense = None if vector is None else trace.run("dense", search_dense, vector, snap, plan, how.dense)
+    bm25, spent = terms()
+    trace.add_time("lexical", spent)
+    bm25 = replace(bm25, scores=formulas.saturate(bm25.scores))
+    if vector is not None and formulas.is_strong(bm25.scores, profile.strong.top, profile.strong.gap):
+        trace.note("expand", shortcut=True)
+        score = partial(_score_lexical, query, snap, how)
+        trace.leg("lexical", bm25, plan.allowed_rows, how.bm25, score)
+        return [bm25]
+    legs = [_join(_ORIGINAL, dense, bm25, snap, how)]
+    score = partial(_score_list, query, vector, snap, how)
+    trace.leg("lexical", legs[0], plan.allowed_rows, how.dense + how.bm25, score)
+    return legs if vector is None else legs + _search_wordings(query, snap, plan, profile, intent, trace)
+
+
+def _search_wordings(
+    query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile, intent: Intent, trace: Trace
+) -> list[Leg]:
+    """Search a list for each other wording."""
+    how, legs = profile.lists, []
     wordings = trace.run("expand", _make_wordings, query, snap, plan, profile, intent)
     trace.note("expand", shortcut=False, queries=wordings)
+    others = {name: replace(query, terms=np.unique(hash_terms(tokenise(text)))) for name, text in wordings.items()}
+    found = {
+        name: snap.start_work(search_lexical, other, snap.lexical, plan, how.expanded, how.k1, how.b)
+        for name, other in others.items()
+    }
     # One batch gives the same bytes for the same texts.
     vectors = trace.run("expand", snap.encoder.queries, list(wordings.values()))
-    pairs = zip(wordings, vectors, strict=True)
-    return legs + [_search_dense(name, one, snap, plan, how.expanded, trace) for name, one in pairs]
+    for (name, terms), vector in zip(found.items(), vectors, strict=True):
+        dense = trace.run("expand", search_dense, vector, snap, plan, how.expanded)
+        bm25 = trace.run("expand", terms)
+        legs.append(_join(name, dense, replace(bm25, scores=formulas.saturate(bm25.scores)), snap, how))
+        score = partial(_score_list, others[name], vector, snap, how)
+        trace.leg(name, legs[-1], plan.allowed_rows, 2 * how.expanded, score)
+    return legs
 
 
-def _search_dense(name: str, vector: F32, snap: Snapshot, plan: Plan, k: int, trace: Trace) -> Leg:
-    leg = replace(trace.run(name, search_dense, vector, snap, plan, k), name=name)
-    trace.leg(name, leg, plan.allowed_rows, k, partial(dense_score, vector, snap))
-    return leg
+def _join(name: str, dense: Leg | None, bm25: Leg, snap: Snapshot, how: CemsLists) -> Leg:
+    """Join both legs into a list: each score by its weight, the better one of a row in both."""
+    legs = [bm25, *([dense] if dense else [])]
+    weights = (how.weights["bm25"], how.weights["vector"])
+    rows = np.concatenate([leg.rows for leg in legs])
+    scores = np.concatenate([weight * leg.scores for leg, weight in zip(legs, weights, strict=False)])
+    known, at = np.unique(rows, return_inverse=True)
+    best = np.full(len(known), -np.inf, np.float32)
+    np.maximum.at(best, at, scores.astype(np.float32))
+    order = select_top(best, snap.columns.key[known], len(known))
+    return Leg(name, known[order].astype(np.uint32), best[order])
+
+
+def _score_lexical(query: Query, snap: Snapshot, how: CemsLists, row: int) -> float:
+    score = np.array([lexical_score(query, snap.lexical, row, how.k1, how.b)], np.float32)
+    return float(formulas.saturate(score)[0])
+
+
+def _score_list(query: Query, vector: F32 | None, snap: Snapshot, how: CemsLists, row: int) -> float:
+    near = 0.0 if vector is None else how.weights["vector"] * dense_score(vector, snap, row)
+    return max(near, how.weights["bm25"] * _score_lexical(query, snap, how, row))
 
 
 def _make_wordings(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile, intent: Intent) -> dict[str, str]:
@@ -196,10 +243,9 @@ def _make_wordings(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfil
     The deep tier gets them from a language model, the fast tier from rules.
     """
     if query.rewrite:
-        return dict(query.rewrite(intent.primary))
-    how = profile.expand
-    phrases = probe(query, snap, plan, profile) if intent.primary == "preference" else []
-    others = expand(query.text, intent, query.days, phrases, how.least, how.most)
+        return dict(query.rewrite(intent.kind))
+    phrases = probe(query, snap, plan, profile) if intent.kind == "preference" else []
+    others = expand(query.text, intent, query.days, phrases, profile.expand.most)
     return {
         **{f"expansion {i}": text for i, text in enumerate(others, 1)},
         "hyde": write_hypothetical(query.text, intent, query.days),
@@ -213,30 +259,20 @@ def probe(query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile) -> lis
     probing = replace(query, terms=np.union1d(query.terms, hash_terms(tokenise(PROBE))))
     theirs = replace(plan, allowed=allowed, allowed_rows=int(np.count_nonzero(allowed)))
     leg = search_lexical(probing, snap.lexical, theirs, profile.expand.probe, profile.lists.k1, profile.lists.b)
-    return find_preferences([str(entry["text"]) for entry in snap.text(leg.rows)], profile.expand.most)
+    return find_preferences([str(entry["text"]) for entry in snap.text(leg.rows)], profile.expand.phrases)
 
 
 # ---------------------------------------------------------------- scores
 
 
 def _rank(
-    legs: Sequence[Leg], query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: CemsProfile, mode: str
+    legs: Sequence[Leg], query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, profile: CemsProfile
 ) -> Pool:
     """Fuse the lists into a pool with its signals, best first."""
     how, columns = profile.score, snap.columns
     rows, ranks = align_ranks(legs)
-    signals: dict[str, F32] = {}
-    near = None if vector is None else np.maximum(snap.vectors.dequantise(rows) @ vector, 0).astype(np.float32)
-    if mode == "hybrid":
-        weights = [profile.fuse.weights["original" if name in _ORIGINAL else "other"] for name in ranks]
-        table = [*ranks.values()]
-        scores = rrf(table, weights, profile.fuse.k) + formulas.rank_bonus(np.stack(table), **profile.fuse.bonus)
-        fused = scores.astype(np.float32)
-        signals |= {"rrf": fused, "fused": formulas.minmax(fused)}
-    if near is not None:
-        signals["vector"] = near
-    base = formulas.blend(signals["fused"], near, how.fused) if mode == "hybrid" else signals["vector"]
-    days = (query.now.timestamp() - snap.catalog.last_access[rows]) / _DAY
+    signals, base = _compute_base(legs, rows, ranks, vector, snap, profile)
+    days = np.floor((query.now.timestamp() - snap.catalog.last_access[rows]) / _DAY)  # whole days, as published
     # A project filter leaves no other items; a project that the question only names is preferred.
     wanted = snap.projects.index(query.project) if query.project is not None else next(iter(plan.projects), None)
     none = snap.projects.index(_NO_PROJECT) if _NO_PROJECT in snap.projects else -1
@@ -251,6 +287,33 @@ def _rank(
     final = base * np.prod(list(factors.values()), axis=0)
     pool = Pool(rows, final.astype(np.float32), ranks, {**signals, "base": base, **factors})
     return pool.take(sort_rows(pool.final, columns.key[rows]))
+
+
+def _compute_base(
+    legs: Sequence[Leg],
+    rows: U32,
+    ranks: Mapping[str, F32],
+    vector: F32 | None,
+    snap: Snapshot,
+    profile: CemsProfile,
+) -> tuple[dict[str, F32], F32]:
+    """Return the signals of the rows, and their score before metadata counts: float32[n].
+
+    A single leg of vectors or of BM25 alone has its own scores; else fused ranks and vector scores are blended.
+    """
+    if legs[0].name != _ORIGINAL:
+        by_row = dict(zip(legs[0].rows.tolist(), legs[0].scores.tolist(), strict=True))
+        own = np.maximum(np.array([by_row[row] for row in rows.tolist()], np.float32), 0)
+        return {"cosine" if legs[0].name == "dense" else "words": own}, own
+    weights = [profile.fuse.weights["original" if name == _ORIGINAL else "other"] for name in ranks]
+    table = [*ranks.values()]
+    fused = (rrf(table, weights, profile.fuse.k) + formulas.rank_bonus(np.stack(table), **profile.fuse.bonus)).astype(
+        np.float32
+    )
+    signals = {"rrf": fused, "fused": formulas.minmax(fused)}
+    if vector is not None:
+        signals["vector"] = np.maximum(snap.vectors.dequantise(rows) @ vector, 0).astype(np.float32)
+    return signals, formulas.blend(signals["fused"], signals.get("vector"), profile.score.fused)
 
 
 def is_pinned(rows: AnyArray, snap: Snapshot) -> Bool:
@@ -282,22 +345,25 @@ def _select(
 
     They are above the threshold, one a turn or section, and for an aggregation from many sessions.
     """
-    base, least = pool.signals["base"], profile.score.threshold
+    base, how = pool.signals["base"], profile.assemble
     # Without vectors only the order counts: min-max gives the last of two good answers 0.
-    below = (base < least) & ("vector" in pool.signals)
+    below = (base < profile.score.threshold) & (("vector" in pool.signals) | ("rrf" not in pool.signals))
     low = np.flatnonzero(below)
-    trace.drop("threshold", pool.row[low], [f"{score:.3f}, and {least:g} is wanted" for score in base[low]])
+    trace.drop("threshold", pool.row[low], [f"{x:.3f}, and {profile.score.threshold:g} is wanted" for x in base[low]])
     above = pool.take(np.flatnonzero(~below))
-    trace.drop("limit", above.row[profile.limit :], f"behind the best {profile.limit}")
-    above = above.take(np.arange(min(profile.limit, len(above))))
+    most = max(how.pool, 2 * k)
+    trace.drop("pool", above.row[most:], f"behind the best {most}")
+    above = above.take(np.arange(min(most, len(above))))
     entries = snap.text(above.row)
     best = formulas.mark_first([(entry["session"], *entry["turns"]) for entry in entries])
     trace.drop("document", above.row[~best], "a better piece of the same turn or section is kept")
     at = np.flatnonzero(best)
-    if intent.primary == "aggregation":
-        at = at[formulas.mmr(above.final[at], snap.columns.session[above.row[at]], profile.assemble.lambda_, k)]
+    if intent.aggregation:
+        alike = jaccard([str(entries[i]["text"]) for i in at.tolist()])
+        sessions = snap.columns.session[above.row[at]]
+        at = at[formulas.diversify_sessions(above.final[at], alike, sessions, how.lambda_, k)]
         left = np.setdiff1d(np.flatnonzero(best), at)
-        taken = f"and {len(at)} were chosen, an item of a new session before a second one of another"
+        taken = f"and {len(at)} were chosen, the best of each session first"
         trace.drop("mmr", above.row[left], [f"it has {score:.3f}, {taken}" for score in above.final[left]])
     at = at[:k]
     trace.note("select", rows_in=len(pool), rows_out=len(at), below=len(low), pieces=int(np.count_nonzero(~best)))
@@ -308,7 +374,7 @@ def pack_rows(
     rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile
 ) -> tuple[str, int, list[int]]:
     """Pack items in an order that the deep tier gives; see `assemble`."""
-    return assemble(entries, min(query.budget, profile.assemble.tokens), snap.counter)
+    return assemble(entries, query.budget, snap.counter)
 
 
 def assemble(entries: Sequence[Mapping[str, Any]], budget: int, count: Count) -> tuple[str, int, list[int]]:

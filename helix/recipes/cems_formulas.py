@@ -1,4 +1,4 @@
-"""Formulas of the recipe `cems`: bonus, blend, factors of a score, MMR.
+"""Formulas of the recipe `cems`: saturation, bonus, blend, factors of a score, MMR in two phases.
 
 Pure functions on arrays; every constant is in `cems.toml`.
 """
@@ -8,22 +8,25 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from helix.ranking.mmr import Places, mmr
 from helix.types import F32, F64, I32, Bool
 
-Places = npt.NDArray[np.intp]
+
+def saturate(scores: F32) -> F32:
+    """Return s / (1 + s): float32[n] from 0 to 1, so that BM25 scores compare with cosines."""
+    return np.asarray(scores / (1 + scores), np.float32)
 
 
 def is_strong(scores: F32, top: float, gap: float) -> bool:
-    """Return whether the best lexical score is certain: its s/(1 + s) ≥ top, and ≥ gap above the second's.
+    """Return whether the best lexical score is certain: it is at least top, and at least gap above the second.
 
     Args:
-        scores: float32[n], BM25, best first; a missing second counts as 0.
+        scores: float32[n], from 0 to 1, best first; a missing second counts as 0.
     """
     if not len(scores):
         return False
-    best, second = (float(one) / (1 + float(one)) for one in (scores[0], scores[1] if len(scores) > 1 else 0.0))
+    best, second = float(scores[0]), float(scores[1]) if len(scores) > 1 else 0.0
     return best >= top and best - second >= gap
 
 
@@ -77,29 +80,23 @@ def mark_first(keys: Sequence[Hashable]) -> Bool:
     return np.array([seen[key] == i for i, key in enumerate(keys)], bool)
 
 
-def mmr(score: F32, session: I32, trade: float, k: int) -> Places:
-    """Choose greedily by λ·score / best score − (1 − λ)·[its session was chosen]: intp[≤ k], in order.
+def diversify_sessions(score: F32, alike: F32, session: I32, trade: float, k: int) -> Places:
+    """Choose k items by MMR in two phases: first the best of each session, then among all: intp[≤ k], in order.
 
-    Maximal marginal relevance (Carbonell & Goldstein 1998); items of one session are similar, since things to count or
-    to list are in many sessions.
+    An item counts λ·score / best score − (1 − λ)·(its largest Jaccard similarity to a chosen one).
 
     Args:
         score: float32[n], best first, none negative.
+        alike: float32[n, n], in [0, 1].
         session: int32[n], codes.
         trade: λ; 1 is plain ranking.
         k: how many.
     """
-    best_score = float(score.max(initial=0))
-    relevance = score / best_score if best_score else score
-    left, known = np.ones(len(score), bool), np.zeros(len(score), bool)
-    chosen: list[int] = []
-    for _ in range(min(k, len(score))):
-        value = np.where(left, trade * relevance - (1 - trade) * known, -np.inf)
-        best = int(value.argmax())  # of equals the first, which is the better one
-        chosen.append(best)
-        left[best] = False
-        known |= session == session[best]
-    return np.array(chosen, np.intp)
+    best = float(score.max(initial=0))
+    relevance = score / best if best else score
+    _, first = np.unique(session, return_index=True)
+    chosen = mmr(relevance, alike, trade, min(k, len(first)), np.sort(first))
+    return mmr(relevance, alike, trade, k, chosen=chosen.tolist())
 
 
 def fit(sizes: Sequence[int], room: int) -> list[int]:

@@ -49,7 +49,7 @@ def settings(chat: Chat, **given: Any) -> Settings:
     return replace(load(), **{**asked, **given})
 
 
-def recall_deep(root: Path, chat: Chat, query: str = QUESTION, *, k: int = 10, **given: Any) -> Bundle:
+def recall_deep(root: Path, chat: Chat, query: str = QUESTION, *, k: int | None = None, **given: Any) -> Bundle:
     """Recall with these settings, after a new opening of the store."""
     return open_memory(root, settings(chat, **given)).recall(query, now=NOW, tier="deep", k=k)
 

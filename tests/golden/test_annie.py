@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from helix.encoders.token_counter import EstimatedCounter
+from helix.ranking.mmr import jaccard, mmr
 from helix.recipes.annie import AnnieProfile, apply_decay, find_facts, fuse, is_evergreen, recall
-from helix.recipes.annie_formulas import HEADING, briefing, bullet, decay, jaccard, mmr
+from helix.recipes.annie_formulas import HEADING, briefing, bullet, decay
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.settings import load as settings

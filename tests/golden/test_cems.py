@@ -15,33 +15,28 @@ import numpy as np
 import pytest
 
 from helix.encoders.token_counter import EstimatedCounter
+from helix.errors import UsageError
 from helix.ranking.rrf import rrf
 from helix.recipes.cems import CemsProfile, assemble, is_pinned, recall
 from helix.recipes.cems_formulas import (
     blend,
+    diversify_sessions,
     fit,
     is_strong,
     mark_first,
     minmax,
-    mmr,
     project_factor,
     rank_bonus,
+    saturate,
     time_decay,
 )
-from helix.recipes.cems_intent import (
-    Intent,
-    choose,
-    classify,
-    expand,
-    extract_topic,
-    find_preferences,
-    strip_question,
-    write_hypothetical,
-)
+from helix.recipes.cems_intent import Intent, choose, classify
+from helix.recipes.cems_wordings import expand, extract_topic, find_preferences, strip_question, write_hypothetical
 from helix.recipes.load_profile import load, parse
 from helix.sdk.memory import Memory
 from helix.settings import load as settings
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.lexical import lexical_score
 from helix.stages.pack import CLOSE, OPEN
 from helix.stages.trace import Trace, why_not
 from helix.types import Bundle
@@ -64,7 +59,7 @@ def seeing(snap: Snapshot, vectors: Mapping[str, Sequence[float]], other: Sequen
 
 
 def ask(snap: Snapshot, text: str, profile: CemsProfile = CEMS, trace: Trace | None = None, **how: Any) -> Bundle:
-    query = make_query(text, snap, SETTINGS, **{"now": datetime.fromtimestamp(BASE, UTC), **how})
+    query = make_query(text, snap, SETTINGS, profile, **{"now": datetime.fromtimestamp(BASE, UTC), **how})
     return recall(query, snap, profile, trace or Trace(True), NO_MODELS)
 
 
@@ -88,55 +83,98 @@ def test_fused_ranks_and_a_bonus_for_the_first_three_places() -> None:
     assert fused.tolist() == pytest.approx([1 / 61 + 0.05, 1 / 62 + 0.02, 1 / 63 + 0.02, 1 / 64, 0], abs=1e-7)
 
 
+def test_the_published_example_of_fused_ranks() -> None:
+    # Rank 1 for the question, 3 for an expansion, 2 for the hypothetical answer.
+    ranks = f32([1], [3], [2])
+    fused = rrf(ranks, [2.0, 1.0, 1.0], 60)[0] + rank_bonus(ranks, 0.05, 0.02)[0]
+    assert fused == pytest.approx(0.0328 + 0.05 + 0.0159 + 0.02 + 0.0161 + 0.02, abs=1e-4)
+
+
+def test_a_list_joins_vectors_at_seven_tenths_and_words_at_three(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, ["ferry", "boat", "ferry raft"], [[0.6, 0.8], [0.5, 0.866], [0, 1]])
+    seeing(snap, {}, [1, 0])
+    trace = Trace(True)
+    ask(snap, "the ferry", HYBRID, trace)
+    (leg,) = [one.leg for one in trace.retrieved if one.leg.name == "original"]
+    scores = dict(zip(leg.rows.tolist(), leg.scores.tolist(), strict=True))
+    words = [lexical_score(make_query("the ferry", snap, SETTINGS), snap.lexical, row, 1.2, 0.75) for row in (0, 2)]
+    assert scores[0] == pytest.approx(max(0.7 * 0.6, 0.3 * words[0] / (1 + words[0])), abs=3e-3)  # .42
+    assert scores[1] == pytest.approx(0.7 * 0.5, abs=3e-3)
+    assert scores[2] == pytest.approx(0.3 * words[1] / (1 + words[1]), abs=1e-3)  # its cosine is 0
+    assert leg.rows.tolist() == [0, 1, 2]
+
+
 def test_fused_ranks_of_a_whole_recall(tmp_path: Path) -> None:
-    # "ferry" is first by vector and by BM25, and third for the other wording.
+    # "ferry" is first of the question's list, and third of each other wording's: .7 · .2 = .14, boat .67, barge .58.
     texts = ["ferry", "boat", "barge", "raft"]
     snap = make_store(tmp_path, texts, [[1, 0, 0], [0, 1, 0], [0, 0.8, 0.6], [0, 0, 1]])
-    seeing(snap, {"ferry timetable": [1, 0, 0]}, [0.2, 0.96, 0.1])  # to boat .96, barge .83, ferry .2, raft .1
+    seeing(snap, {"ferry timetable": [1, 0, 0]}, [0.2, 0.96, 0.1])
     trace = Trace(True)
-    ask(snap, "ferry timetable", HYBRID, trace)
+    ask(snap, "ferry timetable", replace(HYBRID, lists=replace(CEMS.lists, weights={"vector": 1, "bm25": 0})), trace)
     assert trace.pool is not None
     at = trace.pool.row.tolist().index(0)
-    assert {name: values[at] for name, values in trace.pool.ranks.items()} == {"dense": 1, "bm25": 1, "hyde": 3}
-    assert trace.pool.signals["rrf"][at] == pytest.approx(2 * (2 / 61 + 0.05) + 1 / 63 + 0.02, abs=1e-6)
-    assert trace.pool.signals["fused"][at] == 1
+    ranks = {name: values[at] for name, values in trace.pool.ranks.items()}
+    assert ranks == {"original": 1, "expansion 1": 3, "expansion 2": 3, "hyde": 3}
+    assert trace.pool.signals["rrf"][at] == pytest.approx(2 / 61 + 0.05 + 3 * (1 / 63 + 0.02), abs=1e-6)
 
 
 def test_a_strong_lexical_signal() -> None:
     top, gap = CEMS.strong.top, CEMS.strong.gap
     assert (top, gap) == (0.8, 0.3)
-    assert is_strong(f32(4.01, 1.0), top, gap)  # 4.01/5.01 = .8004, .5 above the next
-    assert not is_strong(f32(3.99, 0.5), top, gap)  # .7996
-    assert not is_strong(f32(9.0, 2.0), top, gap)  # .9 − .667 = .233
-    assert is_strong(f32(9.0, 1.4), top, gap)  # .9 − .583 = .317
-    assert is_strong(f32(5.0), top, gap)
+    assert saturate(f32(0, 1, 4)).tolist() == pytest.approx([0, 1 / 2, 4 / 5])
+    assert is_strong(f32(0.8, 0.5), top, gap)
+    assert not is_strong(f32(0.79, 0.1), top, gap)
+    assert not is_strong(f32(0.9, 0.667), top, gap)
+    assert is_strong(f32(0.9, 0.583), top, gap)
+    assert is_strong(f32(0.85), top, gap)
     assert not is_strong(f32(), top, gap)
 
 
-def test_no_other_wordings_where_the_words_leave_no_doubt(tmp_path: Path) -> None:
+def test_where_the_words_leave_no_doubt_the_list_of_bm25_is_the_answer(tmp_path: Path) -> None:
     texts = ["zanzibar ferry timetable"] + [f"filler number {i}" for i in range(60)]
-    snap = seeing(make_store(tmp_path, texts), {}, [1] + [0] * 60)
-    sure = ask(snap, "when does the zanzibar ferry timetable start", HYBRID)
+    snap = seeing(make_store(tmp_path, texts), {}, [0] * 60 + [1])
+    trace = Trace(True)
+    sure = ask(snap, "when does the zanzibar ferry timetable start", HYBRID, trace)
     assert stage(sure, "expand")["shortcut"] is True
-    assert [one for one in sure.items[0].why if one.startswith(("hyde", "expansion"))] == []
+    assert [one.text for one in sure.items] == texts[:1]  # and not what the vector is nearest to
+    words = lexical_score(make_query("zanzibar ferry timetable start", snap, SETTINGS), snap.lexical, 0, 1.2, 0.75)
+    assert sure.items[0].why["base"] == pytest.approx(words / (1 + words), abs=1e-5)
+    assert [one.leg.name for one in trace.retrieved] == ["bm25"]
     unsure = ask(snap, "when was the filler number", HYBRID)
     assert stage(unsure, "expand")["shortcut"] is False
     assert "hyde" in unsure.items[0].why
 
 
 PRIMARY = {
-    "aggregation": ["How many times did I go running?", "list all the books I read", "Which of my friends ski?"],
-    "temporal": ["When did we move to Oslo?", "What did I do last week?"],
-    "preference": ["Which editor should I use?", "what is Priya's favourite food"],
-    **{"troubleshooting": ["why is the database locked"], "procedural": ["How do I deploy the service?"]},
-    "factual": ["Where is the blue box?", ""],
+    "preference": [
+        *("Which editor should I use?", "what is Priya's favourite food", "Recommend video editing resources?"),
+        *("What should I cook?", "What cocktails might I enjoy?", "suggest a book"),
+    ],
+    "troubleshooting": ["why is the database locked", "How did we fix the login error?", "the build does not work"],
+    "how-to": ["How do I deploy this app?", "steps to rotate the keys", "how to set up the proxy"],
+    "recall": [
+        *("What did I tell Priya about vacation?", "When did I start using TypeScript?", "remind me of the plan"),
+        *("Where did we set the timeout?", "what did Marco say about Goa"),
+    ],
+    "factual": ["What's my database schema?", "Where is the blue box?", "Which camping trip happened first?", ""],
 }
 
 
 def test_primary_intent() -> None:
     found = {name: [text for text in texts if intent_of(text).primary == name] for name, texts in PRIMARY.items()}
     assert found == PRIMARY
-    assert classify("the dinner on 7 May 2023", NOW, ((0, 1, 1.0),), 4, 8).primary == "temporal"
+
+
+def test_temporal_and_aggregating_questions() -> None:
+    words = ("first", "last", "before", "after", "when")
+    assert all(intent_of(f"which trip was {word} the other").temporal for word in words)
+    assert not intent_of("which trip was it").temporal
+    assert classify("the dinner on 7 May 2023", NOW, ((0, 1, 1.0),), 4, 8).temporal
+    counting = ("How many doctors did I visit?", "list all the books I read", "Which of my friends ski?")
+    assert all(intent_of(text).aggregation for text in counting)
+    assert not intent_of("Which doctor did I visit?").aggregation
+    kinds = [intent_of(text).kind for text in ("Recommend what to do first", "When was it?", "the blue box")]
+    assert kinds == ["preference", "temporal", "ordinary"]
 
 
 def test_complexity_counts_terms_and_conjunctions() -> None:
@@ -155,24 +193,33 @@ def test_domains_entities_and_reasoning() -> None:
     assert intent_of("how many boxes").requires_reasoning
 
 
-def test_the_mode() -> None:
-    plain = Intent("factual", "simple", (), (), False)
+def test_the_route_of_an_intent() -> None:
+    plain = Intent("factual", "simple", ("code",), ("x",), False)
     assert choose("auto", plain) == "vector"
-    other = Intent("temporal", "moderate", (), ("Oslo",), True)._asdict()
-    for name in ("primary", "complexity", "entities", "requires_reasoning"):
-        assert choose("auto", plain._replace(**{name: other[name]})) == "hybrid", name
+    hybrid = {"complexity": "moderate", "requires_reasoning": True, "domains": ("code", "people")}
+    for name, value in {**hybrid, "primary": "preference"}.items():
+        assert choose("auto", plain._replace(**{name: value})) == "hybrid", name
+    assert choose("auto", plain._replace(complexity="complex")) == "hybrid"
+    for name in ("recall", "troubleshooting", "how-to"):
+        assert choose("auto", plain._replace(primary=name)) == "vector"
     assert choose("vector", plain._replace(complexity="complex")) == "vector"
     assert choose("hybrid", plain) == "hybrid"
 
 
 def test_the_mode_decides_which_lists_there_are(tmp_path: Path) -> None:
     snap = seeing(make_store(tmp_path, ["ferry", "boat"]), {}, [1, 0])
-    every = {"dense", "bm25", "hyde"}
-    modes = ("vector", "hybrid", "auto")
-    lists = {name: set(ask(snap, "ferry", replace(CEMS, mode=name)).items[0].why) & every for name in modes}
-    assert lists == {"vector": {"dense"}, "hybrid": every, "auto": {"dense"}}
+    every = {"dense", "original", "expansion 1", "expansion 2", "hyde"}
+    wanted = {"vector": {"dense"}, "hybrid": every - {"dense"}, "auto": {"dense"}}
+    lists = {name: set(ask(snap, "ferry", replace(CEMS, mode=name)).items[0].why) & every for name in wanted}
+    assert lists == wanted
+    asked = {name: set(ask(snap, "ferry", VECTOR, mode=name).items[0].why) & every for name in wanted}
+    assert asked == wanted  # a call's mode comes before the profile's
     assert stage(ask(snap, "ferry"), "intent")["mode"] == "vector"
     assert stage(ask(snap, "why does the ferry wait?"), "intent")["mode"] == "hybrid"
+    with pytest.raises(UsageError, match="unknown mode 'fast'"):
+        ask(snap, "ferry", mode="fast")
+    with pytest.raises(UsageError, match="the profile 'helix' has no mode"):
+        make_query("ferry", snap, SETTINGS, load("helix"), mode="vector")
 
 
 def test_topic_and_statement() -> None:
@@ -183,23 +230,37 @@ def test_topic_and_statement() -> None:
     assert strip_question("the blue box") == "the blue box"
 
 
-def test_expansions_of_a_temporal_question() -> None:
+MOST = CEMS.expand.most
+
+
+def test_an_ordinary_question_gets_two_to_three_other_wordings() -> None:
+    for text, wanted in (
+        ("What's my database schema?", ["database schema", "my database schema", "database schema details"]),
+        ("Where did we set the timeout?", ["set timeout", "we set the timeout", "set timeout details"]),
+        ("ferry", ["ferry details", "notes on ferry"]),
+        ("Where?", ["Where details", "notes on Where"]),
+    ):
+        assert expand(text, intent_of(text), (), [], MOST)[:3] == wanted, text
+
+
+def test_a_temporal_question_gets_three_to_four() -> None:
+    text = "Which camping trip happened first?"
+    wanted = ["first camping trip date", "camping trip when", "camping trip started began"]
+    assert expand(text, intent_of(text), (), [], MOST) == [*wanted, "camping trip timeline sequence"]
     may = int(datetime(2023, 5, 7, tzinfo=UTC).timestamp())
-    days = ((may, may + DAY - 1, 1.0),)
-    found = expand("When was the dinner?", intent_of("When was the dinner?"), days, [], 2, 5)
-    wanted = ("7 May 2023", "yesterday", "last week", "last month", "a while ago")
-    assert found == [f"dinner {time}" for time in wanted]
-    ahead = expand("When will we go to Goa?", intent_of("When will we go to Goa?"), (), [], 2, 3)
-    assert ahead == ["go Goa tomorrow", "go Goa next week", "go Goa next month"]
+    found = expand("When was the dinner?", intent_of("When was the dinner?"), ((may, may + DAY - 1, 1.0),), [], MOST)
+    assert found == ["dinner 7 May 2023", "dinner date", "dinner when", "dinner started began"]
+    text = "Did I visit Goa before the move to Oslo?"  # both events
+    assert expand(text, intent_of(text), (), [], MOST)[:2] == ["visit Goa date", "move Oslo date"]
 
 
-def test_expansions_of_a_preference_are_what_users_said_themselves() -> None:
+def test_a_preference_gets_four_to_five_statements_of_a_user() -> None:
     text = "Which editor should I use?"
     said = [f"I prefer editor {i}" for i in range(9)]
-    assert expand(text, intent_of(text), (), said, 2, 5) == said[:5]
-    assert expand(text, intent_of(text), (), said[:1], 2, 5) == [said[0], "I prefer editor"]
-    assert expand(text, intent_of(text), (), [], 2, 5) == ["I prefer editor", "I like editor"]
-    assert expand("Where is the box?", intent_of("Where is the box?"), (), said, 2, 5) == []
+    plain = ["I use editor", "my favourite editor", "editor I prefer", "I like editor", "I enjoy editor"]
+    assert expand(text, intent_of(text), (), said, MOST) == said[:5]
+    assert expand(text, intent_of(text), (), said[:1], MOST) == [said[0], *plain[:4]]
+    assert expand(text, intent_of(text), (), [], MOST) == plain
 
 
 def test_phrases_of_ones_own() -> None:
@@ -213,6 +274,7 @@ def test_a_hypothetical_answer_by_template() -> None:
     for text, said in (
         ("Where did we set the timeout?", "we set the timeout."),
         ("When did Ana move?", "Ana move last week."),
+        ("What cocktails might I enjoy?", "I like cocktails might enjoy best."),
         ("Which editor should I use?", "I like editor best."),
         ("How many books did I read?", "There are several: books read."),
         ("what was the crash of the parser", "The problem was crash parser, and it is fixed now."),
@@ -227,8 +289,9 @@ def test_the_probe_reads_users_only(tmp_path: Path) -> None:
     snap = seeing(make_store(tmp_path, texts, given=given, deleted={0: [3]}), {}, [1, 0, 0, 0])
     found = ask(snap, "Which bread should I buy?", HYBRID, project="p")
     queries = stage(found, "expand")["queries"]
-    assert list(queries.values()) == ["I prefer sourdough bread", "I prefer bread buy", "I like bread buy best."]
-    assert list(queries) == ["expansion 1", "expansion 2", "hyde"]
+    said = ["I prefer sourdough bread", "I use bread buy", "my favourite bread buy", "bread buy I prefer"]
+    assert list(queries.values()) == [*said, "I like bread buy", "I like bread buy best."]
+    assert list(queries) == [*(f"expansion {i}" for i in range(1, 6)), "hyde"]
 
 
 def test_a_long_text_is_read_in_no_time() -> None:
@@ -347,13 +410,23 @@ def test_the_best_piece_of_a_long_turn(tmp_path: Path) -> None:
     assert lost.startswith("document: a better piece of the same turn or section is kept")
 
 
-def test_mmr_by_session_by_hand() -> None:
-    session = np.array([7, 7, 8], np.int32)
-    # λ = .6: the second of the first session is .6 · .9 − .4 = .14, the other one .6 · .25 = .15.
-    assert mmr(f32(2, 1.8, 0.5), session, 0.6, 3).tolist() == [0, 2, 1]
-    assert mmr(f32(2, 1.8, 0.4), session, 0.6, 3).tolist() == [0, 1, 2]  # .6 · .2 = .12
-    assert mmr(f32(2, 1.8, 0.5), session, 1.0, 2).tolist() == [0, 1]
-    assert mmr(f32(), np.empty(0, np.int32), 0.6, 2).tolist() == []
+def test_mmr_in_two_phases_by_hand() -> None:
+    # λ = .6. First the best of sessions 7 and 8: .6 · 1, then .6 · .25 = .15. Then among all, of which the second is
+    # .6 · .9 − .4 · .8 = .22 and the third .6 · .5 − .4 · .1 = .26.
+    score, session = f32(2, 1.8, 1.0, 0.5), np.array([7, 7, 7, 8], np.int32)
+    alike = np.eye(4, dtype=np.float32)
+    alike[0, 1] = alike[1, 0] = 0.8
+    alike[0, 2] = alike[2, 0] = 0.1
+    assert diversify_sessions(score, alike, session, 0.6, 4).tolist() == [0, 3, 2, 1]
+    assert diversify_sessions(score, alike, session, 1.0, 4).tolist() == [0, 3, 1, 2]
+    assert diversify_sessions(score, alike, session, 0.6, 2).tolist() == [0, 3]
+    assert diversify_sessions(score, alike, session, 0.6, 1).tolist() == [0]
+    # Within the first phase, too: session 9 repeats 7 (.6 · .9 − .4 · .8 = .22), session 8 does not (.6 · .5 = .3).
+    three = np.array([7, 9, 8], np.int32)
+    assert diversify_sessions(score[:3], alike[:3, :3] * [[1, 1, 0], [1, 1, 0], [0, 0, 1]], three, 0.6, 3).tolist() == [
+        *(0, 2, 1)
+    ]
+    assert diversify_sessions(f32(), np.empty((0, 0), np.float32), np.empty(0, np.int32), 0.6, 2).tolist() == []
 
 
 def test_a_question_that_counts_looks_into_many_sessions(tmp_path: Path) -> None:
@@ -366,7 +439,7 @@ def test_a_question_that_counts_looks_into_many_sessions(tmp_path: Path) -> None
     found = ask(snap, "how many walks", VECTOR, trace, k=2)
     assert [one.text for one in found.items] == ["one", "four"]
     assert [cut.why[0] for cut in trace.dropped if cut.stage == "mmr"] == [
-        "it has 0.940, and 2 were chosen, an item of a new session before a second one of another"
+        "it has 0.940, and 2 were chosen, the best of each session first"
     ]
 
 
@@ -382,14 +455,15 @@ def entry(text: str, i: int = 0) -> dict[str, Any]:
     return {"text": text, "session": "s", "turns": [str(i)], "speaker": "Ana", "time": NOW, "title": None}
 
 
-def test_the_context_has_at_most_2000_tokens_and_the_budget(tmp_path: Path) -> None:
+def test_the_context_fills_the_budget_2000_tokens_by_default(tmp_path: Path) -> None:
     texts = [f"ferry {i} " + "word " * 140 for i in range(40)]
     snap = make_store(tmp_path, texts)
-    found = ask(snap, "ferry", HYBRID, k=40, budget=8000)
+    found = ask(snap, "ferry", HYBRID, k=40)
+    assert found.budget == 2000
     assert 1800 < found.tokens <= 2000
     assert 0 < len(found.packed) < 40
-    small = ask(snap, "ferry", HYBRID, k=40, budget=500)
-    assert 0 < small.tokens <= 500
+    for budget in (500, 4000):
+        assert budget - 200 < ask(snap, "ferry", HYBRID, k=40, budget=budget).tokens <= budget
     for budget in range(40, 200):
         for length in range(8):
             context, tokens, _ = assemble([entry("x" * (90 + length), i) for i in range(4)], budget, EstimatedCounter())
@@ -431,10 +505,9 @@ def test_a_filter_holds_in_every_list(tmp_path: Path) -> None:
     assert "expansion 1" in found.items[0].why
 
 
-def test_items_at_most(tmp_path: Path) -> None:
-    snap = seeing(make_store(tmp_path, [f"ferry {i}" for i in range(60)], [[1, 0]] * 60), {}, [1, 0])
-    assert len(ask(snap, "ferry", VECTOR, k=10).items) == 10
-    assert len(ask(snap, "ferry", VECTOR, k=60).items) == CEMS.limit == 50
+def test_five_items_where_the_caller_names_no_number(tmp_path: Path) -> None:
+    snap = seeing(make_store(tmp_path, [f"ferry {i}" for i in range(90)], [[1, 0]] * 90), {}, [1, 0])
+    assert [len(ask(snap, "ferry", VECTOR, k=k).items) for k in (None, 10, 60)] == [5, 10, 60]
 
 
 def test_the_profile_says_every_number() -> None:
@@ -444,5 +517,6 @@ def test_the_profile_says_every_number() -> None:
     assert dict(CEMS.fuse.bonus) == {"first": 0.05, "third": 0.02}
     assert (how.fused, how.threshold, how.decay, how.pinned) == (0.5, 0.3, 60, 1.1)
     assert dict(how.project) == {"same": 1.3, "other": 0.8, "none": 0.9}
-    assert (CEMS.assemble.tokens, CEMS.assemble.lambda_) == (2000, 0.6)
-    assert (CEMS.expand.least, CEMS.expand.most) == (2, 5)
+    assert (CEMS.limit, CEMS.assemble.lambda_) == (5, 0.6)
+    assert dict(CEMS.lists.weights) == {"vector": 0.7, "bm25": 0.3}
+    assert (dict(CEMS.expand.most), CEMS.expand.phrases) == ({"ordinary": 3, "temporal": 4, "preference": 5}, 5)

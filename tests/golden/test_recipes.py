@@ -84,7 +84,7 @@ def test_recalled_text_cannot_close_the_wrapper(profile: str, tmp_path: Path) ->
     assert context.count("</memory>") == context.count("<!--") == 1
     assert "ferry back" in context
     if profile == "annie":
-        assert len(context.splitlines()) == 5
+        assert len(context.splitlines()) == 6  # with the heading
         assert '- Assistant said: "ferry back"' in context
 
 
