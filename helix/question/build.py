@@ -53,13 +53,13 @@ def build_query(
 
     Args:
         snap: as the principal may see it; what it hides is unknown here, too.
-        profile: the one that answers; it decides `k` where the caller does not. None: any.
+        profile: the one that answers; its `limit`, if it has one, is `k` where the caller names none. None: any.
 
     Raises:
         UsageError: an option is out of range, names something unknown, or is one that the profile does not have.
     """
     text = _check_text(text, settings)
-    k = options.k if options.k is not None else profile.limit if profile else K
+    k = getattr(profile, "limit", K) if options.k is None else options.k
     check_range("k", k, 1, settings.max_k)
     check_range("budget", options.budget, 0, settings.max_budget)
     project = check_known("project", options.project, snap.catalog.live_projects)

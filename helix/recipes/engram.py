@@ -99,7 +99,6 @@ class EngramProfile:
 
     name: str
     recipe: str
-    limit: int
     retrieve: EngramRetrieve
     fuse: EngramFuse
     graph: GraphConstants

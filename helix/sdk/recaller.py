@@ -9,7 +9,10 @@ from helix.types import Bundle, RecallOptions, Time
 
 
 class Recaller(ABC):
-    """Answers questions: a store (`Memory`) or a server (`Remote`)."""
+    """Answers questions: a store (`Memory`) or a server (`Remote`).
+
+    The same question within a minute gets the cached answer, whose `ms` shows that no stage ran (setting `answers`).
+    """
 
     @abstractmethod
     def answer(self, query: str, options: RecallOptions) -> Bundle:
@@ -43,9 +46,6 @@ class Recaller(ABC):
         tier: str = "fast",
     ) -> Bundle:
         """Answer one question, of at most `max_query_chars` characters; `RecallOptions` explains each option.
-
-        The same question within a minute gets the cached answer, whose `ms` shows that no stage ran (setting
-        `answers`).
 
         Raises:
             UsageError: an argument is out of range or names something unknown.

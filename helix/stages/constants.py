@@ -24,10 +24,6 @@ class Profile(Protocol):
     def recipe(self) -> str:
         """Name of the recipe."""
 
-    @property
-    def limit(self) -> int:
-        """Items of an answer where the caller names no number."""
-
 
 def keys(*names: str) -> Any:
     """Declare a field whose value is a table with exactly these keys."""
@@ -166,7 +162,6 @@ class HelixProfile:
 
     name: str
     recipe: str
-    limit: int
     ask: QuestionConstants
     retrieve: RetrieveConstants
     fuse: FuseConstants

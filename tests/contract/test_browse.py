@@ -199,6 +199,16 @@ def test_a_context_is_plain_text(client: httpx.Client, remote: Remote, memory: M
     found = client.get("/v1/context", params={"query": "vacation", "budget": 200})
     assert found.headers["content-type"].startswith("text/plain")
     assert found.text == remote.context("vacation", budget=200) == memory.recall("vacation", budget=200).context
+    annie = {"query": "why sqlite", "limit": 10, "profile": "annie", "look_back": 1_000_000}
+    given = {"k": 10, "profile": "annie", "look_back": 1_000_000}
+    bullets = client.get("/v1/context", params=annie).text
+    assert bullets == client.get("/v1/context", params={"query": "why sqlite", **given}).text
+    assert bullets == remote.context("why sqlite", **given)
+    assert bullets == memory.recall("why sqlite", budget=1800, **given).context
+    assert bullets.count("\n- ") > 5  # more than the profile's own number
+    assert client.get("/v1/context", params={**annie, "look_back": 1}).text != bullets
+    both = client.get("/v1/context", params={**annie, "k": 9})
+    assert (both.status_code, both.json()["detail"][:21]) == (400, "k is 9 and limit is 10")
     briefing = remote.context(project="ledgerline", budget=400)
     assert briefing.startswith("<memory>")
     assert "Decisions" in briefing

@@ -82,7 +82,7 @@ def hook(home: Path) -> Hook:
             [HELIX, "hook", event, "--store", str(store)],
             input=payload if isinstance(payload, bytes) else json.dumps(payload).encode(),
             capture_output=True,
-            env={**clean_environ(), "HELIX_CACHE": str(home), **environ},
+            env={**clean_environ(), "HELIX_CACHE": str(home), "HELIX_HOOK_SECONDS": "60", **environ},
             timeout=60,
             check=False,
         )
@@ -341,6 +341,19 @@ def test_a_wrong_query_process_costs_no_more_than_its_time(hook: Hook, store: Pa
         last = read_log(store / "logs").splitlines()[-1]
         assert "; here: " in last, name
         assert "server: " in last, name
+
+
+def test_a_hook_gives_up_after_three_seconds_or_as_many_as_are_named(hook: Hook, store: Path) -> None:
+    silent = FakeServer(None, close=False)
+    try:
+        done = hook("UserPromptSubmit", CLAUDE, store, HELIX_URL=silent.url, HELIX_HOOK_SECONDS="0.3")
+        assert_silent(done)
+        assert read_log(store / "logs").splitlines()[-1].endswith(" gave up after 0.3 s")
+    finally:
+        silent.stop()
+    for wrong in ("soon", "0", "61", "nan"):
+        assert FOUND in read_context(hook("UserPromptSubmit", CLAUDE, store, HELIX_HOOK_SECONDS=wrong)), wrong
+        assert "HELIX_HOOK_SECONDS is no number from 0 to 60: 3 s; " in read_log(store / "logs").splitlines()[-1]
 
 
 def test_a_wrong_url_is_no_failure(hook: Hook, store: Path) -> None:

@@ -147,6 +147,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("recall", {"query": QUESTION, "project": "nowhere"}, "unknown project 'nowhere'"),
     ("recall", {"query": " "}, "the query is empty"),
     ("recall", {"query": "x", "k": 0}, "k is 0"),
+    ("recall", {"query": "x", "mode": "vector"}, "the profile 'helix' has no mode"),
     ("search", {"query": "x", "k": 1_001}, "k is 1001"),
     ("fetch", {"id": "nonsense"}, "take it from recall"),
     ("fetch", {"id": "f" * 16, "before": 101}, "before is 101"),
@@ -230,13 +231,17 @@ def test_http_requires_keys(served_store: Path, memory: Memory, tmp_path: Path) 
             tools = await client.list_tools()
             recalled = await client.call_tool("recall", {"query": QUESTION, "k": 5, "budget": 800})
             listed = await client.call_tool("timeline", {})
-            return {tool.name for tool in tools.tools}, recalled.structured_content, listed.structured_content
+            asks = ({"query": QUESTION, "profile": "cems", "mode": mode} for mode in ("vector", "hybrid"))
+            found = [(await client.call_tool("recall", ask)).structured_content["context"] for ask in asks]
+            return {tool.name for tool in tools.tools}, recalled.structured_content, listed.structured_content, found
 
-        tools, recalled, listed = run_over_http(url, everything, work)
+        tools, recalled, listed, by_mode = run_over_http(url, everything, work)
         assert tools == TOOLS
         assert recalled["context"] == memory.recall(QUESTION, k=5, budget=800).context
+        assert by_mode == [memory.recall(QUESTION, profile="cems", mode=mode).context for mode in ("vector", "hybrid")]
+        assert by_mode[0] != by_mode[1]
         assert listed["total"] == memory.timeline()["total"]
-        _, _, fewer = run_over_http(url, holidays, work)
+        _, _, fewer, _ = run_over_http(url, holidays, work)
         assert {one["project"] for one in fewer["sessions"]} == {"holidays"}
         for wrong in (None, "hx_000000000000_" + "A" * 43):
             with pytest.raises(BaseException, match=r"401|Unauthorized|unhandled errors"):

@@ -33,6 +33,8 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
     {"query": "coffee", "session": "c4", "speaker": "Priya", "now": NOW},
     {"query": "when does the release go out", "rerank": "late", "rerank_top": 5, "current_only": True, "now": NOW},
     {"query": "why did we pick sqlite", "as_of": "2026-02-10", "explain": True, "why_not": SAMPLE_ITEM, "now": NOW},
+    {"query": PRIYA, "profile": "cems", "mode": "hybrid", "now": NOW},
+    {"query": PRIYA, "profile": "annie", "look_back": 3_000, "k": 8, "explain": True, "now": NOW},
     *(
         {"query": PRIYA, "profile": name, "explain": True, "now": NOW}
         for name in ("annie", "cems", "engram", "memoria")
@@ -96,6 +98,10 @@ FAULTS: list[tuple[str, str, Any, int, str]] = [
     ("GET", "recall?query=x&why_not=nope", None, 400, "no live item has the id 'nope'; take it from"),
     ("POST", "recall", {"query": "x", "why_not": "f" * 16}, 400, f"no live item has the id '{'f' * 16}'"),
     ("POST", "recall", {"query": "x" * 100_000}, 400, "100000 characters"), ("GET", "nothing", None, 404, "Not Found"),
+    ("GET", "recall?query=x&mode=vector", None, 400, "the profile 'helix' has no mode; leave it out, or use"),
+    ("POST", "recall", {"query": "x", "look_back": 3}, 400, "the profile 'helix' has no look_back"),
+    ("GET", "recall?query=x&profile=cems&mode=fast", None, 400, "unknown mode 'fast'; there is"),
+    ("GET", "recall?query=x&profile=annie&look_back=-1", None, 400, "look_back is -1"),
     ("POST", "recall", {"query": "x" * 300_000}, 413, "at most"), ("DELETE", "recall", None, 405, "Method Not Allowed"),
 ]  # fmt: skip
 
