@@ -208,7 +208,7 @@ def test_a_context_is_plain_text(client: httpx.Client, remote: Remote, memory: M
     assert bullets.count("\n- ") > 5  # more than the profile's own number
     assert client.get("/v1/context", params={**annie, "look_back": 1}).text != bullets
     both = client.get("/v1/context", params={**annie, "k": 9})
-    assert (both.status_code, both.json()["detail"][:21]) == (400, "k is 9 and limit is 10")
+    assert (both.status_code, both.json()["detail"][:22]) == (400, "k is 9 and limit is 10")
     briefing = remote.context(project="ledgerline", budget=400)
     assert briefing.startswith("<memory>")
     assert "Decisions" in briefing
