@@ -298,14 +298,18 @@ def _choose(pool: Pool, snap: Snapshot, k: int, how: AnnieMmr, trace: Trace) -> 
 
 
 def _read_statements(pool: Pool, stated: Mapping[int, int], snap: Snapshot) -> list[str]:
-    """Return the fact of each row as a sentence; empty if it has none, or its segment has no sentences."""
+    """Return the fact of each row, `Priya -> Pune: lives in`; empty if it has none, or its segment has no sentences."""
     facts = [stated.get(row, -1) for row in pool.row.tolist()]
     known = [fact for fact in facts if fact >= 0 and snap.facts.field.indexed[fact]]
-    sentences = {
-        fact: str(entry["text"])
-        for fact, entry in zip(known, snap.facts.field.text(np.array(known, np.int64)) if known else [], strict=True)
-    }
-    return [sentences.get(fact, "") for fact in facts]
+    texts = snap.facts.field.text(np.array(known, np.int64)) if known else []
+    statements = {fact: _format_edge(fields) for fact, fields in zip(known, texts, strict=True)}
+    return [statements.get(fact, "") for fact in facts]
+
+
+def _format_edge(fact: Mapping[str, Any]) -> str:
+    """Format a fact as an edge of the graph."""
+    relation = " ".join([fact["relation"].replace("_", " "), *filter(None, [fact["qualifier"]])])
+    return f"{fact['subject']} -> {fact['object']}: {relation}"
 
 
 def _describe(pool: Pool, statements: Sequence[str], snap: Snapshot) -> list[dict[str, Any]]:

@@ -20,9 +20,10 @@ from helix.sdk.memory import Memory
 from helix.settings import load as settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
+from helix.stages.dense import search_dense
 from helix.stages.pack import CLOSE, OPEN
 from helix.stages.route import route
-from helix.stages.trace import Trace, why_not
+from helix.stages.trace import Trace, measure, why_not
 from helix.types import Bundle, Leg, Pool
 from pipelines.embedded.ingest import ingest
 from tests.support.paths import DATA
@@ -184,8 +185,8 @@ def test_a_fact_comes_as_a_statement_where_no_words_found_it(tmp_path: Path) -> 
     ]
     snap = fact_store(tmp_path, items)
     found = ask(snap, "ana")
-    assert set(bullets(found)) == {"- ana lives in Oslo", '- Omar said: "Omar said hello to Ana"'}
-    assert read_reasons(found)["I moved there last year"]["fact"] == "ana lives in Oslo"
+    assert set(bullets(found)) == {"- ana -> Oslo: lives in", '- Omar said: "Omar said hello to Ana"'}
+    assert read_reasons(found)["I moved there last year"]["fact"] == "ana -> Oslo: lives in"
     plain = fact_store(tmp_path / "plain", items, plain=[0])
     said = {'- Ana said: "I moved there last year"', '- Omar said: "Omar said hello to Ana"'}
     assert set(bullets(ask(plain, "ana"))) == said
@@ -313,7 +314,7 @@ def test_facts_of_all_projects_count_without_a_project_filter(vacation: Path) ->
     assert (home.why["facts"], home.why["age_days"], home.why["decay"]) == (1, 0, 1)  # half a year old, and of now
     ranks = [1 / (60 + home.why[name]) for name in ("bm25", "dense", "facts") if home.why[name]]
     assert home.score == pytest.approx(sum(ranks), abs=1e-6)
-    assert home.why["fact"] == "Priya lives in Pune"
+    assert home.why["fact"] == "Priya -> Pune: lives in"
 
 
 def test_without_an_encoder_words_and_facts_answer(vacation: Path) -> None:
@@ -335,6 +336,24 @@ def test_the_profile_says_every_number() -> None:
     assert (ANNIE.decay.half_life, ANNIE.decay.evergreen, ANNIE.decay.other) == (30, 0.3, 0)
     assert (ANNIE.mmr.lambda_, ANNIE.mmr.pool) == (0.7, 20)
     assert (ANNIE.briefing.text, ANNIE.briefing.whole) == (200, 2000)
+
+
+def test_the_lists_are_searched_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snap = add_encoder(make_store(tmp_path, ["ferry", "boat"]), lambda _: f32(1, 0))
+    order: list[str] = []
+
+    def start(work: Any, *args: Any, **more: Any) -> Any:
+        order.append(f"start {args[0].__name__}" if work is measure else "start")
+        return lambda: work(*args, **more)
+
+    def search(*args: Any) -> Leg:
+        order.append("dense")
+        return search_dense(*args)
+
+    monkeypatch.setattr(type(snap), "start_work", property(lambda _: start))
+    monkeypatch.setattr("helix.recipes.annie.search_dense", search)
+    assert ask(snap, "ferry").items
+    assert order[:3] == ["start search_lexical", "start find_facts", "dense"]
 
 
 def test_ids_are_the_tie_rule(tmp_path: Path) -> None:
