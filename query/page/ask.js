@@ -119,10 +119,9 @@ function offerProfiles(names) {
 export function readQuestion(params) {
   /** @type {import('./api.js').Json} */
   const question = { query: params.get('q') ?? '' };
-  for (const name of ['project', 'type', 'speaker', 'session', 'since', 'until', 'as_of', 'profile', 'rerank', 'now']) {
-    if (params.get(name)) question[name] = params.get(name);
-  }
-  for (const name of ['k', 'budget']) if (params.get(name)) question[name] = Number(params.get(name));
+  const words = ['project', 'type', 'speaker', 'session', 'since', 'until', 'as_of', 'profile', 'mode', 'rerank', 'now'];
+  for (const name of words) if (params.get(name)) question[name] = params.get(name);
+  for (const name of ['k', 'budget', 'look_back']) if (params.get(name)) question[name] = Number(params.get(name));
   if (params.get('current_only')) question.current_only = true;
   const entities = (params.get('entities') ?? '')
     .split(',')

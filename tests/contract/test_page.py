@@ -338,7 +338,9 @@ def test_the_address_restores_a_view(tab: Tab) -> None:
 def test_errors_of_the_server_are_shown(open_tab: OpenTab) -> None:
     page = open_tab(refused=True).open(make_hash("ask", q="Priya", project="nope"))
     expect(page.get_by_role("alert")).to_contain_text("400: unknown project 'nope'; there is default")
-    page.goto(page.url.replace("project=nope", "since=yesterdayish"))
+    page.goto(page.url.replace("project=nope", "mode=vector"))
+    expect(settle(page).get_by_role("alert")).to_contain_text("400: the profile 'helix' has no mode")
+    page.goto(page.url.replace("mode=vector", "since=yesterdayish"))
     expect(settle(page).get_by_role("alert")).to_contain_text("yesterdayish")
     page.goto(page.url.split("#")[0] + "#/item/ffffffffffffffff")
     expect(settle(page).get_by_role("alert")).to_contain_text("404: no live item has this id")
