@@ -28,7 +28,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "watch": "ingest the logs of agents while they grow",
         "expand": "add questions and sparse weights to items, by a model",
     },
-    "recall": {"recall": "find items that answer a question, ranked and explained", "sql": "query the items in SQL"},
+    "recall": {
+        "recall": "find items that answer a question, ranked and explained",
+        "sql": "query the items in SQL",
+        "export": "write the views of 'sql' to one DuckDB file",
+    },
     "connect": {
         "install": "connect an agent: its hooks and the MCP server",
         "hook": "answer a hook of an agent",

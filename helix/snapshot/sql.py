@@ -71,7 +71,7 @@ def run_statement(
         UsageError: not one SELECT or EXPLAIN, DuckDB refuses it, or its time is over, also while rows are read.
         StoreError: no store at `root`, or it is damaged or newer.
     """
-    with _pin_current(root) as manifest, connect_duckdb() as db:
+    with pin_manifest(root) as manifest, connect_duckdb() as db:
         _check_statement(db, statement)
         create_views(db, root, manifest, statement.lower())
         _restrict(db)
@@ -84,9 +84,9 @@ def run_statement(
 
 
 @contextmanager
-def _pin_current(root: Path) -> Iterator[Manifest | None]:
-    """Pin and load the current generation."""
-    name = manifests.read_current(root)
+def pin_manifest(root: Path, generation: int | None = None) -> Iterator[Manifest | None]:
+    """Pin and load a retained generation, by default the current one; None if nothing is published yet."""
+    name = manifests.read_current(root) if generation is None else manifests.find_generation(root, generation)
     held = pin_generation(root, name) if name else None
     try:
         yield manifests.load(root, name) if name else None
