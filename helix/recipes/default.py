@@ -25,6 +25,7 @@ from helix.stages.features.linked import add_linked, find_titled
 from helix.stages.features.similarity import compute_parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
+from helix.stages.hint_filters import apply_hints
 from helix.stages.lexical import Field, lexical_score, search_lexical
 from helix.stages.pack import MIN_EXCERPT, ExcerptRules, pack
 from helix.stages.rank import rank, split_score
@@ -46,17 +47,21 @@ PROFILE = HelixProfile
 def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
     query = add_search_terms(query, snap, profile.ask)
-    started = _start(query, snap, profile)  # what needs no vector runs while the question is embedded
-    vector, plan = begin(query, snap, trace, query.embedded, started.scope)
+    within = snap.start_work(measure, scope, query, snap)
+    # What needs no vector runs while the question is embedded, unless a hint of the question filters it.
+    started = None if profile.route.hints == "filter" else _start(query, snap, within, profile)
+    vector, plan = begin(query, snap, trace, query.embedded, within)
     if plan.skip:
         return bundle(query, snap, profile, trace, skipped=True)
     plan = trace.run("route", _add_event_window, plan, query, snap, profile, trace)
     plan = trace.run("route", _add_titles, plan, query, snap, profile)
+    if started is None:
+        plan = _filter_by_hints(plan, query, snap, profile, trace)
+        started = _start(query, snap, partial(measure, lambda: plan), profile)
     legs = _retrieve(query, vector, snap, plan, profile, started, trace)
     if started.sparse:
         query = replace(query, sparse=started.sparse().weights)
-    pool = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights)
-    trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
+    pool = _fuse(legs, snap, profile, trace)
     pool = _expand(pool, query, snap, plan, profile, trace)
     pool = _rank(pool, query, vector, snap, plan, profile, trace)
     if query.rerank:
@@ -68,7 +73,8 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     items, entries = _read_items(chosen, snap)
     around = _read_neighbours(chosen.row, snap, plan, profile.pack.neighbours)
     longest, rules = profile.pack.neighbour_tokens, _excerpt_rules(query, snap, profile.pack)
-    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, around, longest, rules)
+    how = partial(pack, grouped=profile.pack.grouped)
+    context, tokens, placed = trace.run("pack", how, entries, query.budget, snap.counter, around, longest, rules)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
@@ -101,6 +107,20 @@ def _add_titles(plan: Plan, query: Query, snap: Snapshot, profile: HelixProfile)
     return replace(plan, titled=find_titled(shorten_ids(query.term_order), snap, profile.link.title_df))
 
 
+def _filter_by_hints(plan: Plan, query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace) -> Plan:
+    """Search only what the question hints at; the trace names each hint, the rows before and after, and why not."""
+    narrowed, hints = trace.run("route", apply_hints, plan, query, snap, profile.route)
+    said = [{"hint": one.name, "rows_in": one.rows_in, "rows_out": one.rows_out, "off": one.off} for one in hints]
+    trace.note("hints", rows_in=plan.allowed_rows, rows_out=narrowed.allowed_rows, filters=said)
+    if trace.on and narrowed.allowed is not None:
+        allowed, before = narrowed.allowed, trace.outside
+        names = ", ".join(one.name for one in hints if not one.off)
+        trace.outside = lambda row: (
+            before(row) or (None if allowed[row] else f"outside what the question names: {names}")
+        )
+    return narrowed
+
+
 # ---------------------------------------------------------------- 3 retrieve
 
 
@@ -125,19 +145,17 @@ class SparseLeg(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """Work started before the question's vector is known; calling one waits for its result."""
+    """Work that runs beside the dense leg, or even the embedding; calling one waits for its result."""
 
-    scope: Callable[[], tuple[Plan, Spent]]
     lexical: Callable[[], list[SearchedLeg]]
     sparse: Callable[[], SparseLeg] | None
 
 
-def _start(query: Query, snap: Snapshot, profile: HelixProfile) -> _Started:
-    within = snap.start_work(measure, scope, query, snap)
+def _start(query: Query, snap: Snapshot, within: Callable[[], tuple[Plan, Spent]], profile: HelixProfile) -> _Started:
     lexical = snap.start_work(lambda: _search_terms(query, snap, within()[0], profile))
     has_sparse = bool(profile.retrieve.sparse and snap.lexical.impacts)
     sparse = snap.start_work(_search_weights, query, snap, within, profile) if has_sparse else None
-    return _Started(within, lexical, sparse)
+    return _Started(lexical, sparse)
 
 
 def _search_terms(query: Query, snap: Snapshot, plan: Plan, profile: HelixProfile) -> list[SearchedLeg]:
@@ -217,7 +235,17 @@ def _sparse_score(weights: Sparse, field: SparseField, row: int) -> float:
     return float(field.scores(np.array([row]), weights)[0])
 
 
-# ---------------------------------------------------------------- 5 graph, 6 rank
+# ---------------------------------------------------------------- 4 fuse, 5 graph, 6 rank
+
+
+def _fuse(legs: Sequence[Leg], snap: Snapshot, profile: HelixProfile, trace: Trace) -> Candidates:
+    """Fuse the legs; a profile may keep only the best."""
+    pool, most = trace.run("fuse", fuse, legs, snap, profile.fuse.k, profile.fuse.weights), profile.fuse.top
+    if 0 < most < len(pool):
+        trace.drop("fuse", pool.row[most:], f"below the best {most} of the fused list")
+        pool = pool.take(np.arange(most))
+    trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
+    return pool
 
 
 def _expand(
@@ -281,8 +309,10 @@ def _trace_diversify(pool: Candidates, chosen: Candidates, snap: Snapshot, profi
     if trace.on:
         left = explain_left_out(pool, chosen, snap, profile.diversify)
         trace.drop("diversify", left.near, [f"a near-duplicate of {better}" for better in ids(left.of, snap)])
-        alike = [f"another was preferred, since it is {x:.2f} alike to one that was chosen" for x in left.alike]
-        trace.drop("diversify", left.far, alike)
+        alike = [f"it is {x:.2f} alike to one that was chosen" for x in left.alike]
+        if profile.diversify.relevance == "sim":
+            alike = [f"its similarity is {x:.2f} and {why}" for x, why in zip(left.sim, alike, strict=True)]
+        trace.drop("diversify", left.far, [f"another was preferred, since {why}" for why in alike])
         trace.note("diversify", rows_in=len(pool), rows_out=len(chosen), near_duplicates=len(left.near))
 
 
@@ -300,7 +330,8 @@ def pack_rows(
     """
     query, how = add_search_terms(query, snap, profile.ask), profile.pack
     around = _read_neighbours(rows, snap, plan, how.neighbours)
-    return pack(entries, query.budget, snap.counter, around, how.neighbour_tokens, _excerpt_rules(query, snap, how))
+    rules = _excerpt_rules(query, snap, how)
+    return pack(entries, query.budget, snap.counter, around, how.neighbour_tokens, rules, grouped=how.grouped)
 
 
 def _read_neighbours(rows: U32, snap: Snapshot, plan: Plan, n: int) -> list[tuple[int, bool, dict[str, Any]]]:

@@ -44,6 +44,16 @@ class QuestionConstants:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteConstants:
+    """Stage 2: whether what the question hints at filters, and how sure a hint must be."""
+
+    type_lead: float
+    type_items: int
+    days: float
+    hints: str = one_of("boost", "filter")
+
+
+@dataclass(frozen=True, slots=True)
 class RetrieveConstants:
     """Stage 3: items of each leg, and BM25's k1 and b."""
 
@@ -60,6 +70,7 @@ class FuseConstants:
     """Stage 4."""
 
     k: float
+    top: int
     weights: Mapping[str, float] = keys(*LEGS)
 
 
@@ -74,6 +85,7 @@ class GraphConstants:
     work: int
     entity_df: int
     session_size: int
+    neighbours: int
     extra: int
     mass: float
     edges: Mapping[str, float] = keys(*EDGES)  # weight by kind; an entity's is its idf
@@ -144,6 +156,7 @@ class DiversifyConstants:
 
     jaccard: float
     lambda_: float
+    relevance: str = one_of("score", "sim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +167,7 @@ class PackConstants:
     excerpt: float
     neighbours: int
     neighbour_tokens: int
+    grouped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +177,7 @@ class HelixProfile:
     name: str
     recipe: str
     ask: QuestionConstants
+    route: RouteConstants
     retrieve: RetrieveConstants
     fuse: FuseConstants
     graph: GraphConstants

@@ -32,11 +32,19 @@ class LeftOut(NamedTuple):
     of: U32  # that row
     far: U32  # rows that MMR did not choose, although they score as high as the last chosen one
     alike: F32  # their inner product with the nearest chosen one
+    sim: F32  # their similarity to the question
 
 
 def diversify(pool: Candidates, snap: Snapshot, k: int, profile: DiversifyConstants) -> Candidates:
-    """Choose the k items to return by MMR; order them by score, best first."""
+    """Choose the k items to return by MMR; order them by score, best first.
+
+    Of near-duplicates the one of the best score stays. MMR then weighs the score, or `sim` alone.
+    """
     score, trade = pool.final, profile.lambda_
+    if profile.relevance == "sim":
+        rest = np.flatnonzero(find_repeats(snap.row_map.signatures(pool.row), profile.jaccard) < 0)
+        rest = rest[sort_rows(pool.sim[rest], snap.columns.key[pool.row[rest]])]
+        return pool.take(np.sort(rest[mmr(pool.sim[rest], snap.vectors.dequantise(pool.row[rest]), trade, k)]))
     seen, reach = 0, count_reachable(score, trade, k)
     unique = np.arange(0)
     while seen < reach:  # dropping near-duplicates makes room for lower rows
@@ -54,9 +62,10 @@ def explain_left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profi
     repeated = find_repeats(snap.row_map.signatures(pool.row), profile.jaccard)
     near = repeated >= 0
     as_good = pool.final >= chosen.final.min(initial=np.inf)
-    passed = pool.row[as_good & ~near & ~np.isin(pool.row, chosen.row)]
+    left = as_good & ~near & ~np.isin(pool.row, chosen.row)
+    passed = pool.row[left]
     alike = (snap.vectors.dequantise(passed) @ snap.vectors.dequantise(chosen.row).T).max(axis=1, initial=-1)
-    return LeftOut(pool.row[near], pool.row[repeated[near]], passed, alike)
+    return LeftOut(pool.row[near], pool.row[repeated[near]], passed, alike, pool.sim[left])
 
 
 def find_repeats(signatures: U32, threshold: float) -> npt.NDArray[np.intp]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from helix.ranking.topk import select_top
 from helix.snapshot.index.graph import FilteredGraph
-from helix.types import F32, F64, I64, U32, U64, AnyArray, Candidates, Plan, Query
+from helix.types import F32, F64, I64, U32, U64, AnyArray, Bool, Candidates, Plan, Query
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -52,11 +52,15 @@ def walk(pool: Candidates, query: Query, snap: Snapshot, plan: Plan, profile: Gr
     seen, asked = view_graph(pool, query, snap, plan, profile)
     start = seed(pool, asked, profile.seeds)
     state = push(start, seen, profile) if profile.method == "push" else None
-    if state is None:
-        rows, mass = breadth_first(start, seen, snap.rows, profile)
+    if state is None and profile.neighbours:
+        rows, mass = reach_neighbours(start, seen, snap.rows, profile)
+        capped = mass.astype(np.float32)
     else:
-        rows, mass = collect_mass(state, start, snap.rows, profile.restart)
-    capped = mass.clip(0, profile.mass).astype(np.float32)
+        if state is None:
+            rows, mass = breadth_first(start, seen, snap.rows, profile)
+        else:
+            rows, mass = collect_mass(state, start, snap.rows, profile.restart)
+        capped = mass.clip(0, profile.mass).astype(np.float32)
     return _extend(pool, rows, capped, snap, profile.extra), "push" if state else "bfs"
 
 
@@ -210,6 +214,57 @@ def breadth_first(start: Nodes, seen: FilteredGraph, rows: int, profile: GraphCo
         known = _add(known, frontier.number, frontier.residual)
     items = known.number.searchsorted(rows)
     return known.number[:items], known.residual[:items]
+
+
+def reach_neighbours(start: Nodes, seen: FilteredGraph, rows: int, profile: GraphConstants) -> tuple[I64, F64]:
+    """Return the items within two hops of a seed, each with 1 / hops to the nearest one.
+
+    A seed reaches at most `neighbours` items: the nearest first, in a hop those of the heaviest edge, then the smaller
+    row. The best seeds go first, as far as `work` goes.
+
+    Args:
+        rows: rows of the snapshot; smaller node numbers are items.
+
+    Returns:
+        (rows int64[n] ascending, 1 / hops float64[n]; 0 for a seed that no other reaches).
+    """
+    seed, node = np.arange(len(start.number)), start.number[(-start.residual).argsort(kind="stable")]
+    known, taken, work = _pair(seed, node), np.zeros(len(node), np.int64), profile.work
+    found, near = list[I64](), list[F64]()
+    for hop in range(1, min(profile.hops, _BFS_HOPS) + 1):
+        cost = seen.degree(node).cumsum()
+        seed, node = seed[cost <= work], node[cost <= work]
+        if not len(node):
+            break
+        work -= int(cost[len(node) - 1])
+        source, node, weight = seen.edges(node)
+        seed = seed[source]
+        order = np.lexsort((node, -weight, seed))
+        seed, node = seed[order], node[order]
+        pairs, first = np.unique(_pair(seed, node), return_index=True)  # the heaviest of several edges
+        first = np.sort(first[_find_positions(pairs, known) < 0])
+        seed, node = seed[first], node[first]
+        item = node < rows
+        keep = ~item | (taken[seed] + _count_before(seed, item) < profile.neighbours)
+        seed, node, item = seed[keep], node[keep], item[keep]
+        taken += np.bincount(seed[item], minlength=len(taken))
+        known = np.sort(np.concatenate([known, _pair(seed, node)]))
+        found.append(node[item])
+        near.append(np.full(int(item.sum()), 1 / hop))
+    seeds = start.number[start.number < rows]  # 0 hops are no way to itself
+    reached, first = np.unique(np.concatenate([*found, seeds]), return_index=True)  # the nearest seed comes first
+    return reached, np.concatenate([*near, np.zeros(len(seeds))])[first]
+
+
+def _pair(seed: I64, node: I64) -> I64:
+    """Return one number for each pair of a seed and a node."""
+    return (seed << 40) + node
+
+
+def _count_before(seed: I64, item: Bool) -> I64:
+    """Count the items before each place that belong to its seed; the seeds are ascending."""
+    before: I64 = np.cumsum(item) - item
+    return np.asarray(before - before[seed.searchsorted(seed)], np.int64)
 
 
 def _keep_best(number: I64, mass: F64, known: Nodes) -> Nodes:

@@ -57,6 +57,8 @@ def pack(
     around: Sequence[tuple[int, bool, Mapping[str, Any]]] = (),
     longest: int = 0,
     rules: ExcerptRules = NO_EXCERPTS,
+    *,
+    grouped: bool = True,
 ) -> tuple[str, int, list[int]]:
     """Pack items into a context, best first, up to the first that does not fit.
 
@@ -71,6 +73,7 @@ def pack(
         around: neighbours of items, most wanted first: (position in `entries`, whether it comes before, shown fields).
         longest: tokens of a neighbour; longer ones are left out.
         rules: how items are shortened.
+        grouped: whether items of one session, day and title share a header; otherwise each has its own.
 
     Returns:
         (context, its tokens, positions in `entries` in context order). Never over the budget; empty if not even the
@@ -79,7 +82,8 @@ def pack(
     room = budget - sum(count([f"{OPEN}\n", CLOSE]))  # with line breaks, which some counters count
     texts = [sanitise_text(str(entry["text"])).strip() for entry in entries]
     sizes = _count_texts(entries, texts, count)
-    headers = _make_headers(entries[: _count_needed(_count_least_tokens(sizes, rules.cap), room)], count)
+    needed = _count_needed(_count_least_tokens(sizes, rules.cap), room)
+    headers = _make_headers(entries[:needed], count, grouped)
     left = room - sum(headers.added) - sum(sizes)
     bodies, neighbours = texts, dict[int, list[tuple[bool, str]]]()
     if len(headers.added) < len(texts) or left < 0:
@@ -117,9 +121,12 @@ def _count_fitting(sizes: Sequence[int], room: float) -> int:
     return sum(total <= room for total in accumulate(sizes))
 
 
-def _make_headers(entries: Sequence[Mapping[str, Any]], count: Count) -> Headers:
+def _make_headers(entries: Sequence[Mapping[str, Any]], count: Count, grouped: bool) -> Headers:
     first: dict[tuple[Any, ...], int] = {}
-    keys = [(entry["session"], entry["time"] and entry["time"].date(), entry["title"]) for entry in entries]
+    keys = [
+        (entry["session"], entry["time"] and entry["time"].date(), entry["title"]) if grouped else (i,)
+        for i, entry in enumerate(entries)
+    ]
     group = [first.setdefault(key, i) for i, key in enumerate(keys)]
     group[1:2] = [1] * len(group[1:2])  # the first and the last item are never in one group
     several = {of for i, of in enumerate(group) if of != i}

@@ -24,7 +24,7 @@ from tests.support.queries import make_query
 from tests.support.tiny import BASE, SETTINGS, make_store
 from tests.support.worlds import World
 
-GRAPH = replace(load("helix-paper").graph, epsilon=1e-12, hops=1_000, work=10**9, extra=50)  # to the end
+GRAPH = replace(load("helix").graph, epsilon=1e-12, hops=1_000, work=10**9, extra=50)  # to the end
 ALPHA = GRAPH.restart
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 NAMES = ("ana", "bo", "chloe", "dora", "emil", "fay", "gus", "hal")

@@ -28,6 +28,7 @@ from tests.support.tiny import BASE, SETTINGS, make_store
 NOW = datetime(2023, 11, 15, tzinfo=UTC)
 LONG = "the quick brown fox jumps over the lazy dog near the old mill by the river in spring"
 PAPER = load("helix-paper")
+BY_SCORE = replace(PAPER.diversify, relevance="score")
 
 
 def leg(name: str, *rows: int) -> Leg:
@@ -190,7 +191,7 @@ def test_recency_decays_from_last_access_by_type(tmp_path: Path) -> None:
     given.append({"time": None, "t_valid": BASE, "t_ingested": hour - 3600})  # as recent as its ingest
     snap = make_store(tmp_path, ["a b", "c d", "e f", "g h", "i j"], given=given)
     query = make_query("a", snap, SETTINGS, now=NOW)
-    found = recency(np.arange(5), query, snap, PAPER)
+    found = recency(np.arange(5), query, snap, load("helix"))
     assert found.tolist() == pytest.approx([0.995, 0.995**2, 0.999, 1.0, 0.995**2])
 
 
@@ -257,8 +258,8 @@ def make_pool(*final: float) -> Candidates:
 def test_diversify_returns_k_best_first_and_explains_what_it_leaves_out(tmp_path: Path) -> None:
     def choose_two(name: str, texts: list[str], vectors: Any, *score: float) -> tuple[list[int], Any]:
         snap, pool = make_store(tmp_path / name, texts, vectors), make_pool(*score)
-        chosen = diversify(pool, snap, 2, PAPER.diversify)
-        return chosen.row.tolist(), explain_left_out(pool, chosen, snap, PAPER.diversify)
+        chosen = diversify(pool, snap, 2, BY_SCORE)
+        return chosen.row.tolist(), explain_left_out(pool, chosen, snap, BY_SCORE)
 
     rows, left = choose_two("far", ["a one", "b two", "c three"], np.eye(3), 0.9, 0.8, 0.7)
     assert (rows, left.near.tolist(), left.far.tolist()) == ([0, 1], [], [])  # the third is out by its score alone
@@ -274,6 +275,6 @@ def test_dropped_near_duplicates_make_room_for_lower_rows(tmp_path: Path) -> Non
     """With λ = 1 only the best k count, and one more for each copy among them."""
     snap = make_store(tmp_path, [LONG, LONG + " ok", "b two", LONG + " yes", "c three"], np.eye(5))
     pool = make_pool(*np.linspace(1, 0.5, 5))
-    plain = replace(PAPER.diversify, lambda_=1.0)
+    plain = replace(BY_SCORE, lambda_=1.0)
     assert [diversify(pool, snap, k, plain).row.tolist() for k in range(1, 5)] == [[0], [0, 2], [0, 2, 4], [0, 2, 4]]
     assert diversify(pool.take(np.arange(0)), snap, 3, plain).row.tolist() == []
