@@ -145,7 +145,7 @@ class SparseLeg(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """Work that runs beside the dense leg, or even the embedding; calling one waits for its result."""
+    """Work that runs while the dense leg does, or the embedding; calling one waits for its result."""
 
     lexical: Callable[[], list[SearchedLeg]]
     sparse: Callable[[], SparseLeg] | None

@@ -1,8 +1,8 @@
 """The recipe `engram`: channels weighted by intent, over a memory that decays, grows with use and has noise.
 
 Dense, BM25, a Hopfield network's association and a walk over the graph are fused by rank. What the question's date, the
-age of an episode, its accesses and a trained retention model say multiplies the score; its share of the best is then
-shaken by noise, as in ACT-R. A cross-encoder, where there is one, reads the best and sets a minimum.
+age of an episode and its accesses say multiplies the score. A cross-encoder, where there is one, reads the best and
+sets a minimum; a trained retention model multiplies again; noise, as in ACT-R, comes last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.trace import Trace
-from helix.types import F32, TYPES, Bundle, Leg, Plan, Pool, Query
+from helix.types import F32, TYPES, U32, Bundle, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
@@ -121,9 +121,11 @@ def recall(query: Query, snap: Snapshot, profile: EngramProfile, trace: Trace, m
     weights = {**profile.intents[meaning], "hopfield": profile.hopfield.weight}
     trace.note("intent", intent=meaning, weights=weights)
     legs = _search_channels(query, vector, snap, plan, profile, weights, trace)
-    pool = trace.run("rank", _activate, legs, query, vector, snap, profile, weights, trace)
+    pool = trace.run("rank", _activate, legs, query, snap, profile, weights)
     trace.note("rank", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     pool = _rerank(pool, query, snap, profile.cross, trace, models)
+    pool = trace.run("retention", _apply_retention, pool, query, vector, snap, profile.activation.retention, trace)
+    pool = trace.run("noise", _add_noise, pool, query, snap, profile.activation.noise)
     trace.record_ranking(pool)
     passing = _apply_minimum(pool, profile.cross, trace)
     chosen = passing.take(np.arange(min(query.k, len(passing))))
@@ -174,52 +176,65 @@ def _find_mass(rows: Any, mass: F32) -> Callable[[int], float]:
 
 
 def _activate(
-    legs: list[Leg],
-    query: Query,
-    vector: F32 | None,
-    snap: Snapshot,
-    profile: EngramProfile,
-    weights: Mapping[str, float],
-    trace: Trace,
+    legs: list[Leg], query: Query, snap: Snapshot, profile: EngramProfile, weights: Mapping[str, float]
 ) -> Pool:
-    """Fuse the channels: rrf·date·decay·access·retention, divided by the best, plus noise; best first."""
+    """Fuse the channels: rrf·date·decay·access, divided by the best; best first."""
     # The published form counts ranks from 0, Σ weight / (k + rank + 1): the same as ranks from 1 with this k.
     rows, ranks = align_ranks(legs)
     fused = rrf([*ranks.values()], [weights[name] for name in ranks], profile.fuse.k).astype(np.float32)
-    columns, how = snap.columns, profile.activation
-    age = formulas.age_days(snap.catalog.last_access[rows], query.now.timestamp())
-    fading = profile.decay
+    columns, fading, age = snap.columns, profile.decay, _find_age(rows, query, snap)
     factors = {
         "rrf": fused,
-        "date": formulas.date_boost(columns.time[rows], query.days, profile.fuse.date),
+        "date": formulas.date_boost(_match_days(rows, query, snap), profile.fuse.date),
         "decay": formulas.decay(age, columns.type[rows] == _FADES, fading.rate, fading.half_life, fading.floor),
-        "access": formulas.access_boost(snap.catalog.access_count[rows], how.access),
+        "access": formulas.access_boost(snap.catalog.access_count[rows], profile.activation.access),
     }
-    factors |= _compute_retention(rows, age, vector, snap, how.retention, trace)
     activation = formulas.normalise(np.prod(list(factors.values()), axis=0, dtype=np.float64).astype(np.float32))
-    noise = formulas.activation_noise(query.text, columns.key[rows], how.noise)
-    pool = Pool(rows, activation + noise, ranks, {**factors, "noise": noise})
+    pool = Pool(rows, activation, ranks, factors)
     return pool.take(sort_rows(pool.final, columns.key[rows]))
 
 
-def _compute_retention(
-    rows: Any, age: F32, vector: F32 | None, snap: Snapshot, weight: float, trace: Trace
-) -> dict[str, F32]:
-    """Return the factor of the retention model, if one is trained and the question has a vector."""
+def _find_age(rows: U32, query: Query, snap: Snapshot) -> F32:
+    """Return days since the last access."""
+    return formulas.age_days(snap.catalog.last_access[rows], query.now.timestamp())
+
+
+def _match_days(rows: U32, query: Query, snap: Snapshot) -> F32:
+    """Return how surely an item is of a day the question names, by its time or by a date in its text."""
+    weight = formulas.match_days(snap.columns.time[rows], query.days)
+    open_ = np.flatnonzero(weight < max((sure for *_, sure in query.days), default=0))  # none for most questions
+    entries = snap.text(rows[open_]) if len(open_) else []
+    texts, times = [str(entry["text"]) for entry in entries], [entry["time"] for entry in entries]
+    weight[open_] = np.maximum(weight[open_], formulas.match_stated_days(texts, times, query.days))
+    return weight
+
+
+def _apply_retention(pool: Pool, query: Query, vector: F32 | None, snap: Snapshot, weight: float, trace: Trace) -> Pool:
+    """Multiply by the factor of the retention model, if one is trained and the question has a vector."""
     model = open_model(snap.root, snap.manifest)
     if model is None:
         trace.note("retention", off="no model was trained: 'helix train', once items were of use")
-        return {}
+        return pool
     if vector is None:
         trace.note("retention", off="without an encoder nothing is known of the cosine")
-        return {}
-    columns = snap.columns
+        return pool
+    columns, rows, age = snap.columns, pool.row, _find_age(pool.row, query, snap)
     rate, half_life, floor = model.decay.tolist()  # as in training, not those of the profile
     left = formulas.decay(age, columns.type[rows] == _FADES, rate, half_life, floor)
     cosine, salience = snap.vectors.dequantise(rows) @ vector, columns.salience[rows]
     x = build_features(cosine, salience, snap.catalog.access_count[rows], age, columns.type[rows], left)
     trace.note("retention", rows_in=len(rows), rows_out=len(rows), weight=weight)
-    return {"retention": retention_boost(predict(model, x), weight)}
+    factor = retention_boost(predict(model, x), weight)
+    changed = replace(pool, final=pool.final * factor, signals={**pool.signals, "retention": factor})
+    return changed.take(sort_rows(changed.final, columns.key[rows]))
+
+
+def _add_noise(pool: Pool, query: Query, snap: Snapshot, sigma: float) -> Pool:
+    """Add the noise of this question and generation."""
+    key = snap.columns.key[pool.row]
+    noise = formulas.activation_noise(query.text, snap.generation, key, sigma)
+    changed = replace(pool, final=pool.final + noise, signals={**pool.signals, "noise": noise})
+    return changed.take(sort_rows(changed.final, key))
 
 
 def _rerank(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace: Trace, models: Rerankers) -> Pool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Hint(NamedTuple):
-    """What became of one hint; `off` says why it does not filter, empty if it does."""
+    """The outcome of one hint; `off` says why it does not filter, empty if it does."""
 
     name: str
     rows_in: int
