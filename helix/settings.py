@@ -93,6 +93,12 @@ class Settings:
     deep_tokens: int = _declare(8_000, "tokens", "of one prompt, about: memories are cut to fit")
     deep_reply_tokens: int = _declare(400, "tokens", "of one reply; a reasoning model needs more")
     deep_concurrent: int = _declare(2, "recalls", "at the endpoint at once, over all processes of a store")
+    rerank_url: str = _declare(
+        "", "url", "a rerank API that orders the memories of the tier deep, e.g. https://api.voyageai.com/v1/rerank"
+    )
+    rerank_model: str = _declare("", "name", "the model of that rerank API")
+    rerank_key: str = _declare("", "secret", "the rerank API's key; empty: none is sent", secret=True)
+    rerank_options: str = _declare("", "JSON object", "fields added to each request of that API; null removes")
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
@@ -126,6 +132,8 @@ def _check_url(name: str, given: str, variable: str) -> None:
 
     if name == "deep_url":
         fault = urls.find_http_url_fault(given, variable, "http://127.0.0.1:11434/v1")
+    elif name == "rerank_url":
+        fault = urls.find_http_url_fault(given, variable, "https://api.voyageai.com/v1/rerank")
     elif name == "redis_url":
         fault = urls.find_redis_url_fault(given, variable)
     else:

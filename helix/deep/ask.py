@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,18 @@ from helix.deep.arguments import to_arguments
 from helix.deep.context import DeepContext, DeepQuestion, prepare
 from helix.deep.endpoint import Endpoint, ask, read_endpoint
 from helix.deep.fusion import TOP, FusedItems, item_key, recall_wordings
-from helix.deep.prompts import digest
+from helix.deep.prompts import Messages, digest
 from helix.deep.replies import Replies, Unanswered
-from helix.deep.techniques import REWRITES, choose, parse_order, parse_wordings, prompt_ranking, prompt_rewrite
+from helix.deep.rerank_api import RerankEndpoint, rank_documents, read_rerank_endpoint
+from helix.deep.techniques import (
+    MAX_QUESTION,
+    REWRITES,
+    choose,
+    parse_order,
+    parse_wordings,
+    prompt_ranking,
+    prompt_rewrite,
+)
 from helix.errors import HelixError, StoreError
 from helix.recipes.cems import probe
 from helix.recipes.load_profile import load
@@ -34,14 +43,31 @@ Slot = Callable[[float], AbstractContextManager[None]]
 """Called with a deadline, waits until the endpoint may be asked, or raises Unanswered."""
 
 
+NO_ENDPOINT: Final = "no endpoint is named (HELIX_DEEP_URL or HELIX_RERANK_URL)"
+
+
+class Endpoints(NamedTuple):
+    """The endpoints of the deep tier, one of them at least."""
+
+    chat: Endpoint | None
+    rerank: RerankEndpoint | None  # orders the memories in place of the chat model
+
+
+def read_endpoints(settings: Settings) -> Endpoints | None:
+    """Return the endpoints the settings name; None where they name none. Raises UsageError if one is wrong."""
+    endpoints = Endpoints(read_endpoint(settings), read_rerank_endpoint(settings))
+    return endpoints if any(endpoints) else None
+
+
 class _Requests:
     """The requests of one question, counted."""
 
-    def __init__(self, question: DeepQuestion, endpoint: Endpoint, settings: Settings, deadline: float) -> None:
-        self.question, self.endpoint, self.settings, self.deadline = question, endpoint, settings, deadline
+    def __init__(self, question: DeepQuestion, endpoints: Endpoints, settings: Settings, deadline: float) -> None:
+        self.question, self.endpoints, self.settings, self.deadline = question, endpoints, settings, deadline
         self.sendable = _find_sendable(question.snap, settings)
         self.calls = self.sent = 0
         self.wordings: dict[str, str] = {}
+        self.rerank: dict[str, Any] = {}
 
     def rewrite(self, names: Sequence[str], intent: str) -> Mapping[str, str]:
         """Ask for other wordings, all techniques at once."""
@@ -50,7 +76,7 @@ class _Requests:
         today = f"{query.now:%Y-%m-%d}"
         prompts = {name: prompt_rewrite(name, query.text, intent, today, phrases) for name in names}
         self.calls, self.sent = self.calls + len(prompts), self.sent + len(phrases)
-        replies = ask(self.endpoint, prompts, self.deadline)
+        replies = self._ask_chat(prompts)
         for name in names:
             self.wordings.update(parse_wordings(name, query.text, replies[name]))
         return self.wordings
@@ -60,9 +86,19 @@ class _Requests:
         texts = [_describe(item) for item in items]
         texts = _shorten(texts, self.settings.deep_tokens - _FRAME, self.question.snap.counter)
         self.calls, self.sent = self.calls + 1, self.sent + len(items)
-        prompts = {"rerank": prompt_ranking(self.question.query.text, texts)}
-        reply = ask(self.endpoint, prompts, self.deadline)["rerank"]
-        return tuple(item_key(items[i]) for i in parse_order(reply, len(items)))
+        text = self.question.query.text
+        order: Sequence[int]
+        if (api := self.endpoints.rerank) is not None:
+            order, billed, ms = rank_documents(api, text[:MAX_QUESTION], texts, self.deadline)
+            self.rerank = {"model": api.model, "documents": len(texts), "billed": billed, "ms": ms}
+        else:
+            order = parse_order(self._ask_chat({"rerank": prompt_ranking(text, texts)})["rerank"], len(items))
+        return tuple(item_key(items[i]) for i in order)
+
+    def _ask_chat(self, prompts: Mapping[str, Messages]) -> Mapping[str, str]:
+        if self.endpoints.chat is None:
+            raise Unanswered("no chat endpoint is named (HELIX_DEEP_URL)")
+        return ask(self.endpoints.chat, prompts, self.deadline)
 
     def may_send(self, item: Item) -> bool:
         """Return whether an item's project is one whose memories may leave."""
@@ -77,7 +113,7 @@ class _Requests:
         return probe(query, snap, replace(plan, allowed=allowed), load("cems"))
 
 
-def ask_model(question: DeepQuestion, endpoint: Endpoint, settings: Settings, deadline: float, slot: Slot) -> Replies:
+def ask_model(question: DeepQuestion, endpoints: Endpoints, settings: Settings, deadline: float, slot: Slot) -> Replies:
     """Ask for every technique that is switched on: other wordings first, then an order of what they found.
 
     Args:
@@ -88,7 +124,7 @@ def ask_model(question: DeepQuestion, endpoint: Endpoint, settings: Settings, de
         UsageError: a setting is wrong.
     """
     began, names = time.monotonic(), choose(settings)
-    requests = _Requests(question, endpoint, settings, deadline)
+    requests = _Requests(question, endpoints, settings, deadline)
     rewrites = [name for name in names if name in REWRITES]
     with slot(deadline):
         pool = recall_wordings(question, (lambda intent: requests.rewrite(rewrites, intent)) if rewrites else None)
@@ -103,7 +139,8 @@ def ask_model(question: DeepQuestion, endpoint: Endpoint, settings: Settings, de
                 left_out["rerank"] = _explain_no_rerank(pool)
     used = tuple(name for name in names if name not in left_out)
     seconds = round(time.monotonic() - began, 3)
-    return Replies(requests.wordings, order, used, left_out, endpoint.model, requests.calls, requests.sent, seconds)
+    model, calls, sent = endpoints.chat.model if endpoints.chat else "", requests.calls, requests.sent
+    return Replies(requests.wordings, order, used, left_out, model, calls, sent, seconds, rerank=requests.rerank)
 
 
 def _explain_no_rerank(pool: FusedItems) -> str:
@@ -149,15 +186,15 @@ def fetch_replies(
     """
     deadline, began = time.monotonic() + limit, time.time()
     try:
-        endpoint = read_endpoint(settings)
-        if endpoint is None:
-            raise Unanswered("no endpoint is named (HELIX_DEEP_URL)")
+        endpoints = read_endpoints(settings)
+        if endpoints is None:
+            raise Unanswered(NO_ENDPOINT)
         question = prepare(context, query, options)
         key = _cache_key(context.snapshot, query, options, settings)
         if (cached := jobs.read_replies(context.root, key)) is not None:
             return cached
         slots = jobs.limit_concurrency(context.root, settings.deep_concurrent)
-        replies = ask_model(question, endpoint, settings, deadline, slots)
+        replies = ask_model(question, endpoints, settings, deadline, slots)
     except HelixError as error:
         raise Unanswered(str(error)) from None
     with suppress(StoreError):  # a read-only store: the same is asked again
@@ -178,5 +215,8 @@ def _cache_key(snap: Snapshot, query: str, options: RecallOptions, settings: Set
         settings.deep_projects,
         settings.deep_tokens,
         settings.deep_reply_tokens,
+        settings.rerank_url,
+        settings.rerank_model,
+        settings.rerank_options,
     ]
     return jobs.digest(snap.name, digest(), day, {**to_arguments(query, options), "now": None}, configuration)

@@ -19,15 +19,17 @@ class Replies:
     order: tuple[str, ...] = ()  # keys of the items that were sent, best first
     techniques: tuple[str, ...] = ()  # that were used
     left_out: Mapping[str, str] = field(default_factory=dict)  # techniques that were not, and why
-    model: str = ""
+    model: str = ""  # of the chat endpoint; empty: only a rerank API was asked
     calls: int = 0
     sent: int = 0  # memories sent to the endpoint, in part or whole
     seconds: float = 0.0
     cached: bool = False
+    rerank: Mapping[str, Any] = field(default_factory=dict)  # of the rerank API: model, documents, billed, ms
 
     def report(self) -> dict[str, Any]:
-        """Return the fields that an answer shows."""
-        fields = {name: value for name, value in asdict(self).items() if name != "order"}
+        """Return the fields that an answer shows; `rerank` only where a rerank API was asked."""
+        left_out = {"order"} if self.rerank else {"order", "rerank"}
+        fields = {name: value for name, value in asdict(self).items() if name not in left_out}
         return {**fields, "techniques": list(self.techniques)}
 
 

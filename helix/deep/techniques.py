@@ -38,7 +38,9 @@ _VARIANTS: Final = {
     "synthesis": {"temporal": "synthesis_temporal", "preference": "synthesis_preference"},
 }
 
-_MAX_QUESTION: Final = 2_000  # characters sent to a model; a question may be a pasted log
+MAX_QUESTION: Final = 2_000
+"""Characters of a question sent to a model; it may be a pasted log."""
+
 _MAX_WORDING: Final = 1_000  # characters of one wording; models may not stop
 _MAX_REPLY: Final = 20_000  # characters of a reply, from its end, in which a list is searched
 
@@ -49,8 +51,10 @@ _FENCE: Final = re.compile(r"```\w*")
 def choose(settings: Settings) -> tuple[str, ...]:
     """Return the techniques that are switched on, as many as `deep_calls` allows.
 
+    Where a rerank API is the only endpoint, they are those it can do.
+
     Raises:
-        UsageError: a technique is unknown, or a limit is out of its range.
+        UsageError: a technique is unknown, a limit is out of its range, or the rerank API can do none of them.
     """
     for name, (low, high) in _LIMITS.items():
         if not low <= (value := getattr(settings, name)) <= high:
@@ -58,6 +62,12 @@ def choose(settings: Settings) -> tuple[str, ...]:
     named = tuple(dict.fromkeys(name.strip() for name in settings.deep_techniques.split(",") if name.strip()))
     if unknown := [name for name in named if name not in TECHNIQUES]:
         raise UsageError(f"HELIX_DEEP_TECHNIQUES names {unknown[0]!r}", f"there are {', '.join(TECHNIQUES)}")
+    if settings.rerank_url and not settings.deep_url:
+        if "rerank" not in named:
+            raise UsageError(
+                "HELIX_DEEP_TECHNIQUES has none that a rerank API does", "add rerank, or set HELIX_DEEP_URL"
+            )
+        return ("rerank",)
     return named[: settings.deep_calls]
 
 
@@ -71,7 +81,7 @@ def prompt_rewrite(name: str, question: str, intent: str, today: str, phrases: S
         phrases: what users said of their own preferences, for a synthesis.
     """
     variant = _VARIANTS.get(name, {}).get(intent, name)
-    fields = {"question": quote(question[:_MAX_QUESTION]), "today": today, "phrases": _format_phrases(phrases)}
+    fields = {"question": quote(question[:MAX_QUESTION]), "today": today, "phrases": _format_phrases(phrases)}
     return fill_prompt(variant, **fields)
 
 
@@ -107,7 +117,7 @@ def prompt_ranking(question: str, texts: Sequence[str]) -> Messages:
         texts: of each memory, in its present order, cut to size.
     """
     memories = "\n".join(f'<memory index="{i}">{quote(text)}</memory>' for i, text in enumerate(texts))
-    return fill_prompt("rerank", question=quote(question[:_MAX_QUESTION]), memories=memories)
+    return fill_prompt("rerank", question=quote(question[:MAX_QUESTION]), memories=memories)
 
 
 def parse_order(reply: str, n: int) -> list[int]:

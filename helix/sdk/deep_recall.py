@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from helix.deep import jobs
 from helix.deep.arguments import redact_question
-from helix.deep.ask import fetch_replies
+from helix.deep.ask import NO_ENDPOINT, fetch_replies
 from helix.deep.context import DeepContext, Recall, prepare
 from helix.deep.fusion import compose_answer, fall_back
 from helix.deep.replies import Replies, Unanswered
@@ -41,8 +41,8 @@ def recall_deep(context: DeepContext, recall: Recall, query: str, options: Recal
 def _fetch(context: DeepContext, query: str, options: RecallOptions) -> Replies:
     settings = context.settings
     if not jobs.has_worker(context.root):
-        if not settings.deep_url:
-            raise Unanswered(f"no endpoint is named (HELIX_DEEP_URL), and {jobs.NO_WORKER}")
+        if not (settings.deep_url or settings.rerank_url):
+            raise Unanswered(f"{NO_ENDPOINT}, and {jobs.NO_WORKER}")
         return fetch_replies(context, query, options, settings, settings.deep_seconds)
     try:
         job = jobs.place(context.root, query, options, settings.deep_seconds)

@@ -67,10 +67,15 @@ def _print_summary(answer: dict[str, Any]) -> None:
 
 
 def _format_deep(deep: dict[str, Any]) -> str:
-    """Return the language model, its price, and what was left out."""
+    """Return the models, their price, and what was left out."""
+    rerank = deep.get("rerank", {})
+    models = " + ".join(filter(None, (deep["model"], rerank.get("model"))))
     price = "cached" if deep["cached"] else f"{deep['calls']} requests, {deep['seconds']:.1f} s"
     left = "".join(f" · {name} left out: {why}" for name, why in deep["left_out"].items())
-    return printable(f"deep · {deep['model']} · {price} · {deep['sent']} memories sent{left}")
+    billed = "".join(
+        f" · {amount:g} {unit.replace('_', ' ')} billed" for unit, amount in rerank.get("billed", {}).items()
+    )
+    return printable(f"deep · {models} · {price} · {deep['sent']} memories sent{billed}{left}")
 
 
 def _print_line(*parts: Cell) -> None:

@@ -330,7 +330,7 @@ def test_a_missing_server_is_reported(own_store: Path, chat: Chat) -> None:
 
 def test_a_wrong_setting_is_reported(own_store: Path, chat: Chat) -> None:
     for given, message in (
-        ({"deep_url": ""}, "no endpoint is named (HELIX_DEEP_URL), and no worker"),
+        ({"deep_url": ""}, "no endpoint is named (HELIX_DEEP_URL or HELIX_RERANK_URL), and no worker"),
         ({"deep_model": ""}, "HELIX_DEEP_MODEL"),
         ({"deep_url": "127.0.0.1:1/v1"}, "HELIX_DEEP_URL is no URL"),
         ({"deep_techniques": "magic"}, "HELIX_DEEP_TECHNIQUES"),

@@ -1,4 +1,4 @@
-"""A chat endpoint with OpenAI's protocol, in a process of its own: equal questions get equal answers.
+"""A chat endpoint with OpenAI's protocol and a rerank API, in a process of its own: equal questions get equal answers.
 
 The model's name selects the fault: `good`, or one of FAULTS. Each prefix of the path has a log of its own: `GET /log`
 returns the requests to `/v1`, `DELETE /log` clears it, and `/a/log` is that of `/a/v1`. Run it with
@@ -22,6 +22,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.request import Request, urlopen
 
+from tests.support.rerank_replies import rank_documents
+
 STATUSES = {"400": 400, "401": 401, "404": 404, "429": 429, "500": 500, "moved": 307}
 REPLIES = {
     "empty": None,  # a completion without content
@@ -31,9 +33,8 @@ REPLIES = {
     "chatty": "Sure!",  # words instead of a list
     "nested": "[[0, 1]]",
 }
-FAULTS = (
+TRANSPORT_FAULTS = (
     *STATUSES,
-    *REPLIES,
     "slow",  # nothing for an hour
     "drip",  # a byte each tenth of a second, for ever
     "malformed",  # half a JSON
@@ -42,8 +43,9 @@ FAULTS = (
     "closed",  # the connection ends before the first byte
     "huge",  # megabytes
     "zipped",  # compressed, although not requested
-    "foreign",  # unknown indices
 )
+FAULTS = (*TRANSPORT_FAULTS, *REPLIES, "foreign")
+"""Faults of a chat endpoint; `foreign` are unknown indices."""
 _QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
 _MEMORY = re.compile(r'<memory index="(\d+)">(.*?)</memory>')
 
@@ -139,6 +141,9 @@ class Handler(BaseHTTPRequestHandler):
         else:
             if model.startswith("wait-"):
                 time.sleep(float(model.removeprefix("wait-")))
+            if self.path.endswith("/rerank"):
+                self._send(rank_documents(body))
+                return
             content = REPLIES[model] if model in REPLIES else reply_to(body)
             reason = "length" if model == "thinking" else "stop"
             choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": reason}
@@ -171,12 +176,19 @@ class Chat:
         return list(self._call("GET")["requests"])
 
     def list_prompts(self) -> list[list[dict[str, str]]]:
-        """Return the messages of each request."""
-        return [request["body"]["messages"] for request in self.list_requests()]
+        """Return the messages of each request to the chat endpoint."""
+        return [request["body"]["messages"] for request in self.list_requests() if "messages" in request["body"]]
+
+    def list_rankings(self) -> list[dict[str, Any]]:
+        """Return the body of each request to the rerank API."""
+        return [request["body"] for request in self.list_requests() if "documents" in request["body"]]
 
     def read_text(self) -> str:
-        """Return all text that the endpoint received."""
-        return "\n".join(message["content"] for messages in self.list_prompts() for message in messages)
+        """Return all text that the endpoints received."""
+        texts = [message["content"] for messages in self.list_prompts() for message in messages]
+        return "\n".join(
+            (*texts, *(text for body in self.list_rankings() for text in (body["query"], *body["documents"])))
+        )
 
     def read_peak(self) -> int:
         """Return the most requests that ran at once."""

@@ -70,7 +70,7 @@ def _list_commands(options: argparse.Namespace, settings: Settings) -> dict[str,
     """Return the command of each service."""
     commands = {name: [sys.executable, "-m", "helix.cli", *words] for name, words in SERVICES.items()}
     commands["deep"] += ["--concurrency", str(settings.deep_concurrent)]
-    if not settings.deep_url:
+    if not (settings.deep_url or settings.rerank_url):
         del commands["deep"]
     commands["bulk"] += ["--concurrency", str(max(1, options.bulk))]
     if options.metrics_port:  # one worker answers for all

@@ -26,7 +26,7 @@ def worker(argv: Sequence[str]) -> int:
         "  helix worker                    # all queues in one process, fresh turns first\n"
         "  helix worker --queues enrich    # fresh turns only: they never wait for an import\n"
         "  helix worker --queues bulk --concurrency 4\n"
-        "  helix worker --queues deep      # calls the language model of HELIX_DEEP_URL; needs its own worker",
+        "  helix worker --queues deep      # calls HELIX_DEEP_URL and HELIX_RERANK_URL; needs its own worker",
     )
     queues_help = f"of {', '.join(QUEUES)} (all); or deep"
     new.add_argument("--queues", default=",".join(QUEUES), metavar="A,B", help=queues_help)
@@ -62,11 +62,14 @@ def worker(argv: Sequence[str]) -> int:
 
 def _check_endpoint(settings: Settings) -> None:
     """Raise UsageError if no endpoint is set, or if a setting of the deep tier is wrong."""
-    from helix.deep.endpoint import read_endpoint
+    from helix.deep.ask import read_endpoints
     from helix.deep.techniques import choose
 
-    if read_endpoint(settings) is None:
-        remedy = "set HELIX_DEEP_URL and HELIX_DEEP_MODEL, e.g. http://127.0.0.1:11434/v1 and a model it serves"
+    if read_endpoints(settings) is None:
+        remedy = (
+            "set HELIX_DEEP_URL and HELIX_DEEP_MODEL, e.g. http://127.0.0.1:11434/v1 and a model it serves, "
+            "or HELIX_RERANK_URL and HELIX_RERANK_MODEL"
+        )
         raise UsageError("no endpoint is set", remedy)
     choose(settings)
 

@@ -23,6 +23,7 @@ from helix.deep.endpoint import parse_completion, read_endpoint
 from helix.deep.fusion import apply_order, fuse_lists, item_key
 from helix.deep.prompts import fill_prompt, quote, read_prompt
 from helix.deep.replies import Replies, Unanswered, parse_replies
+from helix.deep.rerank_api import parse_ranking, read_rerank_endpoint
 from helix.deep.techniques import choose, parse_order, parse_wordings, prompt_ranking, prompt_rewrite
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
@@ -118,6 +119,45 @@ def test_a_completion_is_its_text() -> None:
     }.items():
         with pytest.raises(Unanswered, match=why):
             parse_completion(bad, "hyde")
+
+
+def test_a_ranking_goes_by_the_scores_then_the_rest_as_it_was() -> None:
+    def parse(answer: object, n: int = 4) -> tuple[list[int], dict[str, float]]:
+        return parse_ranking(orjson.dumps(answer), "rerank", n)
+
+    def score(*pairs: tuple[int, float]) -> list[dict[str, float]]:
+        return [{"index": index, "relevance_score": value} for index, value in pairs]
+
+    assert parse({"results": score((1, -3.5), (3, 0.2))}) == ([3, 1, 0, 2], {})
+    assert parse({"data": score((2, 1), (0, 1.0)), "usage": {"total_tokens": 7}}) == ([0, 2, 1, 3], {"total_tokens": 7})
+    billed = {"api_version": {}, "billed_units": {"search_units": 2, "input_tokens": 9}}
+    assert parse({"results": score((0, 0)), "meta": billed}, 1) == ([0], {"search_units": 2})
+    for odd in (5, None, {"total_tokens": -1}, {"total_tokens": "7"}, {"total_tokens": True}):
+        assert parse({"results": score((0, 0)), "usage": odd}, 1) == ([0], {})
+    for bad in (b"[" * 5_000, b'{"results":[{"index":0,"relevance_score":1e999}]}', b'{"results": null, "data": []}'):
+        with pytest.raises(Unanswered, match="rerank: the endpoint's answer"):
+            parse_ranking(bad, "rerank", 2)
+
+
+def test_a_rerank_api_is_named_by_the_environment() -> None:
+    assert read_rerank_endpoint(Settings()) is None
+    given = {"HELIX_RERANK_URL": "http://h:1/v2/", "HELIX_RERANK_MODEL": "m", "HELIX_RERANK_KEY": " pa-1\n"}
+    settings = load({**given, "HELIX_RERANK_OPTIONS": '{"top_n": 7}'})
+    found = read_rerank_endpoint(settings)
+    assert found is not None
+    assert (found.url, found.model, found.key, found.options) == ("http://h:1/v2/rerank", "m", "pa-1", {"top_n": 7})
+    assert read_rerank_endpoint(load({**given, "HELIX_RERANK_URL": "http://h:1/v2/rerank"})).url == found.url
+    assert "pa-1" not in repr(settings) + repr(found)
+    wrong_values = {"KEY": ("pa-1\nHost: x", "é"), "MODEL": ("",), "URL": ("file:///v1",), "OPTIONS": ("[1]", "{")}
+    for name, wrong in ((name, wrong) for name, values in wrong_values.items() for wrong in values):
+        with pytest.raises(UsageError, match=f"HELIX_RERANK_{name}") as error:
+            read_rerank_endpoint(load({**given, f"HELIX_RERANK_{name}": wrong}))
+        assert "pa-1" not in str(error.value)
+    alone = Settings(rerank_url="http://h/rerank", deep_calls=1, deep_techniques="hyde,rerank")
+    assert choose(alone) == ("rerank",)
+    assert choose(replace(alone, deep_url="http://h/v1")) == ("hyde",)
+    with pytest.raises(UsageError, match="HELIX_DEEP_TECHNIQUES has none that a rerank API does"):
+        choose(replace(alone, deep_techniques="hyde"))
 
 
 def test_settings_choose_what_is_asked() -> None:

@@ -80,12 +80,13 @@ def outcome(check: Callable[[str], object], url: str) -> str:
     [
         (deep, WEB, WEB_GOOD),
         (setting("HELIX_DEEP_URL"), WEB, WEB_GOOD),
+        (setting("HELIX_RERANK_URL"), WEB, WEB_GOOD),
         (connect, WEB, WEB_GOOD),
         (setting("HELIX_REDIS_URL"), REDIS, REDIS_GOOD),
         (setting("HELIX_SHARE"), [url for url in STORES if "endpoint" not in url], STORES_GOOD),
         (object_store.connect, STORES, STORES_GOOD),
     ],
-    ids=["endpoint", "deep", "connect", "redis", "share", "push"],
+    ids=["endpoint", "deep", "rerank", "connect", "redis", "share", "push"],
 )
 def test_bad_urls_are_refused_and_good_ones_accepted(
     check: Callable[[str], object], bad: list[str], good: list[str]
