@@ -36,6 +36,7 @@ class Settings:
     doc2query_queries: int = _declare(3, "questions", "generated for one item")
     doc2query_near: float = _declare(0.3, "cosine", "minimum similarity of a question to its item")
     sparse_encoder: str = _declare("", "name or path", "the sparse encoder (SPLADE or inference-free); empty: none")
+    token_vectors: str = _declare("off", "on or off", "token vectors kept at ingest, for --rerank late (tiers.md)")
     late_encoder: str = _declare("", "name or path", "late-interaction reranker ('helix models export'); empty: none")
     cross_encoder: str = _declare("", "name or path", "cross-encoder reranker ('helix models export'); empty: none")
     cache: str = _declare(str(Path.home() / ".cache" / "helix"), "path", "exported encoders, with their checksums")
@@ -105,7 +106,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the defaults, overridden by `HELIX_<NAME>`.
 
     Raises:
-        UsageError: a value is not of its setting's type, or is no URL.
+        UsageError: a value is not of its setting's type, no URL, or neither on nor off.
     """
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
@@ -124,6 +125,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             ) from None
         if given and setting.metadata["unit"] == "url":
             _check_url(setting.name, given, variable)
+        if setting.metadata["unit"] == "on or off" and given not in ("on", "off"):
+            raise UsageError(f"{variable}={given!r} is neither on nor off", f"unset it (default {setting.default})")
     return Settings(**values)
 
 

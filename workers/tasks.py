@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from billiard.exceptions import SoftTimeLimitExceeded
 
 from helix.encoders.dense import Encoder
+from helix.encoders.rerank import LateEncoder
 from helix.encoders.sparse import DocumentEncoder
 from helix.encoders.token_counter import TokenCounter
 from helix.enrich.doc2query import Generator
@@ -34,7 +35,7 @@ from pipelines.ingest.part import part_folder, pipeline_fingerprint
 from pipelines.maintain.forget import tidy
 from pipelines.maintain.reindex import make_part
 from pipelines.maintain.touch import touch as run_touch
-from pipelines.passes import doc2query, sparse
+from pipelines.passes import doc2query, sparse, tokens
 from pipelines.training import retention
 from workers import metrics, replication
 from workers.app import app
@@ -214,6 +215,12 @@ def expand() -> None:
         counts = {"generation": encoded.generation, "items": encoded.items, "left": encoded.waiting}
         log.info("weighed", extra=counts)
         has_more = bool(encoded.items and encoded.waiting)
+    embedder = _open_token_encoder(root, read_encoder_fingerprint(root))
+    if embedder and tokens.count_waiting(root, settings):
+        kept = tokens.keep_tokens(root, embedder, settings, limit=EXPAND_ITEMS)
+        counts = {"generation": kept.generation, "items": kept.items, "left": kept.waiting}
+        log.info("kept token vectors", extra=counts)
+        has_more |= bool(kept.items and kept.waiting)
     if (model := _open_generator()) and doc2query.count_waiting(root):
         done = doc2query.expand(root, model, _open_encoder(root)[0], settings, limit=EXPAND_ITEMS)
         log.info("expanded", extra={"generation": done.generation, "items": done.items, "left": done.waiting})
@@ -242,6 +249,25 @@ def _open_document_encoder() -> DocumentEncoder | None:
     if isinstance(model, str):
         if settings.sparse_encoder:
             log.warning("no sparse weights are computed: %s", model)
+        return None
+    return model
+
+
+@cache
+def _open_token_encoder(root: Path, lineage: str | None) -> LateEncoder | None:
+    """Open the encoder of token vectors, or log its error; the other passes run without it.
+
+    Args:
+        lineage: fingerprint of the store's encoder; another one opens another encoder.
+    """
+    settings = load()
+    try:
+        model = tokens.open_token_encoder(root, settings)
+    except EncoderError as error:
+        model = str(error)
+    if isinstance(model, str):
+        if settings.token_vectors == "on":
+            log.warning("no token vectors are kept: %s", model)
         return None
     return model
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -158,6 +158,13 @@ def load_spec(folder: Path, kind: str) -> RerankerSpec:
 # ---------------------------------------------------------------- late interaction
 
 
+class TokenModel(NamedTuple):
+    """The encoder of token vectors: its name, and the fingerprint of the vectors that items get."""
+
+    name: str
+    fingerprint: str
+
+
 @dataclass(frozen=True, slots=True)
 class LateEncoder:
     """Texts → token vectors of unit length. Safe to share between threads.
@@ -166,6 +173,7 @@ class LateEncoder:
     """
 
     name: str
+    fingerprint: str  # of its vectors: see `TokenModel`
     dim: int
     query: Callable[[str], F32]
     passages: Callable[[Sequence[str]], list[F32]]
@@ -204,7 +212,30 @@ def open_late(folder: Path, threads: int = 0) -> LateEncoder:
         retained = [~np.isin(ids, skip) for ids in tokens]
         return _embed_tokens(tokens, retained, lambda batch: session.run(pad_tokens(batch, spec.pad)))
 
-    return LateEncoder(spec.name, spec.dim, query, passages)
+    return LateEncoder(spec.name, fingerprint_tokens(spec), spec.dim, query, passages)
+
+
+def fingerprint_tokens(spec: RerankerSpec) -> str:
+    """Return sixteen hex digits that name a model's token vectors; every export of its source files has the same."""
+    return shorten(f"{spec.weights_sha256}:{spec.format}".encode())
+
+
+def find_token_model(settings: Settings, lineage: TokenModel) -> TokenModel | str:
+    """Return the encoder whose token vectors items get, or the reason why they get none.
+
+    Args:
+        lineage: the lineage's own encoder, which is used unless `late_encoder` names one.
+    """
+    if settings.token_vectors == "off":
+        return "token vectors are off by their setting"
+    if not settings.late_encoder:
+        return lineage
+    try:
+        path = find_exported(settings.late_encoder, settings) / SPEC
+        spec = read_spec(RerankerSpec, path, "reranker", _REMEDY, FORMAT)
+    except EncoderError as error:
+        return error.what
+    return TokenModel(spec.name, fingerprint_tokens(spec))
 
 
 def reuse_encoder(encoder: Encoder) -> LateEncoder:
@@ -232,6 +263,7 @@ def reuse_encoder(encoder: Encoder) -> LateEncoder:
 
     return LateEncoder(
         encoder.spec.name,
+        encoder.spec.fingerprint,
         int(hidden.shape[2]),
         lambda text: embed([text], encoder.spec.query_prefix)[0],
         lambda texts: embed(texts, encoder.spec.passage_prefix),

@@ -103,3 +103,44 @@ WIDE int64_t score_neighbours(const uint64_t *codes_at, const uint64_t *scale_at
     }
     return 0;
 }
+
+/* The inner product of d floats: LANES partial sums in turn, then their sum. */
+static inline float multiply(const float *a, const float *b, int64_t d) {
+    eight lower = {0}, upper = {0};
+    int64_t j = 0;
+    for (; j + LANES <= d; j += LANES) {
+        eight v[2], q[2];
+        memcpy(v, a + j, sizeof v);
+        memcpy(q, b + j, sizeof q);
+        lower += v[0] * q[0];
+        upper += v[1] * q[1];
+    }
+    float lane[LANES];
+    memcpy(lane, &lower, sizeof lower);
+    memcpy(lane + 8, &upper, sizeof upper);
+    for (; j < d; j++) lane[j % LANES] += a[j] * b[j];
+    return sum_lanes(lane);
+}
+
+/* out[p] = mean over the q tokens of a question of max over the tokens t of passage p of scale[t] · ⟨codes[t], query⟩.
+ * Passage p has the tokens indptr[p] to indptr[p + 1] of codes[all][d]; without any, out[p] is 0. query: [q][d], q > 0.
+ * value: room for [d]; best: room for [q]. Returns -1 for a token outside `all`, else 0.
+ */
+WIDE int64_t score_tokens(const int8_t *codes, const float *scale, int64_t all, int64_t d, const int64_t *indptr,
+                          int64_t n, const float *query, int64_t q, float *value, float *best, float *out) {
+    for (int64_t p = 0; p < n; p++) {
+        if (indptr[p] < 0 || indptr[p + 1] < indptr[p] || indptr[p + 1] > all) return -1;
+        for (int64_t i = 0; i < q; i++) best[i] = -INFINITY;
+        for (int64_t t = indptr[p]; t < indptr[p + 1]; t++) {
+            for (int64_t j = 0; j < d; j++) value[j] = (float)codes[t * d + j];
+            for (int64_t i = 0; i < q; i++) {
+                float product = scale[t] * multiply(value, query + i * d, d);
+                if (product > best[i]) best[i] = product;
+            }
+        }
+        float total = 0;
+        for (int64_t i = 0; i < q; i++) total += best[i];
+        out[p] = indptr[p + 1] > indptr[p] ? total / (float)q : 0;
+    }
+    return 0;
+}

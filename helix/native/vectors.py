@@ -26,6 +26,10 @@ _score_neighbours = declare_kernel(
     SHORT, "score_neighbours", *[POINTER] * 3, INT, INT, POINTER, INT, POINTER, FLOAT, *[POINTER] * 5
 )
 
+_score_tokens = declare_kernel(
+    LONG, "score_tokens", *[POINTER] * 2, INT, INT, POINTER, INT, POINTER, INT, *[POINTER] * 3
+)
+
 
 def score_vectors(codes: I8, scale: F32, rows: I64, query: F32) -> F32:
     """Return scale · ⟨codes, query⟩ of some rows: float32[n]. Equal codes have bitwise equal products.
@@ -114,3 +118,41 @@ def score_neighbours(vectors: VectorTable, rows: I64, query: F32, share: float) 
     if failed:
         raise explain_damage(f"the vector of a row outside {vectors.start[-1]} rows is needed")
     return alone, leaning
+
+
+def score_tokens(codes: I8, scale: F32, indptr: I64, query: F32) -> F32:
+    """Return `helix.stages.rerank.maxsim` of a question with passages of coded token vectors: float32[n].
+
+    A product of matrices is as fast on idle cores. Where other processes want them, its threads wait for each other:
+    21 ms were measured for 30 items, instead of 0.3.
+
+    Args:
+        codes: int8[t, d], of all passages one after the other.
+        scale: float32[t]: v ≈ scale · code.
+        indptr: int64[n + 1]: offsets of each passage's tokens.
+        query: float32[q, d].
+
+    Raises:
+        StoreError: a token outside `codes`.
+    """
+    (every, d), n, q = codes.shape, len(indptr) - 1, len(query)
+    if not q:
+        return np.zeros(n, np.float32)
+    out, out_at = allocate(FLOAT32, n)
+    (_value, value_at), (_best, best_at) = allocate(FLOAT32, d), allocate(FLOAT32, q)
+    failed = _score_tokens(
+        check_array("codes", codes, INT8, every, d),
+        check_array("scale", scale, FLOAT32, every),
+        every,
+        d,
+        check_array("indptr", indptr, INT64, max(len(indptr), 1)),
+        n,
+        check_array("query", query, FLOAT32, q, d),
+        q,
+        value_at,
+        best_at,
+        out_at,
+    )
+    if failed:
+        raise explain_damage(f"a token vector outside {every} of them is needed")
+    return out

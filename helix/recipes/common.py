@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from helix.encoders.rerank import LateEncoder, reuse_encoder
 from helix.errors import EncoderError
+from helix.native.vectors import score_tokens
 from helix.stages.embed import embed
 from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
@@ -61,20 +62,51 @@ def _embed(text: str, snap: Snapshot, trace: Trace) -> F32 | None:
         return None
 
 
-def score_texts(query: Query, texts: Sequence[str], snap: Snapshot, models: Rerankers, trace: Trace) -> F32:
-    """Score texts by the question's reranker: float32[n]; empty if it cannot be used.
+class RerankScores(NamedTuple):
+    """The scores of a reranker, and how it got them."""
+
+    scores: F32  # float32[n]; empty if it cannot be used
+    how: Mapping[str, Any] = {}  # for the trace
+
+
+def score_rows(query: Query, rows: AnyArray, snap: Snapshot, models: Rerankers, trace: Trace) -> RerankScores:
+    """Score rows by the question's reranker.
 
     Late interaction uses the lineage's own token vectors unless another encoder is set.
     """
     try:
         if query.rerank == "late":
-            late = models.late or _make_token_encoder(snap.encoder)
-            return maxsims(late.query(query.text), late.passages(texts))
+            return _score_tokens(query.text, rows, snap, models.late or _make_token_encoder(snap.encoder))
         if models.cross:
-            return models.cross.score(query.text, texts)
+            return RerankScores(models.cross.score(query.text, _read_texts(rows, snap)))
     except EncoderError as error:
         trace.degraded.append(f"rerank: {error.what}")
-    return np.empty(0, np.float32)
+    return RerankScores(np.empty(0, np.float32))
+
+
+def _score_tokens(text: str, rows: AnyArray, snap: Snapshot, late: LateEncoder) -> RerankScores:
+    """Score by MaxSim: rows with kept token vectors of this encoder by a look-up, all others by running it."""
+    kept, how = snap.tokens, dict[str, Any]()
+    if kept and (kept.fingerprint, kept.dim) != (late.fingerprint, late.dim):
+        how["unused"] = (
+            f"the kept token vectors are of {kept.model} ({kept.fingerprint}), "
+            f"the reranker is {late.name} ({late.fingerprint})"
+        )
+        kept = None
+    query, scores = late.query(text), np.empty(len(rows), np.float32)
+    encoded = np.ones(len(rows), bool)
+    if kept:
+        position, indptr, codes, scale = kept.gather(rows)
+        scores[position] = score_tokens(codes, scale, indptr, query)
+        encoded[position] = False
+    left = np.flatnonzero(encoded)
+    if len(left):
+        scores[left] = maxsims(query, late.passages(_read_texts(rows[left], snap)))
+    return RerankScores(scores, {"kept": len(rows) - len(left), "encoded": len(left), **how})
+
+
+def _read_texts(rows: AnyArray, snap: Snapshot) -> list[str]:
+    return [str(entry["text"]) for entry in snap.text(rows)]
 
 
 @lru_cache(maxsize=2)

@@ -15,7 +15,7 @@ from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
 from helix.ranking.bm25 import compute_idf
 from helix.ranking.topk import sort_rows
-from helix.recipes.common import begin, bundle, ids, items_of, score_texts
+from helix.recipes.common import begin, bundle, ids, items_of, score_rows
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
 from helix.stages.constants import HelixProfile, PackConstants, QuestionConstants
@@ -295,9 +295,9 @@ def _rerank(
     pool: Candidates, query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, models: Rerankers
 ) -> Candidates:
     """Score the best few again, by token or by a cross-encoder; they change places among themselves only."""
-    texts = [entry["text"] for entry in snap.text(pool.row[: query.rerank_top])]
-    scores = score_texts(query, texts, snap, models, trace)
-    trace.note("rerank", rows_in=len(scores), rows_out=len(scores), by=query.rerank, unusable=explain_unusable(scores))
+    scores, how = score_rows(query, pool.row[: query.rerank_top], snap, models, trace)
+    unusable = explain_unusable(scores)
+    trace.note("rerank", rows_in=len(scores), rows_out=len(scores), by=query.rerank, unusable=unusable, **how)
     seen = np.full(len(pool), np.nan, np.float32)
     seen[: len(scores)] = scores
     final = rerank(pool.final, scores, profile.rerank.weight)

@@ -18,7 +18,7 @@ from helix.errors import EncoderError
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
 from helix.recipes import engram_formulas as formulas
-from helix.recipes.common import begin, bundle, items_of, score_texts
+from helix.recipes.common import begin, bundle, items_of, score_rows
 from helix.recipes.engram_retention import build_features, open_model, predict, retention_boost
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import GraphConstants
@@ -247,10 +247,9 @@ def _rerank(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace: T
     if not len(head) or (tier == "cross" and not _has_cross(models)):
         trace.note("rerank", off="no cross-encoder: HELIX_CROSS_ENCODER would name one" if len(head) else "no items")
         return pool
-    texts = [str(entry["text"]) for entry in snap.text(head)]
-    scores = trace.run("rerank", score_texts, replace(query, rerank=tier), texts, snap, models, trace)
+    scores, by = trace.run("rerank", score_rows, replace(query, rerank=tier), head, snap, models, trace)
     off = explain_unusable(scores)
-    trace.note("rerank", rows_in=len(head), rows_out=len(head), by=tier, weight=how.weight, off=off)
+    trace.note("rerank", rows_in=len(head), rows_out=len(head), by=tier, weight=how.weight, off=off, **by)
     if off:
         return pool
     signal = np.full(len(pool), np.nan, np.float32)
@@ -261,7 +260,7 @@ def _rerank(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace: T
 
 
 def _has_cross(models: Rerankers) -> bool:
-    """Return whether the settings name a cross-encoder; `score_texts` reports one that cannot be opened."""
+    """Return whether the settings name a cross-encoder; `score_rows` reports one that cannot be opened."""
     try:
         return models.cross is not None
     except EncoderError:

@@ -19,7 +19,7 @@ FILES: Final = 100 * SEGMENTS
 ROWS: Final = (1 << 32) - 1  # of a generation: they are numbered in 32 bits
 DIM: Final = 1 << 16
 _NUMBER: Final = (1 << 63) - 1
-_ONE_SEGMENT: Final = ("dense", "doc2query", "sparse")  # kinds of index that cover exactly one segment
+_ONE_SEGMENT: Final = ("dense", "doc2query", "sparse", "tokens")  # kinds of index that cover exactly one segment
 _COUNTED: Final = ("items", "facts", "of")  # numeric fields of a coverage
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:+-]{0,127}")

@@ -1,8 +1,9 @@
 """Reranking, off by default: a second look at the few best items, by late interaction or by a cross-encoder.
 
 Late interaction scores by MaxSim over token vectors (ColBERT: Khattab & Zaharia 2020; v2: Santhanam et al. 2022). It
-and a cross-encoder run a network on the query path, so both see at most the best `MAX_ITEMS` items. They change the
-order among these only: a bad reranker costs places inside the top, never an item of it.
+and a cross-encoder run a network on the query path, late interaction only for items without kept vectors. So both see
+at most the best `MAX_ITEMS` items. They change the order among these only: a bad reranker costs places inside the top,
+never an item of it.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _print_report(root: Path, report: IngestReport, seconds: float) -> None:
         f"generation {report.snapshot} in {seconds:.1f} s"
     )
     backlog = read_status(root)["backlog"]
-    for name, what in (("doc2query", "questions"), ("sparse", "weights")):
+    for name, what in (("doc2query", "questions"), ("sparse", "weights"), ("tokens", "token vectors")):
         if waiting := backlog.get(name):
             print_note(f"{format_count(waiting, 'item')} wait for their {what}: 'helix expand'")
     if report.redacted:

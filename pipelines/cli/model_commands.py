@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import Cell, format_count, print_result, print_table, print_text
@@ -13,14 +14,26 @@ from helix.errors import EncoderError, UsageError
 from helix.settings import load
 from pipelines.cli.ingest import progress_bar
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helix.encoders.rerank import LateEncoder
+    from helix.encoders.sparse import DocumentEncoder
+    from helix.enrich.doc2query import Generator
+    from helix.settings import Settings
+    from pipelines.ingest.accept_all import Progress
+
 
 def expand(argv: Sequence[str]) -> int:
-    """Have models add questions and learned-sparse weights to items, so that recall finds them by other words."""
+    """Have models add questions, learned-sparse weights and token vectors to items.
+
+    Recall finds items by the first two in other words. Token vectors make `--rerank late` fast.
+    """
     new = build_parser(
         "expand",
         expand.__doc__ or "",
         "  helix expand --store memory\n  HELIX_DOC2QUERY=~/models/my-t5 helix expand --limit 1000\n"
-        "  HELIX_SPARSE_ENCODER=~/models/my-splade helix expand\n\n"
+        "  HELIX_SPARSE_ENCODER=~/models/my-splade helix expand\n  HELIX_TOKEN_VECTORS=on helix expand\n\n"
         "Each pass runs if its model is available. Items are recallable before, during and after. A stopped run\n"
         "continues at the next call.",
     )
@@ -28,48 +41,90 @@ def expand(argv: Sequence[str]) -> int:
     options = new.parse_args(argv)
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit is {options.limit}", "give at least 1")
-    from pipelines.ingest.lineage import open_encoder
-    from pipelines.passes.doc2query import Expanded, open_generator
-    from pipelines.passes.doc2query import expand as run
-    from pipelines.passes.sparse import encode, open_document_encoder
-
     settings, root = load(), resolve_store(options)
-    generator, encoder = open_generator(settings), open_document_encoder(settings)
-    if isinstance(generator, str) and isinstance(encoder, str):
-        raise EncoderError(
-            f"nothing to expand with: {generator}; {encoder}",
-            "set HELIX_DOC2QUERY to a folder with a seq2seq model, or HELIX_SPARSE_ENCODER to one with a SPLADE model",
-        )
+    models = _open_models(root, settings)
     began = time.perf_counter()
     with progress_bar(not options.json) as progress:
-        encoded = None
-        if not isinstance(encoder, str):
-            say = (lambda done, total: progress("weigh", done, total)) if progress else None
-            encoded = encode(root, encoder, settings, limit=options.limit, say=say)
-        half = time.perf_counter()
-        if isinstance(generator, str):
-            done = Expanded(encoded.generation if encoded else 0, 0, 0, 0, generator)
-        else:
-            say = (lambda done, total: progress("expand", done, total)) if progress else None
-            done = run(root, generator, open_encoder(root, settings), settings, limit=options.limit, say=say)
-    end = time.perf_counter()
+        weighed, kept, expanded = _run_passes(root, models, settings, options.limit, progress)
+    seconds = round(time.perf_counter() - began, 3)
+    latest = expanded or kept or weighed
     if options.json:
-        sparse = {"items": encoded.items, "waiting": encoded.waiting} if encoded else {"off": encoder}
-        print_json({**asdict(done), "sparse": sparse, "seconds": round(end - began, 3)})
+        questions = expanded.result if expanded else {"items": 0, "queries": 0, "waiting": 0, "off": models.generator}
+        fields = {"generation": latest.result["generation"] if latest else 0, **questions}
+        sparse, tokens = (
+            {name: done.result[name] for name in ("items", "waiting")} if done else {"off": model}
+            for done, model in ((weighed, models.weigher), (kept, models.embedder))
+        )
+        print_json({**fields, "sparse": sparse, "tokens": tokens, "seconds": seconds})
         return 0
-    if encoded and not isinstance(encoder, str):
-        rate = encoded.items / max(half - began, 1e-9)
-        print_text(
-            f"{format_count(encoded.items, 'item')} weighed by {encoder.spec.name}, {rate:.1f} items/s; "
-            f"{encoded.waiting:,} wait; generation {encoded.generation}"
-        )
-    if not isinstance(generator, str):
-        print_text(
-            f"{format_count(done.items, 'item')} expanded by {format_count(done.queries, 'question')} of "
-            f"{generator.name}, {done.items / max(end - half, 1e-9):.1f} items/s; {done.waiting:,} wait; "
-            f"generation {done.generation}"
-        )
+    for done in (weighed, kept, expanded):
+        if done:
+            rate = done.result["items"] / max(done.seconds, 1e-9)
+            print_text(
+                f"{format_count(done.result['items'], 'item')} {done.what}, {rate:.1f} items/s; "
+                f"{done.result['waiting']:,} wait; generation {done.result['generation']}"
+            )
     return 0
+
+
+class _Models(NamedTuple):
+    """The model of each pass, or the reason why it cannot run."""
+
+    weigher: DocumentEncoder | str
+    embedder: LateEncoder | str
+    generator: Generator | str
+
+
+class _Done(NamedTuple):
+    """The outcome of a pass: generation, items, waiting and more; its time; and what happened to the items."""
+
+    result: dict[str, Any]
+    seconds: float
+    what: str
+
+
+def _open_models(root: Path, settings: Settings) -> _Models:
+    from pipelines.passes.doc2query import open_generator
+    from pipelines.passes.sparse import open_document_encoder
+    from pipelines.passes.tokens import open_token_encoder
+
+    models = _Models(open_document_encoder(settings), open_token_encoder(root, settings), open_generator(settings))
+    if all(isinstance(model, str) for model in models):
+        raise EncoderError(
+            f"nothing to expand with: {models.generator}; {models.weigher}; {models.embedder}",
+            "set HELIX_DOC2QUERY to a folder with a seq2seq model, HELIX_SPARSE_ENCODER to one with a SPLADE model, or "
+            "HELIX_TOKEN_VECTORS to on",
+        )
+    return models
+
+
+def _run_passes(
+    root: Path, models: _Models, settings: Settings, limit: int | None, progress: Progress | None
+) -> list[_Done | None]:
+    """Run the passes of `models` in their order; None where one cannot run."""
+    from pipelines.ingest.lineage import open_encoder
+    from pipelines.passes.doc2query import expand
+    from pipelines.passes.sparse import encode
+    from pipelines.passes.tokens import keep_tokens
+
+    def say(what: str) -> Callable[[int, int], None] | None:
+        return partial(progress, what) if progress else None
+
+    out: list[_Done | None] = [None, None, None]
+    if not isinstance(weigher := models.weigher, str):
+        began = time.perf_counter()
+        done = encode(root, weigher, settings, limit=limit, say=say("weigh"))
+        out[0] = _Done(done._asdict(), time.perf_counter() - began, f"weighed by {weigher.spec.name}")
+    if not isinstance(embedder := models.embedder, str):
+        began = time.perf_counter()
+        done = keep_tokens(root, embedder, settings, limit=limit, say=say("embed"))
+        out[1] = _Done(done._asdict(), time.perf_counter() - began, f"got token vectors of {embedder.name}")
+    if not isinstance(generator := models.generator, str):
+        began = time.perf_counter()
+        asked = expand(root, generator, open_encoder(root, settings), settings, limit=limit, say=say("expand"))
+        what = f"expanded by {format_count(asked.queries, 'question')} of {generator.name}"
+        out[2] = _Done(asdict(asked), time.perf_counter() - began, what)
+    return out
 
 
 def models(argv: Sequence[str]) -> int:

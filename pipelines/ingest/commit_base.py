@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from helix.encoders import seq2seq, sparse
+from helix.encoders.rerank import TokenModel, find_token_model
 from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
 from helix.snapshot.index import sparse as impacts
+from helix.snapshot.index import tokens
 from helix.snapshot.index.doc2query import KIND, open_queries
 from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Index, Manifest
@@ -130,6 +132,7 @@ def count_optional(root: Path, manifest: Manifest, settings: Settings) -> dict[s
     return {
         KIND: count_expanded(root, manifest, settings),
         impacts.KIND: count_encoded(root, manifest, settings),
+        tokens.KIND: count_kept(root, manifest, settings),
         FACT_INDEX: _count_facts(root, manifest),
     }
 
@@ -154,6 +157,13 @@ def count_encoded(root: Path, manifest: Manifest, settings: Settings) -> dict[st
     """Count the live items with learned-sparse weights, or tell why none has them."""
     mine = [(index, impacts.open_sparse(root, index).rows) for index in impacts.select_usable(manifest.indexes)]
     return _describe(root, manifest, mine, sparse.find_configured(settings) if not mine else "")
+
+
+def count_kept(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
+    """Count the live items with token vectors, or tell why none has them."""
+    mine = [(index, tokens.open_tokens(root, index).rows) for index in tokens.select_usable(manifest.indexes)]
+    own = TokenModel(manifest.lineage.name, manifest.lineage.encoder)
+    return _describe(root, manifest, mine, find_token_model(settings, own) if not mine else "")
 
 
 def _describe(root: Path, manifest: Manifest, mine: Sequence[tuple[Index, U32]], model: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from pipelines.passes.run import KINDS, Ids, PassKind, find_missing, ids_of, pub
 class _CurrentIndex(NamedTuple):
     """An opened index of CURRENT, and the items of its rows."""
 
+    entry: Index
     opened: Any
     key: U64  # uint64[q]
     content: U64
@@ -45,7 +46,8 @@ def _carry(root: Path, kind: PassKind, settings: Settings, pointer: str) -> int:
     with writer.acquire_lock(root, settings.lock_wait, pointer) as held:
         while sources and (name := manifests.read_current(root, pointer)):
             built = manifests.load(root, name, write=True)
-            found = next(_find_equal(root, built, sources, kind), None)
+            valid = [one for one in sources if now and kind.outlives(one.entry, now.lineage, built.lineage)]
+            found = next(_find_equal(root, built, valid, kind), None)
             if found is None:
                 break
             index = write_index(root, found[0], kind, _bind_merge(kind, *found[1:]), own[-1].params)
@@ -65,7 +67,7 @@ def _open(root: Path, manifest: Manifest, index: Index, kind: PassKind) -> _Curr
     segment = next(segment for segment in manifest.segments if segment.id == index.covers[0])
     rows, opened = kind.open(root, index), open_segment(root, segment, ())
     key, content = (opened.column(name)[rows.rows] for name in ("key", "content"))
-    return _CurrentIndex(rows, key, content, load_alive(root, manifest, segment)[rows.rows])
+    return _CurrentIndex(index, rows, key, content, load_alive(root, manifest, segment)[rows.rows])
 
 
 def _find_equal(

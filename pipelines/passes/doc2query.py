@@ -20,7 +20,7 @@ from helix.snapshot.manifest import Manifest, Segment
 from helix.snapshot.segment.open import open_segment
 from helix.types import I64, U32
 from pipelines.passes import run as passes
-from pipelines.passes import sparse
+from pipelines.passes import sparse, tokens
 from pipelines.passes.run import DOC2QUERY, PassOutput, Say, read_text
 
 BATCH = 64  # items of one call of the model, which sorts them by length
@@ -85,8 +85,8 @@ def count_waiting(root: Path) -> int:
 
 
 def has_model(settings: Settings) -> bool:
-    """Return whether a model of either second pass is available."""
-    return not (
+    """Return whether a model of a second pass is available; that of token vectors is, where they are on."""
+    return settings.token_vectors == "on" or not (
         isinstance(seq2seq.find_seq2seq(settings.doc2query, settings), str)
         and isinstance(find_configured(settings), str)
     )
@@ -99,7 +99,9 @@ def has_waiting(root: Path, settings: Settings) -> bool:
         EncoderError: the weights of a model cannot be read.
     """
     expands = not isinstance(seq2seq.find_seq2seq(settings.doc2query, settings), str)
-    return (expands and count_waiting(root) > 0) or sparse.count_waiting(root, settings) > 0
+    if expands and count_waiting(root) > 0:
+        return True
+    return sparse.count_waiting(root, settings) > 0 or tokens.count_waiting(root, settings) > 0
 
 
 def _write_questions(

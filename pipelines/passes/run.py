@@ -18,14 +18,15 @@ from helix.settings import Settings
 from helix.snapshot import paths, writer
 from helix.snapshot.index import doc2query as queries
 from helix.snapshot.index import sparse as impacts
+from helix.snapshot.index import tokens
 from helix.snapshot.ledger import inbox
-from helix.snapshot.manifest import Index, Manifest, Segment, describe_tree, make_id
+from helix.snapshot.manifest import Index, Lineage, Manifest, Segment, describe_tree, make_id
 from helix.snapshot.segment.arrays import format_hex
 from helix.snapshot.segment.open import OpenSegment, load_alive, open_segment
 from helix.snapshot.verify import is_whole, require_whole
 from helix.types import I64, U32
 from helix.util.failpoints import failpoint
-from pipelines.ingest.commit_base import count_encoded, count_expanded
+from pipelines.ingest.commit_base import count_encoded, count_expanded, count_kept
 from pipelines.ingest.items import index_text
 
 Indexes = Sequence[Index]
@@ -42,6 +43,8 @@ class PassKind(NamedTuple):
     merge: Callable[[Path, Sequence[tuple[Any, I64]], Ids], U32]  # several into one, given the new row of each row
     coverage: Callable[[Path, Manifest, Settings], dict[str, Any]]
     required: Callable[[Indexes], list[Index]]  # other indexes that have to accompany the own ones
+    outlives: Callable[[Index, Lineage, Lineage], bool] = lambda *_: True  # whether a reindex of a lineage copies it
+    foldable: int = 1 << 32  # rows from which on an index of a segment is not merged with later ones of it
 
 
 def _merge_queries(folder: Path, parts: Sequence[tuple[queries.QueryIndex, I64]], ids: Ids) -> U32:
@@ -72,7 +75,28 @@ SPARSE: Final = PassKind(
     lambda indexes: [index for index in indexes if index.kind == impacts.ENCODER],
 )
 
-KINDS: Final = (DOC2QUERY, SPARSE)
+
+def _merge_tokens(folder: Path, parts: Sequence[tuple[tokens.TokenIndex, I64]], ids: Ids) -> U32:
+    return tokens.merge_tokens(folder, parts)
+
+
+def _outlives_encoder(index: Index, old: Lineage, new: Lineage) -> bool:
+    """Return whether token vectors stay valid: not those of the lineage's own encoder, where that changes."""
+    return index.params["fingerprint"] != old.encoder or old.encoder == new.encoder
+
+
+TOKENS: Final = PassKind(
+    tokens.KIND,
+    tokens.open_tokens,
+    tokens.select_usable,
+    _merge_tokens,
+    count_kept,
+    lambda indexes: [],
+    _outlives_encoder,
+    1 << 16,  # about a gigabyte, which is copied under the writer's lock
+)
+
+KINDS: Final = (DOC2QUERY, SPARSE, TOKENS)
 
 
 def find_missing(root: Path, manifest: Manifest, segment: Segment, kind: PassKind) -> I64:
@@ -248,10 +272,12 @@ def _merge_small(root: Path, segment: Segment, kind: PassKind, settings: Setting
         if manifest is None or name is None:
             return
         mine = [index for index in kind.own(manifest.indexes) if segment.id in index.covers]
+        opened = {index.id: kind.open(root, index) for index in mine}
+        mine = [index for index in mine if len(opened[index.id].rows) < kind.foldable]
         whole = [index for index in mine if is_whole(root, index.files)]  # rows of damaged ones are indexed again
         if len(mine) < MERGED or not whole:
             return
-        parts = [(opened, opened.rows.astype(np.int64)) for opened in (kind.open(root, index) for index in whole)]
+        parts = [(opened[index.id], opened[index.id].rows.astype(np.int64)) for index in whole]
         ids = ids_of(open_segment(root, segment, ()))
         index = write_index(root, segment, kind, lambda folder: kind.merge(folder, parts, ids), mine[-1].params)
         gone = {entry.id for entry in mine}

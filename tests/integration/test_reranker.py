@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from helix.errors import UsageError
+from helix.recipes.common import RerankScores
 from helix.sdk.memory import Memory
-from helix.types import F32
 from tests.support.tiny import at_cosine, make_store, memory_of
 
 AXIS = np.eye(16)[0]
@@ -56,11 +56,11 @@ def scoring(monkeypatch: pytest.MonkeyPatch, scores: Callable[[int], Any]) -> li
     """Put such a reranker in; says of how many texts it was asked."""
     asked: list[int] = []
 
-    def score_texts(query: Any, texts: Any, *rest: Any) -> F32:
-        asked.append(len(texts))
-        return np.asarray(scores(len(texts)), np.float32)
+    def score_rows(query: Any, rows: Any, *rest: Any) -> RerankScores:
+        asked.append(len(rows))
+        return RerankScores(np.asarray(scores(len(rows)), np.float32))
 
-    monkeypatch.setattr("helix.recipes.default.score_texts", score_texts)
+    monkeypatch.setattr("helix.recipes.default.score_rows", score_rows)
     return asked
 
 

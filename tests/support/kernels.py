@@ -23,7 +23,7 @@ from helix.native.pieces import build_vocabulary, count_pieces
 from helix.native.postings import Postings, search_postings
 from helix.native.rows import find_distinct, fuse_legs, list_neighbours
 from helix.native.terms import count_terms, find_ngrams, score_joined
-from helix.native.vectors import build_vector_table, score_neighbours, score_vectors
+from helix.native.vectors import build_vector_table, score_neighbours, score_tokens, score_vectors
 from helix.native.zones import Zones, build_zones, filter_range
 from helix.snapshot.index.graph import FactEdges, FilteredGraph, SegmentGraph
 
@@ -75,6 +75,13 @@ def make_score_neighbours(rng: np.random.Generator) -> Given:
         "scales": [floats(rng, size) for size in sizes], "d": d, "rows": rng.integers(-1, sum(sizes), (3, 10)),
         "query": floats(rng, d), "share": 0.25,
     }  # fmt: skip
+
+
+def make_score_tokens(rng: np.random.Generator) -> Given:
+    n, d = int(rng.integers(2, 9)), int(rng.choice([3, 16, 17, 384]))
+    indptr = offsets(rng, n) + np.arange(n + 1)  # a token each at least
+    codes = rng.integers(-128, 128, (int(indptr[-1]), d)).astype(np.int8)
+    return {"codes": codes, "scale": floats(rng, len(codes)), "indptr": indptr, "query": floats(rng, 5, d)}
 
 
 def call_score_neighbours(codes: Any, scales: Any, d: int, **others: Any) -> Any:
@@ -236,6 +243,7 @@ CALLS: dict[str, tuple[Callable[[np.random.Generator], Given], Callable[..., Any
     "search_postings": (make_search_postings, call_search_postings),
     "score_vectors": (make_score_vectors, score_vectors),
     "score_neighbours": (make_score_neighbours, call_score_neighbours),
+    "score_tokens": (make_score_tokens, score_tokens),
     "search_lists": (make_search_lists, call_search_lists),
     "build_code_table": (make_build_code_table, build_code_table),
     "round_to_steps": (make_round_to_steps, round_to_steps), "filter_range": (make_filter_range, call_filter_range),

@@ -20,6 +20,8 @@ from helix.snapshot.checked_arrays import check_below
 from helix.snapshot.index.dense import DenseIndex, load_faiss, open_dense
 from helix.snapshot.index.doc2query import KIND, QueryIndex, QueryPart, open_queries
 from helix.snapshot.index.sparse import ENCODER, SparseIndex, find_encoder, open_sparse, select_usable
+from helix.snapshot.index.tokens import TokenIndex, TokenVectors, open_tokens
+from helix.snapshot.index.tokens import select_usable as select_tokens
 from helix.snapshot.ledger.access_events import load_access
 from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.npz import read_npz
@@ -40,7 +42,7 @@ _ATTEMPTS: Final = 5  # to open, while CURRENT moves on and old files are delete
 _FAULTS: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, pa.ArrowException)
 """Errors that damaged bytes cause in code that reads them: a large file's digest is not checked on opening."""
 
-RowIndex = TypeVar("RowIndex", QueryIndex, SparseIndex)
+RowIndex = TypeVar("RowIndex", QueryIndex, SparseIndex, TokenIndex)
 
 
 class Generation:
@@ -156,6 +158,13 @@ class Generation:
     def impacts(self) -> list[tuple[int, SparseIndex]]:
         """The open learned-sparse indexes, each with its segment's first row."""
         return [self._open_rows(index, open_sparse(self.root, index)) for index in select_usable(self.indexes)]
+
+    @cached_property
+    def tokens(self) -> TokenVectors | None:
+        """The kept token vectors, which are opened by the first question that needs them; None without any."""
+        own = select_tokens(self.indexes)
+        opened = [self._open_rows(index, open_tokens(self.root, index)) for index in own]
+        return TokenVectors(own[-1].params, opened) if own else None
 
     # ------------------------------------------------------------ models
 

@@ -26,6 +26,7 @@ from helix.util.threads import WorkStarter, start_in_background
 
 if TYPE_CHECKING:
     from helix.encoders.sparse import QueryEncoder
+    from helix.snapshot.index.tokens import TokenVectors
 
 VIEWS: Final = {"acl": 4, "as of": 1}
 """Cached views by kind. At a million items one takes 25 MB, and a tenth of a second to make."""
@@ -147,6 +148,11 @@ class Snapshot:
     def sparse_encoder(self) -> QueryEncoder:
         """The learned-sparse query encoder; see `Generation.sparse_encoder`."""
         return self.files.sparse_encoder
+
+    @property
+    def tokens(self) -> TokenVectors | None:
+        """The kept token vectors of all rows; see `Generation.tokens`. Ask only for rows that are live here."""
+        return self.files.tokens
 
     @property
     def counter(self) -> TokenCounter | EstimatedCounter:

@@ -36,6 +36,7 @@ ANY_SHAPE = {("round_to_steps", "one axis more")}
 SAME_LENGTH = {
     "search_postings": ("first", "start", "tf", "rest"),
     "score_vectors": ("scale", "query"),
+    "score_tokens": ("scale",),
     "score_neighbours": ("codes", "rows", "query"),
     "search_lists": ("codes", "near", "table"),
     "build_code_table": ("query",),
@@ -64,7 +65,8 @@ def test_arrays_of_different_lengths_are_refused(change: int) -> None:
 
 
 PLACES = (
-    ("score_vectors", ("rows",)), ("score_neighbours", ("rows",)), ("count_terms", ("rows",)),
+    ("score_vectors", ("rows",)), ("score_neighbours", ("rows",)), ("score_tokens", ("indptr",)),
+    ("count_terms", ("rows",)),
     ("count_terms", ("slot",)), ("score_joined", ("place",)), ("list_neighbours", ("rows",)),
     ("filter_range", ("begin",)), ("search_postings", ("first",)), ("search_postings", ("start",)),
     ("search_lists", ("chosen",)), ("search_lists", ("rows", 0)),

@@ -15,7 +15,7 @@ from helix.native import postings as kernels
 from helix.native.postings import RANGE, Postings, search_postings
 from helix.native.rows import find_distinct, fuse_legs, list_neighbours
 from helix.native.terms import count_terms, score_joined
-from helix.native.vectors import build_vector_table, score_neighbours, score_vectors
+from helix.native.vectors import build_vector_table, score_neighbours, score_tokens, score_vectors
 from helix.native.zones import ZONE, build_zones, filter_range
 from helix.ranking.bm25 import saturate_tf
 from helix.ranking.topk import sort_rows
@@ -48,6 +48,25 @@ def test_score_neighbours(d: int, n: int, share: float, seed: int) -> None:
     length = np.maximum(np.linalg.norm(whole, axis=1), 1e-9)
     np.testing.assert_allclose(alone, vectors[1] @ query, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(leaning, whole @ query / length, rtol=1e-3, atol=1e-3)
+
+
+@given(st.integers(1, 70), st.lists(st.integers(0, 4), max_size=9), st.integers(0, 5), st.integers(0, 2**32))
+def test_score_tokens(d: int, sizes: list[int], q: int, seed: int) -> None:
+    """MaxSim by its definition, in Python; a passage or a question without tokens has 0."""
+    rng = np.random.default_rng(seed)
+    indptr = np.cumsum([0, *sizes], dtype=np.int64)
+    codes = rng.integers(-127, 128, (int(indptr[-1]), d)).astype(np.int8)
+    scale, query = rng.random(len(codes)).astype(np.float32) / 127, rng.normal(size=(q, d)).astype(np.float32)
+    found = score_tokens(codes, scale, indptr, query)
+    vectors, wanted = codes.astype(np.float64) * scale[:, None], []
+    for low, high in pairwise(indptr.tolist()):
+        best = [max(sum(v * w) for v in vectors[low:high]) for w in query] if high > low else []
+        wanted.append(sum(best) / len(best) if best else 0.0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    for i in range(len(sizes)):  # the others change nothing, to the bit
+        part = slice(indptr[i], indptr[i + 1])
+        alone = score_tokens(codes[part], scale[part], np.array([0, sizes[i]]), query)
+        assert alone[0] == found[i]
 
 
 LISTS = st.lists(st.lists(st.sampled_from([0, 1, 2, 255, 256, 257, 2**32 - 1]), max_size=9), max_size=6)
