@@ -34,7 +34,7 @@ ROUTES: Final[Mapping[str, TaskRoute]] = {
     "helix.enrich": TaskRoute(("enrich", "bulk"), (DOCUMENT,)),  # `enrich` for fresh turns, `bulk` for imports
     "helix.reindex": TaskRoute(("bulk",), (DOCUMENT, FINGERPRINT)),
     "helix.commit": TaskRoute(("commit",)),  # one at a time
-    "helix.expand": TaskRoute(("expand",)),  # doc2query and sparse weights of published items
+    "helix.expand": TaskRoute(("expand",)),  # doc2query, sparse weights and token vectors of published items
     "helix.maintain": TaskRoute(("maintain",)),  # merge segments, finish deletions, collect garbage
     "helix.touch": TaskRoute(("maintain",)),
     "helix.train": TaskRoute(("maintain",)),

@@ -26,7 +26,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "ingest": {
         "ingest": "read transcripts, logs and notes, and publish them",
         "watch": "ingest the logs of agents while they grow",
-        "expand": "add questions, sparse weights and token vectors to items, by a model",
+        "expand": "add questions, weights and token vectors to items, by models",
     },
     "recall": {
         "recall": "find items that answer a question, ranked and explained",

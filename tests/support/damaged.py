@@ -33,7 +33,7 @@ from tests.support.kernels import EXTREME, ODD
 
 QUESTIONS = ("What did I tell Priya about vacation?", "why sqlite and not postgres", "who works with Marco")
 PROFILES = ("helix-paper", "engram", "memoria", "annie", "cems")
-KERNEL_ARRAYS = ("vectors.", "terms.", "order.", "mention", "sessions.", "link", "ids.", "facts.", "titles.")
+KERNEL_ARRAYS = ("vectors.", "terms.", "order.", "mention", "sessions.", "link", "ids.", "facts.", "titles.", "tokens.")
 Array = np.ndarray[Any, Any]
 
 
@@ -128,6 +128,7 @@ def question_store(root: Path, whole: Snapshot, ids: list[str], *, quick: bool) 
     memory.snapshot.files.__dict__ |= {"encoder": whole.encoder, "counter": whole.counter}
     for question in QUESTIONS:
         ask(question, memory.recall, question)
+    ask("late", memory.recall, QUESTIONS[0], rerank="late")
     if quick:
         return failed
     ask("warm", memory.snapshot.warm)

@@ -104,7 +104,7 @@ class TokenVectors:
             if not len(inside):
                 continue
             local = (wanted[inside] - start).astype(np.uint32)  # else the search would copy the rows
-            at = held.rows.searchsorted(local)
+            at = np.minimum(held.rows.searchsorted(local), len(held.rows) - 1)
             hit = held.rows[at] == local
             indptr, flat = flatten_rows(held.arrays["tokens.indptr"], at[hit])
             positions.append(inside[hit])
