@@ -170,6 +170,7 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
         type: wire.Type = None,
         since: wire.Since = None,
         until: wire.Until = None,
+        entities: wire.MaybeEntities = None,
         profile: wire.Profile = "helix",
         mode: wire.Mode = None,
         tier: wire.Tier = "fast",
@@ -182,6 +183,7 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
             type=type,
             since=since,
             until=until,
+            entities=entities or [],
             profile=profile,
             mode=mode,
         )

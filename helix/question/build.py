@@ -156,7 +156,9 @@ def hash_mentions(text: str, entities: Sequence[str], now: datetime) -> np.ndarr
     neighbours = list(pairwise(words))
     names = {word for word in words if word not in COMMON_WORDS or word in AMBIGUOUS_GIVEN_NAMES}
     names |= {f"{left} {right}" for left, right in neighbours if not {left, right} & STOP_WORDS}
-    names |= {value.lower() for value in entities} | {entity.key for entity in found if entity.kind in _NAME_KINDS}
+    names |= {" ".join(value.lower().split()) for value in entities} | {
+        entity.key for entity in found if entity.kind in _NAME_KINDS
+    }
     pairs = {(entity.kind, entity.key) for entity in found if entity.kind not in _NAME_KINDS}
     pairs |= {("relationship", f"{KIN[kin]} of {owner}") for owner, kin in neighbours if kin in KIN}
     hashes = {int(hash_parts(*pair), 16) for pair in pairs}.union(*map(_hash_name, names))

@@ -13,9 +13,8 @@ from helix.encoders.token_counter import TokenCounter
 from helix.errors import EncoderError
 from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
-from helix.ranking.bm25 import compute_idf
 from helix.ranking.topk import sort_rows
-from helix.recipes.common import begin, bundle, ids, items_of, score_rows
+from helix.recipes.common import begin, bundle, ids, items_of, score_rows, weigh_terms
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
 from helix.stages.constants import HelixProfile, PackConstants, QuestionConstants
@@ -350,11 +349,8 @@ def _read_neighbours(rows: U32, snap: Snapshot, plan: Plan, n: int) -> list[tupl
 
 def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants) -> ExcerptRules:
     """Return how long items are shortened: to the sentences that hold the question's terms, weighted by idf."""
-    words, wanted = sorted(set(tokenise(query.text))), set(query.terms.tolist())
-    terms = {term: key for term, key in zip(words, hash_terms(words), strict=True) if int(key) in wanted}
-    weights = compute_idf(np.array([snap.lexical.df(key) for key in terms.values()], np.int64), snap.live).tolist()
     cap = max(MIN_EXCERPT, int(constants.excerpt * query.budget)) if constants.excerpt else 0
-    return ExcerptRules(dict(zip(terms, weights, strict=True)), cap, constants.full)
+    return ExcerptRules(weigh_terms(query, snap), cap, constants.full)
 
 
 def _read_items(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:

@@ -1,14 +1,16 @@
 """The recipe `memoria`: facts are the unit.
 
 Facts are found by the vector and by the terms of their sentence, and by a walk over the graph they make from the
-entities of the question; the three lists are fused by rank. One that no longer holds counts less. A cross-encoder,
-where there is one, orders the best. An answer cites the item each fact was said in.
+entities of the question; the three lists are fused by rank. Only facts that hold are searched, now or at `as_of`. A
+cross-encoder, where there is one, orders the best. An answer cites the item each fact was said in, its source episode,
+and shows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,14 +19,15 @@ from helix.errors import EncoderError
 from helix.ranking.fact_validity import NO_END
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
-from helix.recipes.common import begin, bundle, is_among, items_of
+from helix.recipes.common import begin, bundle, is_among, items_of, weigh_terms
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.features.excerpt import excerpt
 from helix.stages.graph import pagerank
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.trace import Trace
-from helix.types import F32, I64, U64, AnyArray, Bool, Bundle, Item, Leg, Plan, Pool, Query
+from helix.types import F32, I64, U32, U64, AnyArray, Bool, Bundle, Item, Leg, Plan, Pool, Query
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import CrossEncoder, Rerankers
@@ -61,13 +64,6 @@ class MemoriaWalk:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoriaRank:
-    """Share of its score that an expired fact keeps."""
-
-    superseded: float
-
-
-@dataclass(frozen=True, slots=True)
 class MemoriaCross:
     """How many of the best a cross-encoder reads, and how much its scores count; 1 leaves their order to it alone."""
 
@@ -76,8 +72,15 @@ class MemoriaCross:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoriaPack:
+    """Tokens of a source episode; a longer one is cut to its best sentences."""
+
+    episode: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemoriaProfile:
-    """A file of the recipe `memoria`. `limit`: facts of an answer at most."""
+    """A file of the recipe `memoria`. `limit`: facts of an answer where the caller does not say how many."""
 
     name: str
     recipe: str
@@ -85,8 +88,8 @@ class MemoriaProfile:
     retrieve: MemoriaRetrieve
     fuse: MemoriaFuse
     walk: MemoriaWalk
-    rank: MemoriaRank
     rerank: MemoriaCross
+    pack: MemoriaPack
 
 
 PROFILE = MemoriaProfile
@@ -103,12 +106,11 @@ def recall(query: Query, snap: Snapshot, profile: MemoriaProfile, trace: Trace, 
     legs = _retrieve(query, vector, snap, allowed, profile, trace)
     pool = trace.run("fuse", fuse, legs, snap.facts.field.key, profile.fuse.k)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
-    pool = trace.run("rank", demote, pool, _find_expired(query, snap), snap.facts.field.key, profile.rank.superseded)
-    trace.note("rank", rows_in=len(pool), rows_out=len(pool))
     pool = _rerank(pool, query, snap, profile.rerank, trace, models)
     trace.record_ranking(replace(pool, row=snap.facts.columns.row[pool.row].astype(np.uint32)))
-    items, entries = _read_items(pool.take(np.arange(min(query.k, profile.limit, len(pool)))), query, snap)
-    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
+    items, entries, rows = _read_items(pool.take(np.arange(min(query.k, len(pool)))), snap)
+    episodes = trace.run("pack", read_episodes, rows, query, snap, profile.pack.episode)
+    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, episodes, query.budget)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
 
 
@@ -125,25 +127,20 @@ def _report_missing_index(snap: Snapshot, trace: Trace) -> None:
 def filter_facts(query: Query, snap: Snapshot, plan: Plan) -> Bool:
     """Return the facts that may be in the answer: bool[facts].
 
-    Facts that close others are excluded, and rows that the plan excludes. With `as_of` a fact must have been known and
-    have held then, with `current_only` it must hold.
+    Facts that close others are excluded, and rows that the plan excludes. A fact must hold and be known at the moment:
+    t_valid ≤ moment, t_invalid none or later, t_ingested ≤ moment. It is `as_of`, by default now. A question that is
+    asked as of an earlier `now` finds what the generation knows, so without `as_of` the last condition is about the
+    generation's own moment where that is later.
     """
     known, allowed = snap.facts.columns, snap.facts.field.indexed & ~snap.facts.columns.closes
     if plan.allowed is not None:
         allowed &= plan.allowed[known.row]
-    if query.as_of is not None:
-        at = int(query.as_of.timestamp())
-        allowed &= (known.t_valid <= at) & ~_find_expired(query, snap) & (known.t_ingested // _MICRO <= at)
-    if query.current_only:
-        allowed &= ~_find_expired(query, snap)
-    return allowed
-
-
-def _find_expired(query: Query, snap: Snapshot) -> Bool:
-    """Return the facts that no longer hold at the question's moment: bool[facts]."""
-    at = int((query.as_of or query.now).timestamp())
-    expired: Bool = (snap.facts.ends != NO_END) & (snap.facts.ends <= at)
-    return expired
+    moment = known_at = query.as_of or query.now
+    if query.as_of is None and snap.manifest:
+        known_at = max(moment, datetime.fromisoformat(snap.manifest.created))
+    at = int(moment.timestamp())
+    holds = (known.t_valid <= at) & ((snap.facts.ends == NO_END) | (snap.facts.ends > at))
+    return np.asarray(allowed & holds & (known.t_ingested // _MICRO <= int(known_at.timestamp())))
 
 
 # ---------------------------------------------------------------- the three lists
@@ -177,12 +174,12 @@ def _retrieve(
     mass = trace.run("graph", score_graph, query.mentions, snap, allowed, profile.walk)
     best = select_top(mass, field.key, how.graph)
     best = best[mass[best] > 0]
-    add(
-        "graph",
-        Leg("graph", best.astype(np.uint32), mass[best]),
-        how.graph,
-        lambda facts: float(mass[facts].max(initial=0.0)),
-    )
+    leg = Leg("graph", best.astype(np.uint32), mass[best])
+    if mass.any():
+        add("graph", leg, how.graph, lambda facts: float(mass[facts].max(initial=0.0)))
+    else:
+        legs.append(leg)
+        trace.note("graph", rows_in=count, rows_out=0, off="the question names no entity that a fact joins to another")
     return legs
 
 
@@ -263,21 +260,8 @@ def fuse(legs: Sequence[Leg], key: U64, k: float) -> Pool:
     return Pool(facts, final, ranks, {"rrf": final}).take(sort_rows(final, key[facts]))
 
 
-def demote(pool: Pool, expired: Bool, key: U64, superseded: float) -> Pool:
-    """Multiply the scores of expired facts by `superseded`; best first.
-
-    Args:
-        expired: bool[facts].
-        key: uint64[facts], the tie key.
-    """
-    factor = np.where(expired[pool.row], superseded, 1.0).astype(np.float32)
-    final = pool.final * factor
-    changed = replace(pool, final=final, signals={**pool.signals, "holds": factor})
-    return changed.take(sort_rows(final, key[pool.row]))
-
-
 def _rerank(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace: Trace, models: Rerankers) -> Pool:
-    """Rerank the best facts by a cross-encoder; expired facts count less there, too."""
+    """Rerank the best facts by a cross-encoder."""
     cross = _open_cross(models, trace)
     if cross is None or not len(pool):
         return pool
@@ -290,7 +274,7 @@ def _rerank(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace: 
     trace.note("rerank", rows_in=len(head), rows_out=len(head), weight=how.weight)
     signal = np.full(len(pool), np.nan, np.float32)
     signal[: len(head)] = scores
-    final = rerank(pool.final, scores * pool.signals["holds"][: len(head)], how.weight)
+    final = rerank(pool.final, scores, how.weight)
     changed = replace(pool, final=final, signals={**pool.signals, "cross": signal})
     return changed.take(sort_rows(final, snap.facts.field.key[pool.row]))
 
@@ -307,26 +291,42 @@ def _open_cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
 # ---------------------------------------------------------------- items
 
 
-def _read_items(pool: Pool, query: Query, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
-    """Read facts as items and as entries of the context; only this step reads text."""
+def _read_items(pool: Pool, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]], U32]:
+    """Read facts as items and as entries of the context; return also the row of each fact's source."""
     facts, field = pool.row, snap.facts.field
     by_row = replace(pool, row=snap.facts.columns.row[facts].astype(np.uint32))
     sources, sentences = snap.text(by_row.row), field.text(facts)
-    expired = _find_expired(query, snap)[facts].tolist()
-    times = zip(snap.facts.columns.t_valid[facts].tolist(), snap.facts.ends[facts].tolist(), expired, strict=True)
-    spans = [Validity(format_day(since), format_day(until), ended) for since, until, ended in times]
+    times = zip(snap.facts.columns.t_valid[facts].tolist(), snap.facts.ends[facts].tolist(), strict=True)
+    spans = [Validity(format_day(since), format_day(until)) for since, until in times]
     entries = [make_entry(source, fact, span) for source, fact, span in zip(sources, sentences, spans, strict=True)]
     about = [{"fact": {**_describe_fact(fact), **span._asdict()}} for fact, span in zip(sentences, spans, strict=True)]
     texts = [{**source, "text": fact["text"]} for source, fact in zip(sources, sentences, strict=True)]
-    return items_of(by_row, texts, snap, about), entries
+    return items_of(by_row, texts, snap, about), entries, by_row.row
+
+
+def read_episodes(rows: U32, query: Query, snap: Snapshot, most: int) -> list[tuple[int, bool, dict[str, Any]]]:
+    """Read the source episodes of facts, for `pack`: each once, after its best fact.
+
+    Args:
+        rows: uint32[n], the source of each fact, best first.
+        most: tokens of an episode; a longer one is cut to the sentences that hold the question's terms.
+    """
+    own, first = np.unique(rows, return_index=True)
+    places, weights = np.sort(first), weigh_terms(query, snap) if len(own) else {}
+    found = []
+    for place, entry in zip(places.tolist(), snap.text(rows[places]), strict=True):
+        text, tokens = str(entry["text"]), int(snap.columns.tokens[rows[place]])
+        letters = len(text) * most // max(1, tokens)
+        text = text if tokens <= most else excerpt(text, weights, letters)
+        found.append((place, False, {**entry, "text": text, "place": "source"}))
+    return [one for one in found if one[2]["text"]]
 
 
 class Validity(NamedTuple):
-    """The days in which a fact holds, ISO 8601; `until` is None without an end, `over` if that is past."""
+    """The days in which a fact holds, ISO 8601; `until` is None without an end."""
 
     since: str | None
     until: str | None
-    over: bool
 
 
 def format_day(second: int) -> str | None:
@@ -337,7 +337,7 @@ def format_day(second: int) -> str | None:
 def make_entry(source: Mapping[str, Any], fact: Mapping[str, Any], span: Validity) -> dict[str, Any]:
     """Return a fact as `pack` needs it: its sentence, titled by its relation and validity, with its source."""
     until = f" until {span.until}" if span.until else ""
-    about = f"{fact['relation'].replace('_', ' ')} · since {span.since}{until}" + (" · no longer" if span.over else "")
+    about = f"{fact['relation'].replace('_', ' ')} · since {span.since}{until}"
     return {**source, "text": fact["text"], "title": about, "time": None, "speaker": None}
 
 

@@ -71,6 +71,7 @@ def pack(
         budget: tokens, wrapper included.
         count: counts the tokens of texts.
         around: neighbours of items, most wanted first: (position in `entries`, whether it comes before, shown fields).
+            With a `place`, such as "source", that is what the header calls it.
         longest: tokens of a neighbour; longer ones are left out.
         rules: how items are shortened.
         grouped: whether items of one session, day and title share a header; otherwise each has its own.
@@ -198,8 +199,7 @@ def _fit_neighbours(
     if not around or min(longest, left) <= 0:
         return found
     lines = [
-        f"[{sanitise_name(entry['speaker'] or entry['title'] or '')}, turn {'before' if before else 'after'}] "
-        f"({_cite(entry)})\n{sanitise_text(str(entry['text'])).strip()}"
+        f"[{_place_neighbour(entry, before)}] ({_cite(entry)})\n{sanitise_text(str(entry['text'])).strip()}"
         for _, before, entry in around
     ]
     for (i, before, _), line, size in zip(around, lines, count([f"{line}\n" for line in lines]), strict=True):
@@ -207,6 +207,13 @@ def _fit_neighbours(
             found.setdefault(i, []).append((before, line))
             left -= size
     return found
+
+
+def _place_neighbour(entry: Mapping[str, Any], before: bool) -> str:
+    name = sanitise_name(entry["speaker"] or entry["title"] or "")
+    if "place" in entry:
+        return " · ".join(part for part in (entry["place"], _format_day(entry), name) if part)
+    return f"{name}, turn {'before' if before else 'after'}"
 
 
 def _assemble(

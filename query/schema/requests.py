@@ -46,6 +46,9 @@ Project = Annotated[str | None, _describe("only this project", "ledgerline")]
 Type = Annotated[str | None, _describe(f"only items of this type: {', '.join(TYPES)}", "decision")]
 Since = Annotated[str | None, _describe("not before: ISO 8601, or an age like 7d", "2026-02-01", "30d")]
 Until = Annotated[str | None, _describe("not after: ISO 8601, or an age like 7d", "2026-02-28T12:00:00Z")]
+_HINTS = _describe("names to start the graph walk from", ["Priya"])
+Entities = Annotated[list[str], _HINTS]
+MaybeEntities = Annotated[list[str] | None, _HINTS]
 Principal = Annotated[str | None, _describe("the caller's name in ACLs; an item's ACL names its readers", "ana")]
 Offset = Annotated[int, _describe("entries to leave out before the first", 0, minimum=0, maximum=1 << 40)]
 Limit = Annotated[int, _describe("entries to return", 50, minimum=1, maximum=MAX_LISTED)]
@@ -82,9 +85,7 @@ class RecallRequest(PrincipalRequest):
     session: Annotated[str | None, _describe("only this session", "c3")] = None
     speaker: Annotated[str | None, _describe("only this speaker, in any case", "Ana")] = None
     current_only: Annotated[bool, _describe("leave out items whose facts no longer hold")] = False
-    entities: Annotated[list[str], _describe("names to start the graph walk from", ["Priya"])] = Field(
-        default_factory=list
-    )
+    entities: Entities = Field(default_factory=list)
     profile: Profile = "helix"
     mode: Mode = None
     look_back: LookBack = None

@@ -80,6 +80,14 @@ def test_recall_answers_like_the_library(service: QueryService, memory: Memory) 
     assert not [item for item in found["items"] if "text" in item]  # an item beyond the budget comes by fetch
 
 
+def test_a_hint_at_an_entity_seeds_the_walk(service: QueryService, memory: Memory) -> None:
+    question, server = "which port", build_server(service)
+    options: list[dict[str, Any]] = [{"k": 5}, {"k": 5, "entities": ["Postgres"]}]
+    found = [call_tool(server, "recall", query=question, **more)["context"] for more in options]
+    assert found == [memory.recall(question, **more).context for more in options]
+    assert found[0] != found[1]
+
+
 def test_search_and_fetch_return_the_recalled_items(service: QueryService, memory: Memory) -> None:
     found = call_tool(build_server(service), "search", query=QUESTION, k=3)["results"]
     own = memory.recall(QUESTION, k=3).items

@@ -77,6 +77,22 @@ def test_sdk_rest_and_command_line_answer_the_same(url: str, sample_store: Path,
     assert not different
 
 
+def test_a_hint_at_an_entity_seeds_the_walk_on_every_surface(url: str, sample_store: Path, call_helix) -> None:
+    """The question names nobody; by the hint the fact of Tomas is the first of the walk."""
+    asked: dict[str, Any] = {"query": "which change is next", "profile": "memoria", "now": NOW, "entities": ["Tomas"]}
+    call = ("recall", asked["query"], "--profile", "memoria", "--now", NOW, "--entity", "Tomas", "--json")
+    answers = [
+        render_bundle(helix.open(sample_store).recall(**asked)),
+        httpx.post(f"{url}/v1/recall", json=asked).json(),
+        httpx.get(f"{url}/v1/recall", params=asked).json(),
+        json.loads(call_helix(*call, "--store", sample_store).stdout),
+    ]
+    walked = [[item["text"] for item in answer["items"] if item["why"]["graph"] == 1] for answer in answers]
+    assert walked == [["retention change owned by Tomas"]] * 4
+    plain = helix.open(sample_store).recall(**{**asked, "entities": ()})
+    assert [item.why["graph"] for item in plain.items] == [None] * len(plain.items)
+
+
 def test_an_answer_has_the_promised_attributes(sample_store: Path) -> None:
     found = helix.open(sample_store).recall(PRIYA, explain=True)
     first = found.items[0]
