@@ -78,7 +78,7 @@ def test_sdk_rest_and_command_line_answer_the_same(url: str, sample_store: Path,
 
 
 def test_a_hint_at_an_entity_seeds_the_walk_on_every_surface(url: str, sample_store: Path, call_helix) -> None:
-    """The question names nobody; by the hint the fact of Tomas is the first of the walk."""
+    """The question has no name; by the hint the fact of Tomas is the first of the walk."""
     asked: dict[str, Any] = {"query": "which change is next", "profile": "memoria", "now": NOW, "entities": ["Tomas"]}
     call = ("recall", asked["query"], "--profile", "memoria", "--now", NOW, "--entity", "Tomas", "--json")
     answers = [
