@@ -18,6 +18,7 @@ from helix.sdk.answer_cache import AnswerCache
 from helix.sdk.recaller import Recaller
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
+from helix.snapshot.index.flat import open_processor
 from helix.snapshot.ledger.access_events import EventAppender, make_event
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.trace import Trace
@@ -71,7 +72,7 @@ class Memory(Recaller):
 
     Raises:
         StoreError: the store is missing, damaged or of a newer format.
-        UsageError: the generation is not retained.
+        UsageError: the generation is not retained, or the settings name a GPU that cannot be used.
     """
 
     def __init__(
@@ -87,7 +88,8 @@ class Memory(Recaller):
         self.root = Path(store)
         self._is_fixed = snapshot is not None
         name = None if snapshot is None else manifests.find_generation(self.root, snapshot)
-        self._snapshot = Snapshot.open(self.root, name, threads=self.settings.threads)
+        self._gpu = open_processor(self.settings.dense)
+        self._snapshot = Snapshot.open(self.root, name, threads=self.settings.threads, gpu=self._gpu)
         self._refreshing = threading.Lock()
         self._events = EventAppender(self.root)
         self._models = Rerankers(self.settings)
@@ -289,7 +291,7 @@ class Memory(Recaller):
         with self._refreshing:
             if not self.stale():
                 return False
-            fresh = Snapshot.open(self.root, threads=self.settings.threads, before=self._snapshot)
+            fresh = Snapshot.open(self.root, threads=self.settings.threads, before=self._snapshot, gpu=self._gpu)
             if fresh.name is None:  # a generation is open here, so one was published
                 raise StoreError(
                     f"{self.root / 'CURRENT'} is gone", f"write {self._snapshot.name!r} into it, or restore the store"

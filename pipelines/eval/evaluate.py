@@ -23,6 +23,7 @@ from helix.errors import EncoderError, UsageError
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.settings import Settings
+from helix.snapshot.index.flat import open_processor
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME
 from helix.util.version import VERSION
@@ -63,12 +64,11 @@ def evaluate(
         runs: a file for JSON lines, one a question and row: the ranking, the gold and its metrics.
 
     Raises:
-        UsageError: no such set, or the store's items have no expansions or weights.
+        UsageError: no such set, no usable GPU, or the store's items have no expansions or weights.
         EncoderError: the configured sparse encoder cannot be used.
         InputRefused: `path` does not hold that set.
     """
-    for profile in profiles:
-        load(profile, settings.profiles)  # a wrong name is reported before the ingest
+    _check_settings(settings, profiles)
     with tempfile.TemporaryDirectory() as work:
         benchmark = read_set(name, path, Path(work) / "documents")
         memory = _ingest(benchmark, store or Path(work) / "store", settings, say)
@@ -79,8 +79,8 @@ def evaluate(
         notes = [*benchmark.notes, *_note_missing(benchmark, haystacks), *_note_foreign(benchmark, haystacks)]
         answers = _answer(questions, memory, settings, profiles, expansions, weights, Path(work))
         if len(haystacks) > 1:
-            everywhere = [question._replace(project=None) for question in questions]
-            ways = {way: ask for way, ask in list_ways(memory, settings, profiles).items() if way in pooled}
+            everywhere = [question._replace(project=None) for question in questions if pooled]
+            ways = {way: ask for way, ask in list_ways(memory, settings, profiles, everywhere).items() if way in pooled}
             answers |= {f"{way} pooled": _ask_all(everywhere, ask) for way, ask in ways.items()}
         notes += ["one haystack: pooled is the same"] if pooled and len(haystacks) == 1 else []
         if runs:
@@ -100,6 +100,13 @@ def evaluate(
             "kinds": score.summarise_kinds(questions, values[profiles[0]]) if profiles else {},
             "made": describe_environment(memory.snapshot),
         }
+
+
+def _check_settings(settings: Settings, profiles: Sequence[str]) -> None:
+    """Report a wrong profile or a missing GPU before the ingest."""
+    for profile in profiles:
+        load(profile, settings.profiles)
+    open_processor(settings.dense)
 
 
 def describe_environment(snap: Snapshot) -> dict[str, Any]:
@@ -204,7 +211,8 @@ def _answer(
 ) -> dict[str, list[score.RankedAnswer]]:
     """Return the answers of every way."""
     default = partial(ask_profile, memory, "helix")
-    answers = {way: _ask_all(questions, ask) for way, ask in list_ways(memory, settings, profiles).items()}
+    ways = list_ways(memory, settings, profiles, questions)
+    answers = {way: _ask_all(questions, ask) for way, ask in ways.items()}
     for state in dict.fromkeys(expansions):
         with override_expansion(memory.snapshot, state, work):
             answers[f"helix, expansion {state}"] = _ask_all(questions, default)

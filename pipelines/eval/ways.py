@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,12 @@ from helix.settings import Settings
 from helix.snapshot.index.doc2query import KIND, QueryField, QueryPart, open_queries, write_queries
 from helix.snapshot.manifest import Index
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.stages.dense import search_dense
+from helix.stages.dense import search_dense, search_dense_batch
 from helix.stages.fuse import fuse
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.stages.sparse import search_sparse
-from helix.types import Bundle, RecallOptions
+from helix.types import Bundle, Leg, Plan, Query, RecallOptions
 from pipelines.eval.score import BUDGETS, RankedAnswer
 from pipelines.eval.sets.benchmark import Question, turn_key
 
@@ -41,26 +41,70 @@ EXPANSIONS = ("on", "off", "shuffled")
 WEIGHTS = ("on", "off")
 
 _LEG = 100  # items of one leg
+_BATCH = 256  # questions searched at once on a GPU; each has a byte a row for its filter
 
 Ask = Callable[[Question], RankedAnswer]
+Ahead = Mapping[tuple[Hashable, ...], tuple[Leg, float]]
+"""Dense legs that were searched in a batch, each with its share of the milliseconds."""
 
 
-def list_ways(memory: Memory, settings: Settings, profiles: Sequence[str] = PROFILES) -> dict[str, Ask]:
-    """Return the ways by name: each leg of the store, two fused by equal weights, and the profiles."""
+def list_ways(
+    memory: Memory, settings: Settings, profiles: Sequence[str] = PROFILES, questions: Sequence[Question] = ()
+) -> dict[str, Ask]:
+    """Return the ways by name: each leg of the store, two fused by equal weights, and the profiles.
+
+    Args:
+        questions: on a GPU the dense legs of these are searched now, in batches, for the ways that are legs.
+    """
     legs = {**LEGS, **(WEIGHED if memory.snapshot.lexical.impacts else {})}
+    dense = _search_ahead(questions, memory.snapshot, settings) if settings.dense == "gpu" else {}
     return {
-        **{name: partial(_ask_legs, memory.snapshot, settings, chosen) for name, chosen in legs.items()},
+        **{name: partial(_ask_legs, memory.snapshot, settings, chosen, dense) for name, chosen in legs.items()},
         **{name: partial(ask_profile, memory, name) for name in profiles},
     }
 
 
-def _ask_legs(snap: Snapshot, settings: Settings, names: Sequence[str], question: Question) -> RankedAnswer:
-    """Answer by one leg, or by several fused by reciprocal ranks; pack in that order."""
-    began = time.perf_counter()
+def _search_ahead(questions: Sequence[Question], snap: Snapshot, settings: Settings) -> Ahead:
+    """Search the dense legs of many questions in batches.
+
+    Questions are embedded one by one, as in a recall: in a batch their vectors would differ slightly.
+    """
+    found: dict[tuple[Hashable, ...], tuple[Leg, float]] = {}
+    for start in range(0, len(questions), _BATCH):
+        part, began = questions[start : start + _BATCH], time.perf_counter()
+        vectors = np.stack([snap.encoder.query(question.text) for question in part])
+        plans = [_plan(question, snap, settings)[1] for question in part]
+        legs = search_dense_batch(vectors, snap, plans, _LEG)
+        ms = 1e3 * (time.perf_counter() - began) / len(part)
+        found |= {_key(question): (leg, ms) for question, leg in zip(part, legs, strict=True)}
+    return found
+
+
+def _key(question: Question) -> tuple[Hashable, ...]:
+    """Return all that the legs of a question depend on."""
+    return question.text, question.project, question.at
+
+
+def _plan(question: Question, snap: Snapshot, settings: Settings) -> tuple[Query, Plan]:
     query = build_query(question.text, snap, settings, RecallOptions(project=question.project, now=question.at))
-    plan = route(query, None, snap)
+    return query, route(query, None, snap)
+
+
+def _ask_legs(
+    snap: Snapshot,
+    settings: Settings,
+    names: Sequence[str],
+    dense: Ahead,
+    question: Question,
+) -> RankedAnswer:
+    """Answer by one leg, or by several fused by reciprocal ranks; pack in that order."""
+    began, ahead = time.perf_counter(), 0.0
+    query, plan = _plan(question, snap, settings)
     legs = []
-    if "dense" in names:
+    if "dense" in names and _key(question) in dense:
+        leg, ahead = dense[_key(question)]
+        legs.append(leg)
+    elif "dense" in names:
         legs.append(search_dense(snap.encoder.query(question.text), snap, plan, _LEG))
     if "bm25" in names:
         legs.append(search_lexical(query, snap.lexical, plan, _LEG, 0.9, 0.6))
@@ -68,7 +112,7 @@ def _ask_legs(snap: Snapshot, settings: Settings, names: Sequence[str], question
         legs.append(search_sparse(snap.sparse_encoder.encode(question.text), snap.lexical.impacts, plan, _LEG))
     rows = fuse(legs, snap, 60, {"dense": 1.0, "bm25": 1.0}).row if len(legs) > 1 else legs[0].rows
     snap.text(rows[: ITEMS[RANKED]])  # as many as a recall reads
-    ms = 1e3 * (time.perf_counter() - began)
+    ms = 1e3 * (time.perf_counter() - began) + ahead
     turns = [[turn_key(entry["session"], one) for one in entry["turns"]] for entry in snap.text(rows)]
     filled = np.cumsum(snap.columns.tokens[rows])
     packs = {budget: set(_flatten(turns[: int(np.searchsorted(filled, budget, "right"))])) for budget in BUDGETS}

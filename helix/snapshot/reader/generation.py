@@ -19,6 +19,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import check_below
 from helix.snapshot.index.dense import DenseIndex, load_faiss, open_dense
 from helix.snapshot.index.doc2query import KIND, QueryIndex, QueryPart, open_queries
+from helix.snapshot.index.flat import FlatIndex, Gpu, build_flat
 from helix.snapshot.index.sparse import ENCODER, SparseIndex, find_encoder, open_sparse, select_usable
 from helix.snapshot.index.tokens import TokenIndex, TokenVectors, open_tokens
 from helix.snapshot.index.tokens import select_usable as select_tokens
@@ -52,13 +53,17 @@ class Generation:
         name: of its manifest; None: an empty store.
         threads: threads of an encoder; 1 also keeps a question in its own thread.
         before: an open generation; segments that both share are reused.
+        gpu: searches the dense leg; None: the CPU does.
 
     Raises:
         StoreError: the store is missing, damaged or of a newer format; names the file.
+        UsageError: the vectors do not fit the GPU.
     """
 
-    def __init__(self, root: Path, name: str | None, threads: int, before: Generation | None) -> None:
-        self.root, self.name, self.threads = root, name, threads
+    def __init__(
+        self, root: Path, name: str | None, threads: int, before: Generation | None, gpu: Gpu | None = None
+    ) -> None:
+        self.root, self.name, self.threads, self.gpu = root, name, threads, gpu
         claim = pin_generation(root, name) if name else None
         unpin = weakref.finalize(self, release_pin, *claim) if claim else None
         try:
@@ -91,6 +96,16 @@ class Generation:
         self.acl_rows, self.acl_names = list_acl([segment.columns for segment in self.segments])
         self.restricted: Bool = np.bincount(self.acl_rows, minlength=self.rows).astype(bool)
         self.dense: dict[str, DenseIndex] = {segment: index() for segment, index in reading.items()}
+        self.flat: dict[str, FlatIndex] = self._build_flat(before.flat if before and before.gpu is self.gpu else {})
+
+    def _build_flat(self, before: dict[str, FlatIndex]) -> dict[str, FlatIndex]:
+        """Copy the vectors of new segments to the GPU; nothing without one."""
+        if self.gpu is None:
+            return {}
+        return {
+            segment.id: before.get(segment.id) or build_flat(self.gpu, segment["vectors.i8"], segment["vectors.scale"])
+            for segment in self.segments
+        }
 
     @property
     def dim(self) -> int:
@@ -222,7 +237,9 @@ class Generation:
             mine.update({name: loaded[name] for name in ("encoder", "counter") if name in loaded})
 
 
-def open_generation(root: Path, name: str | None, threads: int, before: Generation | None) -> Generation:
+def open_generation(
+    root: Path, name: str | None, threads: int, before: Generation | None, gpu: Gpu | None = None
+) -> Generation:
     """Open a generation; without a name, the one that CURRENT names.
 
     Raises:
@@ -231,7 +248,7 @@ def open_generation(root: Path, name: str | None, threads: int, before: Generati
     for _ in range(_ATTEMPTS):
         chosen = name or manifests.read_current(root)
         try:
-            return Generation(root, chosen, threads, before)
+            return Generation(root, chosen, threads, before, gpu)
         except StoreError:
             # Its files were removed after CURRENT was read and before the pin was seen: CURRENT names another by now.
             if name is not None or manifests.read_current(root) == chosen:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError
+from helix.snapshot.index.flat import Gpu
 from helix.snapshot.reader.catalog import Catalog
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.generation import Generation, convert_faults, open_generation
@@ -53,17 +54,27 @@ class Snapshot:
         self._viewing = threading.Lock()
 
     @classmethod
-    def open(cls, root: Path, name: str | None = None, *, threads: int = 0, before: Snapshot | None = None) -> Snapshot:
+    def open(
+        cls,
+        root: Path,
+        name: str | None = None,
+        *,
+        threads: int = 0,
+        before: Snapshot | None = None,
+        gpu: Gpu | None = None,
+    ) -> Snapshot:
         """Open a generation; files are mapped, only columns are copied.
 
         Args:
             name: of its manifest; None: the one CURRENT names.
             before: an open generation; segments that both share are reused.
+            gpu: searches the dense leg; None: the CPU does.
 
         Raises:
             StoreError: the store is missing, damaged or of a newer format; names the file.
+            UsageError: the vectors do not fit the GPU.
         """
-        generation = open_generation(root, name, threads, before.files if before else None)
+        generation = open_generation(root, name, threads, before.files if before else None, gpu)
         with convert_faults(root, generation.name):
             return cls(generation, map_rows(generation))
 

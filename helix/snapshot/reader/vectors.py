@@ -10,6 +10,7 @@ import numpy as np
 
 from helix.native.vectors import VectorTable, build_vector_table
 from helix.snapshot.index.dense import DenseIndex
+from helix.snapshot.index.flat import FlatIndex
 from helix.snapshot.reader.row_map import RowMap
 from helix.types import F16, F32, I8, TYPES, AnyArray
 
@@ -25,6 +26,7 @@ class VectorBlock:
     scale: F32
     dense: DenseIndex | None  # the segment's index, where it has one
     exact: F16 | None = None  # [n, d], where the lineage stores them
+    flat: FlatIndex | None = None  # the same vectors on a GPU, where one searches
 
 
 class Vectors:
@@ -40,7 +42,7 @@ class Vectors:
     @property
     def blocks(self) -> list[VectorBlock]:
         """The vectors, segment by segment."""
-        dense = self._rows.generation.dense
+        dense, flat = self._rows.generation.dense, self._rows.generation.flat
         return [
             VectorBlock(
                 start,
@@ -48,6 +50,7 @@ class Vectors:
                 segment["vectors.scale"],
                 dense.get(segment.id),
                 segment["vectors.f16"] if len(segment["vectors.f16"]) else None,
+                flat.get(segment.id),
             )
             for start, segment in self._rows.by_segment()
         ]

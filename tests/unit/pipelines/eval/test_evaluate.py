@@ -9,15 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 import pytest
 
 from helix.cli.main import main
+from helix.errors import UsageError
 from helix.sdk.memory import Memory
 from helix.settings import load
+from helix.snapshot.index import flat
 from helix.snapshot.index.doc2query import QueryField
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.stages.dense import search_dense_batch
 from helix.text.tokenize import hash_terms, tokenise
+from pipelines.eval import ways
 from pipelines.eval.evaluate import evaluate, find_last_moment
 from pipelines.eval.score import BUDGETS, METRICS, RankedAnswer, list_shortfalls, score_answer
 from pipelines.eval.sets.benchmark import Question
@@ -90,6 +95,52 @@ def test_a_set_from_end_to_end(measurement: Measured) -> None:
     mean = sum(row["questions"] * row["rec@10"] for row in kinds.values()) / 6
     assert mean == pytest.approx(helix["rec@10"], abs=1e-3)
     assert report["made"]["encoder"] == "all-MiniLM-L6-v2"
+
+
+def test_a_gpu_searches_the_dense_legs_of_all_questions_at_once(
+    measurement: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flat index on the CPU takes the place of the GPU. The figures are those of the CPU."""
+    folder, expected = measurement
+    batches: list[int] = []
+
+    def watch(vectors: Any, *given: Any) -> Any:
+        batches.append(len(vectors))
+        return search_dense_batch(vectors, *given)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("one question was searched alone")
+
+    monkeypatch.setattr(flat, "open_gpu", lambda: flat.Gpu(faiss.IndexFlatIP))
+    monkeypatch.setattr(ways, "search_dense_batch", watch)
+    monkeypatch.setattr(ways, "search_dense", refuse)
+    settings = replace(load(), dense="gpu")
+    report = run("locomo", folder / "in.json", settings=settings, store=folder / "store", pooled=("dense", "rrf"))
+    assert batches == [6, 6]
+    assert timeless({way: report["rows"][way] for way in expected["rows"]}) == timeless(expected["rows"])
+    assert report["rows"]["dense"]["p50"] > 0
+    assert {"dense pooled", "rrf pooled"} <= set(report["rows"])
+
+
+def test_one_question_to_two_haystacks_has_two_legs(measurement: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flat, "open_gpu", lambda: flat.Gpu(faiss.IndexFlatIP))
+    asked = [Question(project, "Zorblatt?", frozenset({"x"})) for project in ("conv-a", "conv-b")]
+    rankings = []
+    for settings in (replace(load(), dense="gpu"), load()):
+        dense = list_ways(Memory(measurement[0] / "store", settings), settings, (), asked)["dense"]
+        rankings.append([dense(question).ranking for question in asked])
+    assert rankings[0] == rankings[1]
+    assert rankings[0][0] != rankings[0][1]
+
+
+def test_a_missing_gpu_is_reported_before_the_ingest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise UsageError("no GPU", "set HELIX_DENSE=cpu")
+
+    monkeypatch.setattr(flat, "open_gpu", refuse)
+    with pytest.raises(UsageError, match="no GPU"):
+        run("locomo", locomo(tmp_path / "in.json"), settings=replace(load(), dense="gpu"), store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
 
 
 def test_the_packs_are_those_of_a_recall_with_that_budget(tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ def test_float16_vectors_decide_ties_of_int8() -> None:
     points[1:60] = normalise(question + 0.004 * rng.normal(size=(59, 8)))
     codes, scale = quantise_vectors(points)
     wanted = select_best(points @ question, 10)
-    block = SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None)
+    block = SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None, flat=None)
     vectors, columns = SimpleNamespace(blocks=[block]), SimpleNamespace(key=np.arange(400))
     snap = SimpleNamespace(vectors=vectors, columns=columns, start_work=defer_work)
     assert search_dense(question, snap, Plan(None, 400), 10).rows.tolist() != wanted.tolist()
