@@ -7,7 +7,6 @@ or `data` (Voyage).
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -136,8 +135,8 @@ def parse_ranking(content: bytes, name: str, n: int) -> tuple[list[int], dict[st
 def _parse_entry(entry: Any, name: str) -> tuple[int, float]:
     """Return index and score of a result."""
     index, score = (entry.get(key) for key in ("index", "relevance_score")) if _is_object(entry) else (None, None)
-    if type(index) is not int or not _is_finite(score):
-        raise Unanswered(f"{name}: the endpoint's answer has a result without an index and a finite relevance_score")
+    if type(index) is not int or not _is_number(score):
+        raise Unanswered(f"{name}: the endpoint's answer has a result without an index and a relevance_score")
     return index, float(score)
 
 
@@ -148,7 +147,7 @@ def _read_billed(answer: Mapping[str, Any]) -> dict[str, float]:
         place: Any = answer
         for key in (*path, unit):
             place = place.get(key) if _is_object(place) else None
-        if _is_finite(place) and place >= 0:
+        if _is_number(place) and place >= 0:
             billed[unit] = place
     return billed
 
@@ -157,5 +156,6 @@ def _is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, dict)
 
 
-def _is_finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_number(value: object) -> TypeGuard[float]:
+    """Return whether a JSON value is a number: a finite one, since orjson refuses others."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

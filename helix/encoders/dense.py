@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ class EncoderSpec:
 
     name: str
     dim: int
-    pooling: str  # mean | cls | last | max
+    pooling: str  # mean | cls | last | max | whole: the graph gives the vector of a text
     query_prefix: str
     passage_prefix: str
     max_tokens: int  # of a text; the rest is cut
@@ -46,6 +46,9 @@ class EncoderSpec:
     lower: bool = False
     pad: int = 0  # token that fills a batch
     recipe: str = ""  # digest of the fields a vector depends on; "": not recorded
+    agreement: Mapping[str, float] = field(
+        default_factory=dict
+    )  # least cosine with sentence-transformers, by precision
 
 
 def digest_recipe(values: Mapping[str, Any]) -> str:
@@ -164,9 +167,14 @@ def pool_tokens(hidden: F32, mask: I64, spec: EncoderSpec) -> F32:
         pooled = np.where(mask[:, :, None] > 0, hidden, np.float32(-np.inf)).max(1)
     else:
         pooled = (mask[:, None, :].astype(np.float32) @ hidden)[:, 0] / (last + 1)[:, None].astype(np.float32)
-    if spec.centred:  # the unit length undoes the rest of the layer norm
+    return finish_vectors(pooled, spec.dim, spec.centred)
+
+
+def finish_vectors(pooled: F32, dim: int, centred: bool) -> F32:
+    """Centre the vectors of texts if asked to, cut them, and scale them to unit length: float32[n, dim]."""
+    if centred:  # the unit length undoes the rest of the layer norm
         pooled = pooled - pooled.mean(1, keepdims=True)
-    return unit_rows(pooled[:, : spec.dim])
+    return unit_rows(pooled[:, :dim])
 
 
 def measure_session(encoder: Encoder, texts: Sequence[str], batch: int = 32) -> float:

@@ -1,20 +1,38 @@
 """Export of sentence encoders to ONNX, int8 by default, once a machine and with checksums.
 
-`python -m helix.encoders.dense_export SOURCE TARGET PRECISION` is the process of its own.
+Every export is compared with sentence-transformers, before and after it is quantised.
+`python -m helix.encoders.dense_export SOURCE TARGET PRECISION MODEL` is the process of its own.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from helix.encoders.dense import SPEC, EncoderSpec, digest_recipe, fingerprint_encoder, load_spec
+import orjson
+
+from helix.encoders.dense import SPEC, Encoder, EncoderSpec, digest_recipe, fingerprint_encoder, load_spec
 from helix.encoders.folders import WEIGHTS, digest_files, read_pad
-from helix.encoders.onnx_export import PRECISIONS, ExportJob, export_graph, export_once, save_tokenizer, write_graph
-from helix.encoders.registry import Weights
+from helix.encoders.onnx_export import (
+    PRECISIONS,
+    ExportJob,
+    can_trace,
+    export_graph,
+    export_once,
+    save_tokenizer,
+    write_graph,
+)
+from helix.encoders.registry import WHOLE, Model, Weights, find_transformer
+from helix.encoders.session import open_session
 from helix.encoders.spec import FILES, hash_files, shorten, write_spec
+
+_CHECKS: Final = 1
+"""Version of the comparison; an older export is made again."""
 
 _FIELDS = ("name", "dim", "pooling", "query_prefix", "passage_prefix", "max_tokens", "context", "matryoshka")
 
@@ -32,25 +50,56 @@ def cache_encoder(weights: Weights, cache: Path, precision: str = "int8") -> Pat
     """
     target = _export_folder(weights, cache, precision)
     remedy = "install helix-recall[workers], or take an encoder folder that is already exported"
-    export = ExportJob("helix.encoders.dense_export", weights.folder, (precision,), weights.model.name, remedy)
-    return export_once(export, target, SPEC, load_spec, lambda folder: describe_encoder(folder, weights, precision))
+    options = (precision, orjson.dumps(asdict(weights.model)).decode())
+    export = ExportJob("helix.encoders.dense_export", weights.folder, options, weights.model.name, remedy)
+    return export_once(export, target, SPEC, load_spec)
 
 
-def export_encoder(source: Path, target: Path, precision: str = "int8") -> None:
-    """Export a sentence encoder's transformer to `target/model.onnx`, with its tokenizer.
+def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> None:
+    """Export a sentence encoder into an empty folder, with its encoder.json.
 
     Raises:
-        EncoderError: the architecture is not supported.
+        EncoderError: it cannot be exported, or disagrees with sentence-transformers.
     """
+    from helix.encoders import reference
+
+    agreement: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as work:
         plain = Path(work, "plain")
-        export_graph(source, plain)
+        is_whole = weights.model.pooling == WHOLE
+        # An ONNX file whose architecture no library has cannot be compared.
+        library = reference.load_reference(weights) if is_whole or can_trace(weights.folder) else None
+        _write_plain(weights, library, plain)
+        if library is not None:
+            describe_encoder(plain, weights, "fp32")
+            encoder = Encoder(plain)
+            expected = reference.embed_probes(library, weights.model, encoder)
+            agreement["fp32"] = reference.compare_vectors(encoder, expected, "fp32")
         write_graph(plain, target, precision)
-    save_tokenizer(source, target)
+        shutil.copyfile(plain / "tokenizer.json", target / "tokenizer.json")
+    describe_encoder(target, weights, precision, agreement)
+    if library is not None and precision != "fp32":
+        agreement[precision] = reference.compare_vectors(Encoder(target), expected, precision)
+        describe_encoder(target, weights, precision, agreement)
 
 
-def describe_encoder(folder: Path, weights: Weights, precision: str) -> None:
+def _write_plain(weights: Weights, library: Any, plain: Path) -> None:
+    """Write the float graph and the tokenizer into a new folder."""
+    if weights.model.pooling == WHOLE:
+        from helix.encoders.whole_export import trace_model
+
+        trace_model(library, plain)
+    else:
+        export_graph(weights.folder, plain)
+        save_tokenizer(weights.folder, plain)
+
+
+def describe_encoder(
+    folder: Path, weights: Weights, precision: str, agreement: Mapping[str, float] | None = None
+) -> None:
     """Write encoder.json for the files of an export."""
+    if not weights.model.dim:
+        weights = replace(weights, model=replace(weights.model, dim=_read_width(folder)))
     files, recipe = hash_files(folder, FILES), digest_recipe(_read_fields(weights))
     spec = EncoderSpec(
         **_read_fields(weights),
@@ -59,26 +108,45 @@ def describe_encoder(folder: Path, weights: Weights, precision: str) -> None:
         files=files,
         recipe=recipe,
         fingerprint=fingerprint_encoder(files, recipe),
+        agreement=agreement or {},
     )
     write_spec(folder / SPEC, spec)
 
 
+def _read_width(folder: Path) -> int:
+    """Return the width of the vectors that a graph gives."""
+    session = open_session(folder / "model.onnx", 1, "encoder", "export it again")
+    return int(session.get_outputs()[0].shape[-1])
+
+
 def _export_folder(weights: Weights, cache: Path, precision: str) -> Path:
-    digest = shorten(f"{_digest_weights(weights)}:{digest_recipe(_read_fields(weights))}:{precision}".encode())
+    source = f"{_digest_weights(weights)}:{digest_recipe(_read_fields(weights))}"
+    digest = shorten(f"{source}:{precision}:{_CHECKS}".encode())
     return cache / "encoders" / f"{weights.model.name}-{digest}"
 
 
 def _read_fields(weights: Weights) -> dict[str, Any]:
     """Return the fields of encoder.json that the model decides."""
     names = (*_FIELDS, "centred", "lower")
-    return {**{name: getattr(weights.model, name) for name in names}, "pad": read_pad(weights.folder)}
+    return {**{name: getattr(weights.model, name) for name in names}, "pad": read_pad(find_transformer(weights.folder))}
 
 
 def _digest_weights(weights: Weights) -> str:
     """Return one digest over the weights and the files that change their meaning."""
-    names = (*WEIGHTS, "config.json", "tokenizer.json", "1_Pooling/config.json")
-    return digest_files((name, weights.folder / name) for name in names)
+    folder = weights.folder
+    names: list[str] = [*WEIGHTS, "config.json", "tokenizer.json", "1_Pooling/config.json"]
+    if weights.model.pooling == WHOLE:  # any of its files may count
+        names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return digest_files((name, folder / name) for name in names)
+
+
+def main(source: str, target: str, precision: str, model: str) -> None:
+    """Export in this process; `model` is the JSON of a Model."""
+    facts: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in orjson.loads(model).items()
+    }
+    export_encoder(Weights(Model(**facts), Path(source), "path"), Path(target), precision)
 
 
 if __name__ == "__main__":
-    export_encoder(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(*sys.argv[1:])

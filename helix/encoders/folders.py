@@ -100,17 +100,38 @@ def read_json(path: Path) -> Any:
         raise EncoderError(f"{path} is unreadable: {error}", "fetch the model again") from None
 
 
+class ModuleEntry(NamedTuple):
+    """A module of a folder in the layout of sentence-transformers."""
+
+    type: str  # full name of its class
+    path: str  # its folder; empty: the model's own
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return self.type.rpartition(".")[2]
+
+
+def list_modules(folder: Path) -> list[ModuleEntry]:
+    """List the modules in their order, as modules.json has them; empty without that file.
+
+    Raises:
+        EncoderError: modules.json is unreadable.
+    """
+    modules = read_json(folder / "modules.json") or []
+    try:
+        return [ModuleEntry(str(entry["type"]), str(entry["path"])) for entry in modules]
+    except (TypeError, KeyError):
+        raise EncoderError(f"{folder / 'modules.json'} lists no modules", "fetch the model again") from None
+
+
 def read_modules(folder: Path) -> dict[str, str]:
     """Map each kind of module to its folder, as modules.json has them; without that file, one Transformer.
 
     Raises:
         EncoderError: modules.json is unreadable.
     """
-    modules = read_json(folder / "modules.json") or [{"type": "Transformer", "path": ""}]
-    try:
-        return {str(entry["type"]).rpartition(".")[2]: str(entry["path"]) for entry in modules}
-    except (TypeError, KeyError):
-        raise EncoderError(f"{folder / 'modules.json'} lists no modules", "fetch the model again") from None
+    return {entry.kind: entry.path for entry in list_modules(folder)} or {"Transformer": ""}
 
 
 def read_pad(folder: Path) -> int:

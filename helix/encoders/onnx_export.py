@@ -43,17 +43,12 @@ def export_graph(source: Path, target: Path, task: str = "feature-extraction") -
     Raises:
         EncoderError: the architecture is not supported.
     """
-    from optimum.exporters.tasks import TasksManager
     from optimum.onnxruntime import ORTModelForFeatureExtraction, ORTModelForMaskedLM, ORTModelForSequenceClassification
-    from transformers import CONFIG_MAPPING
 
-    architecture = str(read_json(source / "config.json").get("model_type"))
     exporters = {"text-classification": ORTModelForSequenceClassification, "fill-mask": ORTModelForMaskedLM}
     exporter = exporters.get(task, ORTModelForFeatureExtraction)
-    supported = TasksManager.get_supported_model_type_for_task(task, "onnx")
-    has_weights = any((source / name).is_file() for name in WEIGHTS if not name.endswith(".onnx"))
     ready = source / "onnx" / "model.onnx"
-    if has_weights and architecture in CONFIG_MAPPING and architecture in supported:
+    if can_trace(source, task):
         exporter.from_pretrained(source, export=True, local_files_only=True).save_pretrained(target)
     elif ready.is_file():
         target.mkdir()
@@ -61,10 +56,26 @@ def export_graph(source: Path, target: Path, task: str = "feature-extraction") -
             shutil.copyfile(file, target / file.name)
     else:
         raise EncoderError(
-            f"the architecture {architecture} is in no library here, Helix runs no code that comes with a model, and "
-            f"{ready} does not exist",
+            f"the architecture {_read_architecture(source)} is in no library here, Helix runs no code that comes with "
+            f"a model, and {ready} does not exist",
             "fetch that file, or take another encoder",
         )
+
+
+def can_trace(source: Path, task: str = "feature-extraction") -> bool:
+    """Return whether a folder has weights of an architecture that the libraries here know."""
+    import optimum.exporters.onnx.model_configs  # noqa: F401 — registers the architectures
+    from optimum.exporters.tasks import TasksManager
+    from transformers import CONFIG_MAPPING
+
+    architecture = _read_architecture(source)
+    has_weights = any((source / name).is_file() for name in WEIGHTS if not name.endswith(".onnx"))
+    supported = TasksManager.get_supported_model_type_for_task(task, "onnx")
+    return has_weights and architecture in CONFIG_MAPPING and architecture in supported
+
+
+def _read_architecture(source: Path) -> str:
+    return str(read_json(source / "config.json").get("model_type"))
 
 
 def write_graph(plain: Path, target: Path, precision: str) -> None:
@@ -184,7 +195,11 @@ def export_once(
 
 
 def _run_export(export: ExportJob, target: Path) -> None:
-    """Export in a process of its own, which frees the memory of torch when it ends; an error has its last line."""
+    """Export in a process of its own, which frees the memory of torch when it ends; an error has its last line.
+
+    Raises:
+        EncoderError: with the remedy of the export's own EncoderError, else with that of the job.
+    """
     done = subprocess.run(
         [sys.executable, "-m", export.module, str(export.source), str(target), *export.options],
         capture_output=True,
@@ -194,4 +209,8 @@ def _run_export(export: ExportJob, target: Path) -> None:
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no output"]
-        raise EncoderError(f"exporting {export.name} from {export.source} failed: {lines[-1]}", export.remedy)
+        own = f"{EncoderError.__module__}.{EncoderError.__name__}: "
+        remedy = "" if lines[-1].startswith(own) else export.remedy
+        raise EncoderError(
+            f"exporting {export.name} from {export.source} failed: {lines[-1].removeprefix(own)}", remedy
+        )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from helix.encoders.folders import is_model, list_places, read_json, read_modules, read_positions
+from helix.encoders.folders import ModuleEntry, is_model, list_modules, list_places, read_json, read_positions
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.util.hashing import hash_file
@@ -20,6 +20,9 @@ WINDOW = 256
 POOLINGS = ("mean", "cls", "last", "max")
 """How token vectors become one; `last` is the last token that is not padding."""
 
+WHOLE = "whole"
+"""The pooling of a model with modules of other kinds: its graph has all of them and gives the vector of a text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -27,8 +30,8 @@ class Model:
 
     name: str
     hub: str  # repository on the Hugging Face hub
-    dim: int  # of the vectors in use
-    pooling: str  # one of POOLINGS
+    dim: int  # of the vectors in use; 0: as wide as the graph's
+    pooling: str  # one of POOLINGS, or WHOLE
     query_prefix: str = ""
     passage_prefix: str = ""
     context: int = 512  # tokens it was made for
@@ -115,9 +118,9 @@ def choose_encoder(settings: Settings) -> Weights:
     name, _, dims = settings.encoder.rpartition("@") if _has_dims(settings.encoder) else (settings.encoder, "", "")
     if name and name not in MODELS:
         folder = Path(name).expanduser()
-        if not is_model(folder):
+        if not (is_model(folder) or (folder / "modules.json").is_file()):
             raise EncoderError(
-                f"encoder {name!r} is neither a known model nor a folder with config.json and model.safetensors",
+                f"encoder {name!r} is neither a known model nor a folder with modules.json, or config.json and weights",
                 f"name one of {', '.join(MODELS)}, or give a sentence-transformers folder",
             )
         weights: Weights | None = Weights(describe_model(folder), folder, "path")
@@ -166,59 +169,102 @@ def describe_model(folder: Path) -> Model:
     """Read a model from its own configuration files, in the layout of sentence-transformers.
 
     Raises:
-        EncoderError: it does something to its texts or vectors that Helix does not do.
+        EncoderError: it does something to its texts or vectors that no graph of Helix can.
     """
-    config = read_json(folder / "config.json")
-    modules = _check_modules(folder)
-    sentence = read_json(folder / modules["Transformer"] / "sentence_bert_config.json")
+    modules = list_modules(folder)
+    check_modules(folder, modules)
+    base = find_transformer(folder)
+    config, sentence = read_json(base / "config.json"), read_json(base / "sentence_bert_config.json")
     whole = read_json(folder / "config_sentence_transformers.json")
-    if whole.get("similarity_fn_name") == "dot" and "Normalize" not in modules:
+    if whole.get("similarity_fn_name") == "dot" and "Normalize" not in [entry.kind for entry in modules]:
         raise _refuse(folder, "vectors whose length counts (similarity_fn_name: dot)")
     prompts = whole.get("prompts") or {}
     if name := whole.get("default_prompt_name"):
         prompts = {"query": prompts.get(name, ""), "document": prompts.get(name, ""), **prompts}
     known = MODELS.get(folder.name)
-    width = config.get("hidden_size") or config.get("dim") or config.get("n_embd") or config.get("d_model")
-    if not isinstance(width, int):
-        raise EncoderError(f"{folder / 'config.json'} does not say how wide a vector is", "give hidden_size there")
+    query = prompts.get("query") or (known.query_prefix if known else "")
+    named = next(filter(None, (prompts.get(name) for name in ("document", "passage", "corpus"))), "")
+    passage = named or (known.passage_prefix if known else "")
+    pooling = _read_pooling(folder, modules, config, is_prompted=bool(query or passage))
+    width = 0 if pooling == WHOLE else _read_width(folder, config)
     dim = whole.get("truncate_dim") or width
     return Model(
         name=folder.name,
         hub="",
         dim=int(dim),
         width=width if dim != width else 0,
-        pooling=_read_pooling(folder, modules.get("Pooling", "1_Pooling")),
-        query_prefix=prompts.get("query") or (known.query_prefix if known else ""),
-        passage_prefix=prompts.get("passage") or prompts.get("document") or (known.passage_prefix if known else ""),
-        context=_read_context(folder, config, sentence),
-        matryoshka=tuple(sorted((d for d in config.get("matryoshka_dimensions") or () if d < dim), reverse=True)),
+        pooling=pooling,
+        query_prefix=query,
+        passage_prefix=passage,
+        context=_read_context(base, config, sentence),
+        matryoshka=tuple(
+            sorted((d for d in config.get("matryoshka_dimensions") or () if d < (dim or d + 1)), reverse=True)
+        ),
         centred=bool(known and known.centred),
         lower=bool(sentence.get("do_lower_case")),
     )
+
+
+def find_transformer(folder: Path) -> Path:
+    """Return the folder of a model's first module, which has the configuration and the tokenizer."""
+    modules = list_modules(folder)
+    return folder / modules[0].path if modules else folder
 
 
 def _refuse(folder: Path, feature: str) -> EncoderError:
     return EncoderError(f"the encoder {folder} uses {feature}, which is not supported", "take another encoder")
 
 
-def _check_modules(folder: Path) -> dict[str, str]:
-    """Map each module to its folder; sentence-transformers' defaults where the list is missing."""
-    modules = read_modules(folder)
-    for kind in modules:
-        if kind not in ("Transformer", "Pooling", "Normalize"):
-            raise _refuse(folder, f"a module of the kind {kind} ({modules[kind] or 'modules.json'})")
-    return {"Transformer": "", **modules}
+def check_modules(folder: Path, modules: Sequence[ModuleEntry]) -> None:
+    """Raise EncoderError for modules that cannot be one graph, and for code that comes with a model."""
+    for entry in modules:
+        if not entry.type.startswith("sentence_transformers."):
+            raise EncoderError(
+                f"the encoder {folder} has a module of its own ({entry.type}); Helix runs no code that comes with "
+                "a model",
+                "take another encoder",
+            )
+        if entry.kind in ("Router", "Asym"):
+            raise _refuse(folder, f"separate paths for questions and documents ({entry.kind})")
+    if modules and modules[0].kind not in ("Transformer", "StaticEmbedding"):
+        raise _refuse(folder, f"texts without a tokenizer.json (the first module is a {modules[0].kind})")
 
 
-def _read_pooling(folder: Path, place: str) -> str:
+def _read_pooling(folder: Path, modules: Sequence[ModuleEntry], config: Mapping[str, Any], is_prompted: bool) -> str:
+    """Return how the token vectors become one; WHOLE where the graph has to do it."""
+    for entry in modules:
+        left_out = (
+            entry.kind == "Pooling" and read_json(folder / entry.path / "config.json").get("include_prompt") is False
+        )
+        if left_out and is_prompted:
+            raise _refuse(folder, f"a pooling without the prompt ({entry.path}/config.json: include_prompt)")
+    if not modules:
+        modes, place = _read_modes(folder, "1_Pooling"), "1_Pooling"
+        architectures = [str(name) for name in config.get("architectures") or ()]
+        if not (folder / place).is_dir() and any(name.endswith("ForCausalLM") for name in architectures):
+            return WHOLE  # sentence-transformers then pools by the last token, or not
+        if len(modes) > 1 or modes[0] not in _POOLING_NAMES:
+            raise _refuse(folder, f"the pooling {' + '.join(modes)} ({place}/config.json) without a modules.json")
+        return _POOLING_NAMES[modes[0]]
+    kinds = [entry.kind for entry in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or modules[0].path:
+        return WHOLE
+    modes = _read_modes(folder, modules[1].path)
+    return _POOLING_NAMES.get(modes[0], WHOLE) if len(modes) == 1 else WHOLE
+
+
+def _read_modes(folder: Path, place: str) -> list[str]:
+    """Read the poolings whose vectors are joined, in the newer or the older form."""
     config = read_json(folder / place / "config.json")
     given = config.get("pooling_mode") or [key for key in config if key.startswith("pooling_mode_") and config[key]]
-    modes = [given] if isinstance(given, str) else list(given or ("mean",))
-    if len(modes) > 1 or modes[0] not in _POOLING_NAMES:
-        raise _refuse(folder, f"the pooling {' + '.join(modes)} ({place}/config.json)")
-    if config.get("include_prompt") is False:
-        raise _refuse(folder, f"a pooling without the prompt ({place}/config.json: include_prompt)")
-    return _POOLING_NAMES[modes[0]]
+    return [given] if isinstance(given, str) else list(given or ("mean",))
+
+
+def _read_width(folder: Path, config: Mapping[str, Any]) -> int:
+    width = config.get("hidden_size") or config.get("dim") or config.get("n_embd") or config.get("d_model")
+    if not isinstance(width, int):
+        raise EncoderError(f"{folder / 'config.json'} does not say how wide a vector is", "give hidden_size there")
+    return width
 
 
 def _read_context(folder: Path, config: Mapping[str, Any], sentence: Mapping[str, Any]) -> int:

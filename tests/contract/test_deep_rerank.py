@@ -165,6 +165,7 @@ def test_any_fault_leaves_the_fast_answer(own_store: Path, chat: Chat, fault: st
     assert reason.startswith("deep: rerank: the endpoint")
     if fault in STATUSES:
         assert f"the endpoint answers {STATUSES[fault]}" in reason
+    assert ("has more than" in reason) == (fault == "huge")
     assert KEY not in reason
     assert KEY not in caplog.text
     assert chat.url not in reason

@@ -68,6 +68,26 @@ def tiny_bert(folder: Path, hidden: int = 32) -> Path:
     return folder
 
 
+def _save_transformer(plain: Path, kind: str, positions: int, **more: Any) -> Path:
+    """Save a small transformer with its tokenizer; `kind` is bert or xlm-roberta."""
+    import torch
+    from transformers import BertConfig, BertModel, XLMRobertaConfig, XLMRobertaModel
+
+    torch.manual_seed(0)
+    roberta = kind == "xlm-roberta"
+    special = "<s> <pad> </s> <unk>" if roberta else "[CLS] [PAD] [SEP] [UNK]"
+    vocabulary = (*(special.split() if roberta else ("[PAD]", "[UNK]", "[CLS]", "[SEP]")), *WORDS)
+    shape: dict[str, Any] = {
+        "vocab_size": len(vocabulary), "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 128, "max_position_embeddings": positions, "pad_token_id": int(roberta),
+        "initializer_range": 0.3, **more,
+    }  # fmt: skip
+    model = XLMRobertaModel(XLMRobertaConfig(**shape)) if roberta else BertModel(BertConfig(**shape))
+    model.save_pretrained(plain)
+    word_tokenizer(vocabulary, special, bert=False).save_pretrained(plain)
+    return plain
+
+
 def sentence_encoder(
     folder: Path,
     kind: str = "bert",
@@ -78,24 +98,73 @@ def sentence_encoder(
     positions: int = 66,
 ) -> Path:
     """A folder that SentenceTransformer saved; `kind` is bert or xlm-roberta."""
-    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-    from transformers import BertConfig, BertModel, XLMRobertaConfig, XLMRobertaModel
 
-    torch.manual_seed(0)
-    roberta = kind == "xlm-roberta"
-    special = "<s> <pad> </s> <unk>" if roberta else "[CLS] [PAD] [SEP] [UNK]"
-    vocabulary = (*(special.split() if roberta else ("[PAD]", "[UNK]", "[CLS]", "[SEP]")), *WORDS)
-    shape: dict[str, Any] = {
-        "vocab_size": len(vocabulary), "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "intermediate_size": 128, "max_position_embeddings": positions, "pad_token_id": int(roberta),
-        "initializer_range": 0.3,
-    }  # fmt: skip
-    model = XLMRobertaModel(XLMRobertaConfig(**shape)) if roberta else BertModel(BertConfig(**shape))
-    plain = folder.parent / f"{folder.name}-plain"
-    model.save_pretrained(plain)
-    word_tokenizer(vocabulary, special, bert=False).save_pretrained(plain)
+    plain = _save_transformer(folder.parent / f"{folder.name}-plain", kind, positions)
     modules = [Transformer(str(plain)), Pooling(64, pooling_mode=pooling), *([Normalize()] if normalise else [])]
     SentenceTransformer(modules=modules, prompts=prompts, device="cpu").save(str(folder))
     return folder
+
+
+LAYOUTS = ("cls-dense", "no-normalise", "joined", "layers", "square-root", "norm-twice", "subfolder", "static")
+"""Lists of modules that Helix does not know."""
+
+
+def sentence_pipeline(folder: Path, layout: str, prompts: dict[str, str] | None = None) -> Path:
+    """Save a folder of two layers of 32 and other modules with SentenceTransformer.
+
+    `layout` is one of LAYOUTS, or cnn or lstm.
+    """
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules as library
+
+    torch.manual_seed(1)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "output_hidden_states": layout == "layers"}
+    plain = str(_save_transformer(folder.parent / f"{folder.name}-plain", "bert", 66, **shape))
+
+    def weighted_layers() -> Any:
+        weights = torch.nn.Parameter(torch.tensor([5.0, 0.1]))
+        return library.WeightedLayerPooling(32, num_hidden_layers=2, layer_start=1, layer_weights=weights)
+
+    def layer_norm() -> Any:
+        module = library.LayerNorm(32)
+        torch.nn.init.normal_(module.norm.weight, 1.0, 0.5)
+        return module
+
+    rest = {
+        "cls-dense": lambda: [library.Pooling(32, "cls"), library.Dense(32, 16), library.Normalize()],
+        "no-normalise": lambda: [
+            library.Pooling(32, "max"),
+            library.Dense(32, 24, activation_function=torch.nn.GELU()),
+        ],
+        "joined": lambda: [library.Pooling(32, ("cls", "max", "lasttoken", "weightedmean"))],
+        "layers": lambda: [weighted_layers(), library.Pooling(32, "mean")],
+        "square-root": lambda: [library.Pooling(32, "mean_sqrt_len_tokens"), library.Dropout(0.5), layer_norm()],
+        "norm-twice": lambda: [library.Pooling(32), library.Normalize(), library.Dense(32, 32), library.Normalize()],
+        "subfolder": lambda: [library.Pooling(32, "mean")],
+        "cnn": lambda: [library.CNN(32, 16), library.Pooling(48, "mean")],
+        "lstm": lambda: [library.LSTM(32, 16), library.Pooling(32, "mean")],
+        "static": lambda: [library.Normalize()],
+    }[layout]()
+    first = library.Transformer(plain)
+    if layout == "static":
+        first = library.StaticEmbedding(first.tokenizer, embedding_dim=32)
+    SentenceTransformer(modules=[first, *rest], prompts=prompts, device="cpu").save(
+        str(folder), create_model_card=False
+    )
+    if layout == "subfolder":
+        _move_transformer(folder)
+    return folder
+
+
+def _move_transformer(folder: Path) -> None:
+    """Move the transformer into a folder of its own, as older releases saved it."""
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "0_Transformer").mkdir()
+    for path in [path for path in folder.iterdir() if path.is_file()]:
+        if path.name not in ("modules.json", "config_sentence_transformers.json"):
+            path.rename(folder / "0_Transformer" / path.name)

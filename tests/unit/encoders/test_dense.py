@@ -116,6 +116,7 @@ def test_a_folder_of_the_user_works_from_end_to_end(tmp_path: Path, cache: Path,
     assert (answer["degraded"], answer["items"][0]["text"]) == ([], "walnut bread")
     spec = json.loads(next(store.glob("encoders/*/encoder.json")).read_text())
     assert (spec["name"], spec["dim"], spec["pooling"]) == ("my-encoder", 32, "cls")
+    assert set(spec["agreement"]) == {"fp32", "int8"}  # the export's own process has compared them
     # Another encoder never enters the same lineage.
     monkeypatch.setenv("HELIX_ENCODER", "all-MiniLM-L6-v2")
     status, _, messages = run("ingest", tmp_path / "more.md")

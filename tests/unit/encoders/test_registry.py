@@ -28,8 +28,7 @@ TEXTS = ["walnut bread", "a", "bread with olive oil and salt, and more bread", "
 
 def export(source: Path, target: Path, precision: str = "fp32", weights: Weights | None = None) -> Encoder:
     target.mkdir(parents=True)
-    export_encoder(source, target, precision)
-    describe_encoder(target, weights or Weights(registry.describe_model(source), source, "path"), precision)
+    export_encoder(weights or Weights(registry.describe_model(source), source, "path"), target, precision)
     return Encoder(target)
 
 
@@ -165,20 +164,39 @@ def write_configuration(folder: Path, **files: Any) -> Path:
 MODULES = [{"path": "", "type": "sentence_transformers.models.Transformer"}]
 
 
+def list_types(*types: str) -> list[dict[str, str]]:
+    """Return the content of a modules.json."""
+    prefix = "sentence_transformers.models."
+    named = [name if "." in name else f"{prefix}{name}" for name in types]
+    return [{"path": f"{i}_{name}" if i else "", "type": name} for i, name in enumerate(named)]
+
+
 def test_unsupported_and_unreadable_configurations_are_refused_by_name(tmp_path: Path) -> None:
-    dense = {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}
     two = {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}
-    cases: list[tuple[str, Any, str]] = [
-        ("1_Pooling__config", {"pooling_mode_mean_sqrt_len_tokens": True}, "pooling_mode_mean_sqrt_len_tokens"),
-        ("1_Pooling__config", {"pooling_mode": "weightedmean"}, "weightedmean"),
-        ("1_Pooling__config", two, r"pooling_mode_cls_token \+ pooling_mode_max_tokens"),
-        ("1_Pooling__config", {"pooling_mode": "mean", "include_prompt": False}, "include_prompt"),
-        ("modules", [*MODULES, dense], r"Dense \(2_Dense"),
-        ("config_sentence_transformers", {"similarity_fn_name": "dot"}, "similarity_fn_name: dot"),
+    prompted = {"prompts": {"query": "ask: "}}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"1_Pooling__config": {"pooling_mode": "weightedmean"}}, "weightedmean"),
+        ({"1_Pooling__config": two}, r"pooling_mode_cls_token \+ pooling_mode_max_tokens .* without a modules.json"),
+        ({"modules": list_types("Router")}, r"separate paths for questions and documents \(Router\)"),
+        ({"modules": list_types("Transformer", "Asym")}, r"separate paths for questions and documents \(Asym\)"),
+        ({"modules": list_types("BoW")}, r"without a tokenizer.json \(the first module is a BoW\)"),
+        ({"modules": list_types("CLIPModel")}, "the first module is a CLIPModel"),
+        ({"config_sentence_transformers": {"similarity_fn_name": "dot"}}, "similarity_fn_name: dot"),
+        (
+            {
+                "modules": list_types("Transformer", "Pooling"),
+                "1_sentence_transformers.models.Pooling__config": {"include_prompt": False},
+                "config_sentence_transformers": prompted,
+            },
+            "a pooling without the prompt .*include_prompt",
+        ),
     ]
-    for i, (file, content, message) in enumerate(cases):
+    for i, (files, message) in enumerate(cases):
         with pytest.raises(EncoderError, match=f"{message}.* not supported"):
-            registry.describe_model(write_configuration(tmp_path / str(i), **{file: content}))
+            registry.describe_model(write_configuration(tmp_path / str(i), **files))
+    own = write_configuration(tmp_path / "own", modules=list_types("Transformer", "custom_st.Pooler"))
+    with pytest.raises(EncoderError, match=r"module of its own \(custom_st.Pooler\); Helix runs no code"):
+        registry.describe_model(own)
     folder = write_configuration(tmp_path / "odd", config={"model_type": "bert"})
     with pytest.raises(EncoderError, match="does not say how wide a vector is"):
         registry.describe_model(folder)
