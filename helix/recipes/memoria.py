@@ -102,7 +102,7 @@ def recall(query: Query, snap: Snapshot, profile: MemoriaProfile, trace: Trace, 
         return bundle(query, snap, profile, trace, skipped=True)
     _report_missing_index(snap, trace)
     allowed = trace.run("facts", filter_facts, query, snap, plan)
-    trace.note("facts", rows_in=len(allowed), rows_out=int(np.count_nonzero(allowed)))
+    _trace_facts(allowed, snap, trace)
     legs = _retrieve(query, vector, snap, allowed, profile, trace)
     pool = trace.run("fuse", fuse, legs, snap.facts.field.key, profile.fuse.k)
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
@@ -119,6 +119,14 @@ def _report_missing_index(snap: Snapshot, trace: Trace) -> None:
     if field.live < field.rows:
         missing = field.rows - field.live
         trace.degraded.append(f"facts: {missing} of {field.rows} have no index; 'helix reindex' makes it")
+
+
+def _trace_facts(allowed: Bool, snap: Snapshot, trace: Trace) -> None:
+    trace.note("facts", rows_in=len(allowed), rows_out=int(np.count_nonzero(allowed)))
+    if trace.on:
+        row, stated = snap.facts.columns.row, snap.facts.field.indexed & ~snap.facts.columns.closes
+        out = np.setdiff1d(row[stated & ~allowed], row[allowed])
+        trace.drop("facts", out, "none of its facts holds and is known at the moment of the question")
 
 
 # ---------------------------------------------------------------- filter
