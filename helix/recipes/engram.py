@@ -183,12 +183,11 @@ def _activate(
     rows, ranks = align_ranks(legs)
     fused = rrf([*ranks.values()], [weights[name] for name in ranks], profile.fuse.k).astype(np.float32)
     columns, fading, age = snap.columns, profile.decay, _find_age(rows, query, snap)
-    factors = {
-        "rrf": fused,
-        "date": formulas.date_boost(_match_days(rows, query, snap), profile.fuse.date),
-        "decay": formulas.decay(age, columns.type[rows] == _FADES, fading.rate, fading.half_life, fading.floor),
-        "access": formulas.access_boost(snap.catalog.access_count[rows], profile.activation.access),
-    }
+    left = formulas.decay(age, columns.type[rows] == _FADES, fading.rate, fading.half_life, fading.floor)
+    access = formulas.access_boost(snap.catalog.access_count[rows], profile.activation.access)
+    most = max(query.k, profile.cross.top, query.rerank_top)
+    dated = _boost_dates(rows, fused * left * access, query, snap, profile.fuse.date, most)
+    factors = {"rrf": fused, "date": dated, "decay": left, "access": access}
     activation = formulas.normalise(np.prod(list(factors.values()), axis=0, dtype=np.float64).astype(np.float32))
     pool = Pool(rows, activation, ranks, factors)
     return pool.take(sort_rows(pool.final, columns.key[rows]))
@@ -199,14 +198,27 @@ def _find_age(rows: U32, query: Query, snap: Snapshot) -> F32:
     return formulas.age_days(snap.catalog.last_access[rows], query.now.timestamp())
 
 
-def _match_days(rows: U32, query: Query, snap: Snapshot) -> F32:
-    """Return how surely an item is of a day the question names, by its time or by a date in its text."""
+def _boost_dates(rows: U32, score: F32, query: Query, snap: Snapshot, boost: float, most: int) -> F32:
+    """Return the factor of items that match a day of the question, by their time or by a date in their text.
+
+    Only texts that the factor could lift among the best are read.
+
+    Args:
+        score: float32[n], without this factor.
+        most: how many the best are.
+    """
     weight = formulas.match_days(snap.columns.time[rows], query.days)
-    open_ = np.flatnonzero(weight < max((sure for *_, sure in query.days), default=0))  # none for most questions
-    entries = snap.text(rows[open_]) if len(open_) else []
+    factor = formulas.date_boost(weight, boost)
+    if not query.days or not len(rows):
+        return factor
+    least = np.partition(score * factor, -min(most, len(rows)))[-min(most, len(rows))]
+    surest = max(sure for *_, sure in query.days)
+    unmatched = np.flatnonzero((weight < surest) & (score * boost >= least))
+    entries = snap.text(rows[unmatched])
     texts, times = [str(entry["text"]) for entry in entries], [entry["time"] for entry in entries]
-    weight[open_] = np.maximum(weight[open_], formulas.match_stated_days(texts, times, query.days))
-    return weight
+    stated = formulas.match_stated_days(texts, times, query.days)
+    factor[unmatched] = np.maximum(factor[unmatched], formulas.date_boost(stated, boost))
+    return factor
 
 
 def _apply_retention(pool: Pool, query: Query, vector: F32 | None, snap: Snapshot, weight: float, trace: Trace) -> Pool:
