@@ -29,7 +29,7 @@ _BUCKETS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0,
 TASKS: Final = Counter("helix_tasks", "Tasks, by outcome", ["task", "outcome"])
 SECONDS: Final = Histogram("helix_task_seconds", "Time of a task", ["task"], buckets=_BUCKETS)
 ITEMS: Final = Counter("helix_items_enriched", "Items of enriched documents")
-DEEP: Final = Counter("helix_deep_calls", "Requests to the chat endpoint of the deep tier")
+DEEP: Final = Counter("helix_deep_calls", "Requests to the endpoints of the deep tier")
 DROPPED: Final = Counter("helix_messages_dropped", "Invalid messages", ["queue", "why"])
 LOST: Final = Counter("helix_processes_lost", "Pool processes that died during a task", ["task"])
 

@@ -28,7 +28,7 @@ from helix.encoders.onnx_export import (
     write_graph,
 )
 from helix.encoders.registry import WHOLE, Model, Weights, find_transformer
-from helix.encoders.session import open_session
+from helix.encoders.session import INPUTS, open_session
 from helix.encoders.spec import FILES, hash_files, shorten, write_spec
 
 _CHECKS: Final = 1
@@ -69,7 +69,7 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
         is_whole = weights.model.pooling == WHOLE
         # An ONNX file whose architecture no library has cannot be compared.
         library = reference.load_reference(weights) if is_whole or can_trace(weights.folder) else None
-        _write_plain(weights, library, plain)
+        weights = _write_plain(weights, library, plain)
         if library is not None:
             describe_encoder(plain, weights, "fp32")
             encoder = Encoder(plain)
@@ -83,15 +83,25 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
         describe_encoder(target, weights, precision, agreement)
 
 
-def _write_plain(weights: Weights, library: Any, plain: Path) -> None:
-    """Write the float graph and the tokenizer into a new folder."""
-    if weights.model.pooling == WHOLE:
-        from helix.encoders.whole_export import trace_model
+def _write_plain(weights: Weights, library: Any, plain: Path) -> Weights:
+    """Write the float graph and the tokenizer into a new folder; return what describes them.
 
-        trace_model(library, plain)
-    else:
+    A decoder exported alone wants more inputs than a text's tokens, so it is traced as a whole.
+    """
+    from helix.encoders.whole_export import trace_model
+
+    if weights.model.pooling != WHOLE:
         export_graph(weights.folder, plain)
         save_tokenizer(weights.folder, plain)
+        if library is None or _list_inputs(plain) <= INPUTS:
+            return weights
+        shutil.rmtree(plain)
+    trace_model(library, plain)
+    return replace(weights, model=replace(weights.model, pooling=WHOLE))
+
+
+def _list_inputs(folder: Path) -> set[str]:
+    return {entry.name for entry in _open_graph(folder).get_inputs()}
 
 
 def describe_encoder(
@@ -115,8 +125,11 @@ def describe_encoder(
 
 def _read_width(folder: Path) -> int:
     """Return the width of the vectors that a graph gives."""
-    session = open_session(folder / "model.onnx", 1, "encoder", "export it again")
-    return int(session.get_outputs()[0].shape[-1])
+    return int(_open_graph(folder).get_outputs()[0].shape[-1])
+
+
+def _open_graph(folder: Path) -> Any:
+    return open_session(folder / "model.onnx", 1, "encoder", "export it again")
 
 
 def _export_folder(weights: Weights, cache: Path, precision: str) -> Path:

@@ -56,10 +56,14 @@ def load_reference(weights: Weights) -> Any:
     check_modules(folder, modules)
     try:
         if modules or model.pooling == WHOLE:
-            return SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=False).eval()
+            return (
+                SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=False)
+                .float()
+                .eval()
+            )
         transformer = Transformer(str(folder), model_kwargs={"local_files_only": True})
         pooling = Pooling(transformer.get_embedding_dimension(), _POOLING_NAMES[model.pooling])
-        return SentenceTransformer(modules=[transformer, pooling], device="cpu").eval()
+        return SentenceTransformer(modules=[transformer, pooling], device="cpu").float().eval()
     except Exception as error:  # noqa: BLE001 — a library's reasons are of any type
         raise EncoderError(
             f"sentence-transformers cannot load {folder}: {_describe(error)}", "fetch the model again, or take another"

@@ -17,7 +17,9 @@ Tokens = I32
 TOKEN_CHARS: Final = 64
 """Characters of a text for each token that is read: spares the tokenizer a megabyte that would be cut."""
 
-_INPUTS: Final = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+INPUTS: Final = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+"""Inputs that a graph may have."""
+
 _RUN_TOKENS: Final = 1_024  # of one ONNX run with padding, which fits the cache; 512 to 4,096 are within 10 % of it
 
 
@@ -52,7 +54,7 @@ class OnnxSession:
         """
         self._session = open_session(path, threads, noun, remedy)
         self.inputs = frozenset(entry.name for entry in self._session.get_inputs())
-        if unknown := self.inputs - _INPUTS:
+        if unknown := self.inputs - INPUTS:
             raise EncoderError(f"{path} wants {', '.join(sorted(unknown))}", other)
 
     def run(self, feed: Mapping[str, I64]) -> F32:

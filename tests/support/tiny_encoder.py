@@ -69,9 +69,9 @@ def tiny_bert(folder: Path, hidden: int = 32) -> Path:
 
 
 def _save_transformer(plain: Path, kind: str, positions: int, **more: Any) -> Path:
-    """Save a small transformer with its tokenizer; `kind` is bert or xlm-roberta."""
+    """Save a small transformer with its tokenizer; `kind` is bert, xlm-roberta or qwen3."""
     import torch
-    from transformers import BertConfig, BertModel, XLMRobertaConfig, XLMRobertaModel
+    from transformers import AutoConfig, AutoModel
 
     torch.manual_seed(0)
     roberta = kind == "xlm-roberta"
@@ -82,8 +82,9 @@ def _save_transformer(plain: Path, kind: str, positions: int, **more: Any) -> Pa
         "intermediate_size": 128, "max_position_embeddings": positions, "pad_token_id": int(roberta),
         "initializer_range": 0.3, **more,
     }  # fmt: skip
-    model = XLMRobertaModel(XLMRobertaConfig(**shape)) if roberta else BertModel(BertConfig(**shape))
-    model.save_pretrained(plain)
+    if kind == "qwen3":
+        shape |= {"num_key_value_heads": 2, "head_dim": 16}
+    AutoModel.from_config(AutoConfig.for_model(kind, **shape)).save_pretrained(plain)
     word_tokenizer(vocabulary, special, bert=False).save_pretrained(plain)
     return plain
 
@@ -97,7 +98,7 @@ def sentence_encoder(
     prompts: dict[str, str] | None = None,
     positions: int = 66,
 ) -> Path:
-    """A folder that SentenceTransformer saved; `kind` is bert or xlm-roberta."""
+    """A folder that SentenceTransformer saved; `kind` is bert, xlm-roberta or qwen3."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 

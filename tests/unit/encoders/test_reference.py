@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from helix.cli.main import main
-from helix.encoders import dense, dense_export, registry
+from helix.encoders import dense, dense_export, reference, registry
 from helix.encoders.dense import Encoder
 from helix.encoders.reference import LEAST_AGREEMENT, PROBES
 from helix.encoders.registry import WHOLE, Weights
@@ -137,6 +137,23 @@ def test_broken_quantising_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(dense_export, "write_graph", damage)
     with pytest.raises(EncoderError, match=r"the int8 export of tiny disagrees .* less than 0\.9"):
         export(source, tmp_path / "out", "int8")
+
+
+def test_a_decoder_is_traced_as_a_whole(tmp_path: Path) -> None:
+    """Its graph alone wants positions, too."""
+    source = sentence_encoder(tmp_path / "tiny", "qwen3", pooling="lasttoken")
+    assert registry.describe_model(source).pooling == "last"
+    encoder = export(source, tmp_path / "fp32")
+    assert encoder.spec.pooling == WHOLE
+    np.testing.assert_allclose(encoder.passages(TEXTS), embed_by_library(source, TEXTS), atol=1e-4)
+
+
+def test_a_library_without_a_window_is_asked_for_what_helix_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "PROBES", ("walnut " * registry.WINDOW + "bread " * 500,))
+    encoder = export(sentence_pipeline(tmp_path / "tiny", "static"), tmp_path / "fp32")
+    assert encoder.spec.agreement["fp32"] >= 0.9999
 
 
 def test_the_probes_are_of_all_kinds() -> None:
