@@ -75,6 +75,7 @@ OFFERED: dict[str, list[str]] = {
     "helix recall --type pro": ["procedural"],
     "helix recall ": [],
     "helix rollback ": ["1"],
+    "helix export --du": ["--duckdb"],
     "helix recall --snapshot ": ["1"],
     "helix install c": ["claude-code", "codex", "cursor"],
     "helix completion ": ["bash", "fish", "zsh"],

@@ -187,12 +187,13 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(store: Path, tmp_path: Path)
 
 
 def test_ctrl_c_ends_an_export_and_leaves_nothing(store: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+
     def create_endless(db: duckdb.DuckDBPyConnection, *_: object) -> None:
+        timer.start()
         db.execute("CREATE VIEW items AS SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(1000000) b")
 
     monkeypatch.setattr(sql_export, "create_views", create_endless)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         export_duckdb(store, tmp_path / "f")
     timer.join()
@@ -229,3 +230,6 @@ def test_the_command_says_what_it_wrote(store: Path, tmp_path: Path, run_helix: 
     report = {"file": str(target), "bytes": target.stat().st_size, "tables": tables, "snapshot": 1}
     assert json.loads(done.stdout) == report
     assert "every project and every ACL" in call_helix("export", "--help").stdout
+    done = call_helix("export", "--duckdb", tmp_path / "g", "--store", tmp_path / "nowhere")
+    assert (done.returncode, "no Helix store" in one_line(done.stderr)) == (4, True)
+    assert not (tmp_path / "g").exists()
