@@ -125,6 +125,8 @@ def merge_tokens(folder: Path, parts: Sequence[tuple[TokenIndex, I64]]) -> U32:
     Returns:
         uint32[q], ascending: its rows.
     """
+    from helix.snapshot.segment.write import save_arrays
+
     new = np.concatenate([np.empty(0, np.int64), *(new for _, new in parts)])
     source = np.arange(len(parts)).repeat([len(new) for _, new in parts])
     place = np.concatenate([np.empty(0, np.int64), *(np.arange(len(new)) for _, new in parts)])
@@ -140,8 +142,6 @@ def merge_tokens(folder: Path, parts: Sequence[tuple[TokenIndex, I64]]) -> U32:
     indptr = np.cumsum(np.concatenate([np.zeros(1, np.int64), counts]), dtype=np.int64)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _copy_tokens(folder, [held for held, _ in parts], source, place, indptr)
-    from helix.snapshot.segment.write import save_arrays
-
     save_arrays(folder, {"rows": rows, "tokens.indptr": indptr})
     return rows
 

@@ -1,11 +1,13 @@
 """Kept token vectors: their bytes, the cost of the pass, and `--rerank late` with and without them.
 
-python -m tests.support.bench.tokens --set locomo --path locomo10.json [--questions 200] [--rounds 5] [--keep FOLDER]
+python -m tests.support.bench.tokens --set locomo --path locomo10.json [--questions 200] [--rounds 5]
 
 One store is asked through two readers, in turns for each question: the generation with the vectors, and the one before
 them, where the encoder runs. A question counts with the fastest of its rounds, as other processes slow some of them
-down. `differs` compares the scores of the same items. An int8 network rounds its activations by the range of the whole
-batch, so it differs from itself as well: `alone` gives it each text in a batch of its own.
+down; the processor's time (`cpu`, of all threads) depends less on them.
+
+`differs` compares the scores of the same items. An int8 network rounds its activations by the range of the whole batch,
+so it differs from itself as well: `alone` gives it each text in a batch of its own.
 """
 
 from __future__ import annotations
@@ -35,10 +37,8 @@ from tests.support.bench.sparse import print_times
 
 def build_store(root: Path, name: str, path: Path, settings: Settings) -> tuple[list[str], int, LateEncoder]:
     """Ingest a set and keep its token vectors; return its questions, the earlier generation and the encoder."""
-    if not root.exists():
-        found = read_set(name, path, root.with_name("documents"))
-        ingest(root, found.documents, settings)
-    questions = [one.text for one in read_set(name, path, root.with_name("documents")).questions]
+    found = read_set(name, path, root.with_name("documents"))
+    ingest(root, found.documents, settings)
     manifest = inbox.load_current(root)[1]
     encoder = open_token_encoder(root, settings)
     assert manifest is not None
@@ -46,9 +46,8 @@ def build_store(root: Path, name: str, path: Path, settings: Settings) -> tuple[
     began = time.perf_counter()
     done = keep_tokens(root, encoder, settings)
     seconds = time.perf_counter() - began
-    if done.items:
-        print(f"{done.items} items got token vectors of {encoder.name}, {done.items / seconds:.0f} items/s", flush=True)
-    return questions, manifest.generation, encoder
+    print(f"{done.items} items got token vectors of {encoder.name}, {done.items / seconds:.0f} items/s", flush=True)
+    return [one.text for one in found.questions], manifest.generation, encoder
 
 
 def print_sizes(root: Path) -> None:
@@ -67,21 +66,20 @@ def compare_times(memories: dict[str, Memory], questions: Sequence[str], rounds:
     ways += [
         (f"late, {top}, {name}", name, {"rerank": "late", "rerank_top": top}) for top in (20, 30) for name in memories
     ]
-    whole: dict[str, list[float]] = {way: [] for way, *_ in ways}
-    stage: dict[str, list[float]] = {way: [] for way, *_ in ways}
+    spent: dict[str, list[tuple[float, float, float]]] = {way: [] for way, *_ in ways}
     for question in [*questions[:10], *questions]:  # the first ten warm up
-        spent: dict[str, list[dict[str, float]]] = {way: [] for way, *_ in ways}
+        rounds_of: dict[str, list[tuple[float, float, float]]] = {way: [] for way, *_ in ways}
         for _ in range(rounds):
             for way, name, given in ways:
-                spent[way].append(dict(memories[name].recall(question, **given).ms))
-        for way in spent:
-            best = min(spent[way], key=lambda ms: ms["total"])
-            whole[way].append(best["total"])
-            stage[way].append(best.get("rerank", 0.0))
-    for way in whole:
-        print_times(way, whole[way][10:])
-        if max(stage[way]):
-            print_times("  of it the stage", stage[way][10:])
+                began = time.process_time()
+                ms = memories[name].recall(question, **given).ms
+                rounds_of[way].append((ms["total"], ms.get("rerank", 0.0), 1_000 * (time.process_time() - began)))
+        for way, all_rounds in rounds_of.items():
+            total, stage, used = (min(column) for column in zip(*all_rounds, strict=True))
+            spent[way].append((total, stage, used))
+    for way, all_questions in spent.items():
+        for what, column in zip(("", "  of it the stage", "  cpu"), zip(*all_questions[10:], strict=True), strict=True):
+            print_times(f"{way}{what}", column)
 
 
 def compare_scores(memories: dict[str, Memory], encoder: LateEncoder, questions: Sequence[str], top: int = 20) -> None:
@@ -119,10 +117,9 @@ def main() -> None:
     parser.add_argument("--path", required=True, type=Path)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        root = (options.keep or Path(folder)) / "store"
+        root = Path(folder) / "store"
         settings = load({"HELIX_TOKEN_VECTORS": "on", "HELIX_ANSWERS": "0"})
         questions, before, encoder = build_store(root, options.set, options.path, settings)
         print_sizes(root)
