@@ -147,7 +147,7 @@ def sentence_pipeline(folder: Path, layout: str, prompts: dict[str, str] | None 
         "subfolder": lambda: [library.Pooling(32, "mean")],
         "cnn": lambda: [library.CNN(32, 16), library.Pooling(48, "mean")],
         "lstm": lambda: [library.LSTM(32, 16), library.Pooling(32, "mean")],
-        "static": lambda: [library.Normalize()],
+        "static": lambda: [library.Dense(32, 16)],
     }[layout]()
     first = library.Transformer(plain)
     if layout == "static":
