@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from helix.snapshot import paths
 from helix.stages.pack import CLOSE, OPEN
 from helix.stages.trace import Trace
 from helix.types import Bundle
+from tests.support.paths import ROOT
 from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS, add_encoder, f32, make_store
 
@@ -80,3 +82,29 @@ def test_recalled_text_cannot_close_the_wrapper(profile: str, tmp_path: Path) ->
     if profile == "annie":
         assert len(context.splitlines()) == 6  # with the heading
         assert '- Assistant said: "ferry back"' in context
+
+
+def test_the_tables_of_statements_name_code_and_tests_that_exist() -> None:
+    """docs/recall.md says of every statement of a design where it is held and which test does the arithmetic."""
+    text = (ROOT / "docs" / "recall.md").read_text("utf-8")
+    section = text[text.index("## The published pipelines") : text.index("## Feedback")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:2] == "| "]
+    rows = [row for row in rows if row[0] != "statement" and len(row) == 4]
+    assert len(rows) > 90
+    sources = {path: path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")}
+    defined = {name for source in sources.values() for name in re.findall(r"^def (test_\w+)", source, re.MULTILINE)}
+    code = [str(path.relative_to(ROOT)) for folder in ("helix", "pipelines", "query") for path in _list_code(folder)]
+    wrong = []
+    for statement, where, tests, _ in rows:
+        for name in re.findall(r"`(test_\w+)`", tests):
+            wrong += [(statement, name)] if name not in defined else []
+        for path in re.findall(r"`(tests/[\w/.]+)`", tests):
+            wrong += [(statement, path)] if not (ROOT / path).exists() else []
+        for name in re.findall(r"`?([\w/]+\.(?:py|c))\b", where):
+            wrong += [(statement, name)] if not any(f"/{path}".endswith(f"/{name}") for path in code) else []
+        wrong += [(statement, "no test")] if not re.search("tests?[_/]|tiers.md|–", tests) else []
+    assert not wrong
+
+
+def _list_code(folder: str) -> list[Path]:
+    return [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.c")]
