@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import time
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.support.fleet import worker
 from tests.support.processes import pick_port, wait_until
 from tests.support.rerank_replies import RERANK_FAULTS, STYLES
 from tests.support.serving import serving
+from workers.cli.up import _list_commands
 
 KEY = "pa-reranker-key"
 
@@ -195,6 +197,12 @@ def test_a_wrong_setting_is_reported(own_store: Path, chat: Chat) -> None:
         assert "käse" not in found.degraded[0]
         assert found.items
     assert chat.list_requests() == []
+
+
+def test_helix_up_runs_a_deep_worker_where_an_endpoint_is_set() -> None:
+    options = Namespace(bulk=1, metrics_port=0, port=1, watch=False)
+    for given, is_run in (({}, False), ({"rerank_url": "http://h/rerank"}, True), ({"deep_url": "http://h"}, True)):
+        assert ("deep" in _list_commands(options, Settings(**given))) == is_run
 
 
 def test_a_worker_asks_the_rerank_api_for_the_query_process(
