@@ -39,6 +39,8 @@ PROBES: Final = (
 
 _BATCH: Final = "in a batch"
 
+_POOLING_NAMES: Final = {"mean": "mean", "cls": "cls", "last": "lasttoken", "max": "max"}
+
 
 def load_reference(weights: Weights) -> Any:
     """Load a model as a SentenceTransformer.
@@ -56,11 +58,8 @@ def load_reference(weights: Weights) -> Any:
     check_modules(folder, modules)
     try:
         if modules or model.pooling == WHOLE:
-            return (
-                SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=False)
-                .float()
-                .eval()
-            )
+            options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+            return SentenceTransformer(str(folder), device="cpu", **options).float().eval()
         transformer = Transformer(str(folder), model_kwargs={"local_files_only": True})
         pooling = Pooling(transformer.get_embedding_dimension(), _POOLING_NAMES[model.pooling])
         return SentenceTransformer(modules=[transformer, pooling], device="cpu").float().eval()
@@ -68,9 +67,6 @@ def load_reference(weights: Weights) -> Any:
         raise EncoderError(
             f"sentence-transformers cannot load {folder}: {_describe(error)}", "fetch the model again, or take another"
         ) from None
-
-
-_POOLING_NAMES: Final = {"mean": "mean", "cls": "cls", "last": "lasttoken", "max": "max"}
 
 
 def embed_probes(reference: Any, model: Model, encoder: Encoder) -> dict[str, F32]:
