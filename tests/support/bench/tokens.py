@@ -43,10 +43,10 @@ def build_store(root: Path, name: str, path: Path, settings: Settings) -> tuple[
     encoder = open_token_encoder(root, settings)
     assert manifest is not None
     assert not isinstance(encoder, str), encoder
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     done = keep_tokens(root, encoder, settings)
-    seconds = time.perf_counter() - began
-    print(f"{done.items} items got token vectors of {encoder.name}, {done.items / seconds:.0f} items/s", flush=True)
+    rate, cpu = done.items / (time.perf_counter() - began), 1_000 * (time.process_time() - used) / done.items
+    print(f"{done.items} items got token vectors, {rate:.0f} items/s, {cpu:.1f} ms of cpu each", flush=True)
     return [one.text for one in found.questions], manifest.generation, encoder
 
 
@@ -79,7 +79,8 @@ def compare_times(memories: dict[str, Memory], questions: Sequence[str], rounds:
             spent[way].append((total, stage, used))
     for way, all_questions in spent.items():
         for what, column in zip(("", "  of it the stage", "  cpu"), zip(*all_questions[10:], strict=True), strict=True):
-            print_times(f"{way}{what}", column)
+            if any(column):
+                print_times(f"{way}{what}", column)
 
 
 def compare_scores(memories: dict[str, Memory], encoder: LateEncoder, questions: Sequence[str], top: int = 20) -> None:
