@@ -164,6 +164,18 @@ def test_an_item_of_the_day_asked_for_counts_twice(tmp_path: Path) -> None:
     assert next(iter(none)) == "walnut one"
 
 
+def test_a_date_in_the_text_of_a_low_item_lifts_it_to_the_top(tmp_path: Path) -> None:
+    """Of 30 items the one of the 18th that says "yesterday" is last: doubled, 2 / 90 = .0222 is more than 1 / 61."""
+    long = "walnut of yesterday " + " ".join(f"word{i}" for i in range(60))
+    given = [{"time": BASE + 4 * DAY * (i == 29), "type": "code", "session": f"s{i}"} for i in range(30)]
+    snap = make_store(tmp_path, [*(f"walnut n{i}" for i in range(29)), long], given=given)
+    late = datetime(2023, 12, 1, tzinfo=UTC)
+    mute = replace(PLAIN, intents={name: {**weights, "graph": 0.0} for name, weights in PLAIN.intents.items()})
+    assert ask(snap, "walnut", mute, now=late, k=30).items[-1].text == long
+    first = ask(snap, "walnut of 2023-11-17", mute, now=late, k=3).items[0]
+    assert (first.text, first.why["bm25"], first.why["date"]) == (long, 30, 2.0)
+
+
 def test_half_is_left_after_a_half_life_and_never_less() -> None:
     assert age_days(np.array([0, DAY, 3 * DAY]), 2.0 * DAY).tolist() == [2.0, 1.0, 0.0]
     assert age_days(np.array([0, DAY]), np.array([DAY, 3 * DAY])).tolist() == [1.0, 2.0]
@@ -350,6 +362,18 @@ def test_the_retention_model_is_a_factor_and_its_absence_is_said(tmp_path: Path)
     assert with_it["walnut one"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(-1)) - 0.5), abs=5e-3)
     assert with_it["walnut two"]["retention"] == pytest.approx(1 + 0.5 * (1 / (1 + math.exp(1)) - 0.5), abs=5e-3)
     assert not any("off" in stage for stage in trace.stages if stage["stage"] == "retention")
+
+    # It multiplies what the other factors give, and what a cross-encoder makes of that: the places change, 1 and the
+    # other's score stay.
+    names = ("rrf", "date", "decay", "access")
+    products = {text: math.prod(entry[name] for name in names) for text, entry in with_it.items()}
+    least = min(products.values()) / max(products.values())
+    plain = {item.text: item.score / item.why["retention"] for item in ask(snap, "walnut").items}
+    assert plain == pytest.approx({"walnut one": 1.0, "walnut two": least}, abs=1e-4)
+    models = judge({"walnut one": 0.5, "walnut two": 0.9}, [])
+    cross = replace(QUIET, cross=replace(QUIET.cross, weight=1.0))
+    turned = {item.text: item.score / item.why["retention"] for item in ask(snap, "walnut", cross, models).items}
+    assert turned == pytest.approx({"walnut one": least, "walnut two": 1.0}, abs=1e-4)
 
     del snap.files.__dict__["encoder"]  # no encoder: no cosine
     trace = Trace(True)
