@@ -166,9 +166,11 @@ def test_an_item_of_the_day_asked_for_counts_twice(tmp_path: Path) -> None:
 
 def test_a_date_in_the_text_of_a_low_item_lifts_it_to_the_top(tmp_path: Path) -> None:
     """Of 30 items the one of the 18th that says "yesterday" is last: doubled, 2 / 90 = .0222 is more than 1 / 61."""
-    long = "walnut of yesterday " + " ".join(f"word{i}" for i in range(60))
-    given = [{"time": BASE + 4 * DAY * (i == 29), "type": "code", "session": f"s{i}"} for i in range(30)]
-    snap = make_store(tmp_path, [*(f"walnut n{i}" for i in range(29)), long], given=given)
+    long = "walnut yesterday" + " with salt and pepper" * 20
+    given = [
+        {"time": BASE + 4 * DAY if i == 29 else BASE - 40 * DAY, "type": "code", "session": f"s{i}"} for i in range(30)
+    ]
+    snap = make_store(tmp_path, ["walnut"] * 29 + [long], given=given)
     late = datetime(2023, 12, 1, tzinfo=UTC)
     mute = replace(PLAIN, intents={name: {**weights, "graph": 0.0} for name, weights in PLAIN.intents.items()})
     assert ask(snap, "walnut", mute, now=late, k=30).items[-1].text == long
