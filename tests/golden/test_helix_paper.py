@@ -212,30 +212,32 @@ def test_both_legs_are_searched_and_words_alone_answer_without_an_encoder(tmp_pa
 def test_the_best_hundred_of_the_fused_list_seed_the_walk(tmp_path: Path) -> None:
     """A hundred items by words, a hundred others by vectors: of each list the first fifty are fused to a hundred.
 
-    The last seed is fiftieth of the dense list (1 / 110), the next item fifty-first of either (1 / 111). Each of these
-    two shares a name with an item that no leg finds: only the seed's joins, and the pool has 101.
+    The last two seeds are fiftieth of either list (1 / 110), the next two fifty-first (1 / 111). Each of the four shares
+    a name with an item that no leg finds: only those of the seeds join, and the pool has 102.
     """
-    words, near = [f"walnut n{i}" for i in range(100)], [f"pear n{i}" for i in range(100)]
-    vectors = np.zeros((202, 2))
+    texts = [*(f"walnut {i}" for i in range(100)), *(f"pear {i}" for i in range(100)), *["of a name"] * 4]
+    given = [{"session": f"s{i}", "time": BASE} for i in range(204)]
+    ids = list_ids(make_store(tmp_path / "ids", texts, np.ones((204, 2)), given).root)
+    by_id = sorted(range(100), key=ids.__getitem__)  # items of equal words go by id
+    vectors = np.zeros((204, 2))
     vectors[:100, 1] = vectors[200:, 1] = 1
     vectors[100:200, 0] = 1 - np.arange(100) / 200
-    mentions: list[list[tuple[str, str, str]]] = [[] for _ in range(202)]
-    mentions[149], mentions[200] = [ANA], [ANA]
-    mentions[150], mentions[201] = [BO], [BO]
-    given = [{"session": f"s{i}", "time": BASE} for i in range(202)]
-    snap = make_store(tmp_path, [*words, *near, "of the last seed", "of the next"], vectors, given, mentions)
-    found = ask(seeing(snap, 1, 0), "walnut", replace(PAPER, route=replace(PAPER.route, hints="boost")), k=100)
+    mentions: list[list[tuple[str, str, str]]] = [[] for _ in range(204)]
+    for place, row in enumerate((by_id[49], 149, by_id[50], 150)):
+        mentions[row] = mentions[200 + place] = [("person", f"p{place}", f"P{place}")]
+    snap = seeing(make_store(tmp_path / "store", texts, vectors, given, mentions), 1, 0)
+    plain = replace(PAPER, route=replace(PAPER.route, hints="boost"))
+    found = ask(snap, "walnut", plain, k=100)
     assert (stage(found, "dense")["rows_out"], stage(found, "lexical")["rows_out"]) == (100, 100)
     assert stage(found, "fuse")["rows_out"] == 100
     assert found.trace is not None
     pool = {one["id"]: one for one in found.trace["candidates"]}
-    ids = list_ids(tmp_path)
-    assert (ids[149] in pool, ids[150] in pool) == (True, False)
-    assert (ids[200] in pool, ids[201] in pool) == (True, False)
-    assert len(pool) == 101
+    assert [ids[row] in pool for row in (by_id[49], 149, by_id[50], 150)] == [True, True, False, False]
+    assert [ids[row] in pool for row in (200, 201, 202, 203)] == [True, True, False, False]
+    assert len(pool) == 102
     assert pool[ids[200]]["rrf"] is None
     trace = Trace(True)
-    ask(seeing(snap, 1, 0), "walnut", replace(PAPER, route=replace(PAPER.route, hints="boost")), trace)
+    ask(snap, "walnut", plain, trace)
     assert "below the best 100 of the fused list" in why_not(ids[150], 150, trace, (), ())
 
 
