@@ -212,8 +212,8 @@ def test_both_legs_are_searched_and_words_alone_answer_without_an_encoder(tmp_pa
 def test_the_best_hundred_of_the_fused_list_seed_the_walk(tmp_path: Path) -> None:
     """A hundred items by words, a hundred others by vectors: of each list the first fifty are fused to a hundred.
 
-    The last two seeds are fiftieth of either list (1 / 110), the next two fifty-first (1 / 111). Each of the four shares
-    a name with an item that no leg finds: only those of the seeds join, and the pool has 102.
+    The last two seeds are fiftieth of either list (1 / 110), the next two fifty-first (1 / 111). Each of the four
+    shares a name with an item that no leg finds: only those of the seeds join, and the pool has 102.
     """
     texts = [*(f"walnut {i}" for i in range(100)), *(f"pear {i}" for i in range(100)), *["of a name"] * 4]
     given = [{"session": f"s{i}", "time": BASE} for i in range(204)]
