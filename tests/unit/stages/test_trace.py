@@ -140,7 +140,7 @@ def test_why_not_below_the_limit_of_a_leg(tmp_path: Path) -> None:
     one = replace(profile, retrieve=replace(profile.retrieve, bm25=1), graph=graph, link=link)
     found, trace = ask(snap, "fox", one)
     said = reason(snap, 1, "fox", one)
-    leg, _, score = trace.retrieved[0]
+    leg, _, score, _ = trace.retrieved[0]
     last, own = float(leg.scores[0]), score(1)
     assert 0 < own < last
     assert said == f"retrieve: below bm25 rank 1: {own:.3f}, the last of them has {last:.3f} ({last - own:.3f} more)"
