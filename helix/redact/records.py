@@ -23,14 +23,22 @@ def _find_sensitive(text: str, at: int) -> Iterator[Secret]:
     """Find the value of a record marked as sensitive, concealed or secure."""
     record = regex(_VALUE_AFTER).match(text, at)
     if record and record["many"]:
-        end = text.find("]" if record["many"] == "[" else "}", record.end(), record.end() + _INNER)
-        for inner in regex(rf"{STRING}(?!\s{{0,4}}:)").finditer(text, record.end(), max(end, record.end())):
+        end = _find_end(text, record)
+        for inner in regex(rf"{STRING}(?!\s{{0,4}}:)").finditer(text, record.end(), end):
             yield from _read_record_value(inner)
     elif record:
         yield from _read_record_value(record)
     elif not text.startswith("vault", at):
         for before in regex(_VALUE_BEFORE).finditer(text, max(0, at - _AROUND), at):
             yield from _read_record_value(before)
+
+
+def _find_end(text: str, record: re.Match[str]) -> int:
+    """Return the end of a record's list or map, or of the JSON string that holds it; its start if neither is near."""
+    start, slashes = record.end(), len(record["deep"])
+    end = max(start, text.find("]" if record["many"] == "[" else "}", start, start + _INNER))
+    outer = regex(rf"(?<!\\)\\{{0,{slashes - 1}}}\"").search(text, start, end) if slashes else None
+    return outer.start() if outer else end
 
 
 def _read_record_value(match: re.Match[str]) -> Iterator[Secret]:
