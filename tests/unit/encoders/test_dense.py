@@ -100,6 +100,7 @@ def test_bge_is_preferred_if_its_weights_are_available(tmp_path: Path, monkeypat
     assert registry.choose_encoder(Settings()).origin == "hub cache"
 
 
+@pytest.mark.soak
 def test_a_folder_of_the_user_works_from_end_to_end(tmp_path: Path, cache: Path, monkeypatch, capsys) -> None:
     folder, store = tiny_bert(tmp_path / "my-encoder"), tmp_path / "store"
     for name, text in (("note", "walnut bread"), ("more", "parsley")):

@@ -232,6 +232,7 @@ def test_a_folder_of_other_modules_works_from_end_to_end(
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.soak
 def test_a_disagreement_reaches_the_user_with_its_remedy(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
