@@ -86,6 +86,7 @@ def test_tokens_are_counted_without_a_cut(folder: Path) -> None:
     assert EstimatedCounter()(["12345678", "123456789", ""]) == [2, 3, 0]
 
 
+@pytest.mark.soak
 def test_bge_is_preferred_if_its_weights_are_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(models=str(tmp_path))
     assert registry.choose_encoder(settings).model.name == "all-MiniLM-L6-v2"
