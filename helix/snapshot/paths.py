@@ -91,12 +91,17 @@ def sync_tree(folder: Path) -> None:
             path.chmod(0o700)
             sync_folder(path)
             continue
-        path.chmod(0o600)
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_file(path)
+
+
+def sync_file(path: Path) -> None:
+    """Make a file durable and private."""
+    path.chmod(0o600)
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import duckdb
 
 from helix.errors import StoreError, UsageError
-from helix.snapshot.paths import TEMPORARY, is_held, sync_folder
+from helix.snapshot.paths import TEMPORARY, is_held, sync_file, sync_folder
 from helix.snapshot.sql import connect_duckdb, pin_manifest
 from helix.snapshot.sql_comments import COLUMNS, TABLES
 from helix.snapshot.sql_values import REFUSALS, translate_error
@@ -70,7 +70,7 @@ def export_duckdb(root: Path, target: Path, *, generation: int | None = None, fo
                 tables = _run_interruptible(db, partial(_write_tables, db, made, folder / "spill"))
             except REFUSALS as error:
                 raise _explain_failure(error, target) from None
-            _settle(made)
+            sync_file(made)
             log.unlink(missing_ok=True)  # it belongs to the file that is replaced
             made.replace(target)
             sync_folder(target.parent)
@@ -152,16 +152,6 @@ def _run_interruptible(db: duckdb.DuckDBPyConnection, work: Callable[[], Result]
 def _quote(text: str) -> str:
     """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _settle(path: Path) -> None:
-    """Make a file private and durable."""
-    path.chmod(0o600)
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _explain_failure(error: Exception, target: Path) -> StoreError:

@@ -139,7 +139,7 @@ def test_an_earlier_generation_and_an_empty_store(tmp_path: Path) -> None:
 
 def test_the_generation_is_pinned_while_it_is_read(store: Path, tmp_path: Path, monkeypatch: Any) -> None:
     seen = []
-    monkeypatch.setattr(sql_export, "_settle", lambda path: seen.append(pins.list_pinned(store)))
+    monkeypatch.setattr(sql_export, "sync_file", lambda path: seen.append(pins.list_pinned(store)))
     export_duckdb(store, tmp_path / "f")
     assert seen == [{inbox.load_current(store)[0]}]
     assert pins.list_pinned(store) == set()
@@ -155,7 +155,7 @@ def run_export(store: Path, target: Path, before: str, *options: str) -> subproc
 def test_a_kill_leaves_the_old_file_and_the_next_export_tidies(store: Path, tmp_path: Path) -> None:
     target = tmp_path / "f"
     target.write_text("old")
-    kill = "import os, helix.snapshot.sql_export as e; e._settle = lambda path: os.kill(os.getpid(), 9)"
+    kill = "import os, helix.snapshot.sql_export as e; e.sync_file = lambda path: os.kill(os.getpid(), 9)"
     assert run_export(store, target, kill, "--force").returncode == -signal.SIGKILL
     assert target.read_text() == "old"
     (left,) = tmp_path.glob(f"{WORKPLACE}*")
@@ -165,14 +165,14 @@ def test_a_kill_leaves_the_old_file_and_the_next_export_tidies(store: Path, tmp_
 
 
 def test_a_running_export_is_left_alone(store: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    settle = sql_export._settle
+    settle = sql_export.sync_file
 
     def start_another(path: Path) -> None:
-        monkeypatch.setattr(sql_export, "_settle", settle)
+        monkeypatch.setattr(sql_export, "sync_file", settle)
         export_duckdb(store, tmp_path / "second")
         settle(path)
 
-    monkeypatch.setattr(sql_export, "_settle", start_another)
+    monkeypatch.setattr(sql_export, "sync_file", start_another)
     export_duckdb(store, tmp_path / "first")
     assert sorted(tmp_path.iterdir()) == [tmp_path / "first", tmp_path / "second"]
 
