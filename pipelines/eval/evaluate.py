@@ -97,7 +97,7 @@ def evaluate(
             "notes": notes,
             "warnings": score.list_warnings(sizes),
             "rows": _make_rows(values, answers, sizes, profiles),
-            "kinds": score.summarise_kinds(questions, values[profiles[0]]) if profiles else {},
+            "kinds": score.summarise_kinds(questions, answers[profiles[0]], values[profiles[0]]) if profiles else {},
             "made": describe_environment(memory.snapshot),
         }
 
@@ -287,6 +287,7 @@ def format_report(report: dict[str, Any]) -> str:
             cells = "  ".join(f"{figure:>{n}}" for figure, n in zip(figures, width, strict=True))
             lines.append(f"{way:{margin}}  {cells}")
     for kind, row in report["kinds"].items():
-        lines.append(f"{kind}: {row['questions']} questions, any@10 {row['any@10']:.3f}, rec@10 {row['rec@10']:.3f}")
+        figures = [f"{name} {row[name]:.3f}" for name in ("any@10", "rec@10", "newest") if name in row]
+        lines.append(f"{kind}: {row['questions']} questions, {', '.join(figures)}")
     lines += [f"{n} questions are left out: {reason}" for reason, n in report["left_out"].items()]
     return "\n".join([*lines, *report["notes"], *score.list_shortfalls(rows), *report["warnings"]])

@@ -32,6 +32,7 @@ LEVERS = "levers.md"
 """A section written by hand: the effect of each part."""
 
 _LABEL = re.compile(r"[\w-][\w.-]{0,60}")
+_NEWEST = "*newest*: the share of questions whose newest gold turn is ranked above the other gold turns."
 _MAIN = ("rec@10", "ndcg@10", "pack@1000")  # with their intervals
 
 
@@ -211,11 +212,17 @@ def _format_set(label: str, report: Mapping[str, Any]) -> Iterator[str]:
 
 def _format_kinds(reports: Reports) -> str:
     rows = []
-    for label, report in reports.items():
-        for kind, row in report["kinds"].items():
-            found = f"{_format(row['rec@10'])} {_format_interval(row['low'], row['high'])}"
-            rows.append([label, kind, f"{row['questions']:,}", _format(row["any@10"]), found])
-    return format_table(["set", "kind", "questions", "any@10", "rec@10"], rows) if rows else ""
+    kinds = [(label, *pair) for label, report in reports.items() for pair in report["kinds"].items()]
+    ordered = any("newest" in row for *_, row in kinds)
+    for label, kind, row in kinds:
+        found = f"{_format(row['rec@10'])} {_format_interval(row['low'], row['high'])}"
+        rows.append([label, kind, f"{row['questions']:,}", _format(row["any@10"]), found])
+        if ordered and "newest" in row:
+            rows[-1].append(f"{_format(row['newest'])} {_format_interval(row['newest_low'], row['newest_high'])}")
+        elif ordered:
+            rows[-1].append("")
+    table = format_table(["set", "kind", "questions", "any@10", "rec@10", *["newest"] * ordered], rows) if rows else ""
+    return f"{table}\n\n{_NEWEST}" if ordered else table
 
 
 def _format_pooled(reports: Reports) -> str:

@@ -39,6 +39,11 @@ def reciprocal_rank(ranking: Sequence[str], gold: AbstractSet[str]) -> float:
     return next((1 / rank for rank, entry in enumerate(ranking, 1) if entry in gold), 0.0)
 
 
+def ranks_newest(ranking: Sequence[str], gold: AbstractSet[str], newest: str) -> float:
+    """Return 1 if the newest gold entry is in the ranking, above the rest of the gold, else 0."""
+    return float(next((entry for entry in ranking if entry in gold), None) == newest)
+
+
 def ndcg_at(ranking: Sequence[str], grades: Mapping[str, float], k: int) -> float:
     """Return the normalised discounted cumulative gain of the first k (Järvelin & Kekäläinen 2002), as trec_eval does.
 
@@ -147,8 +152,14 @@ def measure_gain(values: Floats, legs: Mapping[str, Floats]) -> dict[str, Any]:
     return gain
 
 
-def summarise_kinds(questions: Sequence[Question], values: Floats) -> dict[str, dict[str, float]]:
-    """Return by kind the number of questions, any@10, and rec@10 with its interval; {} for a set without kinds."""
+def summarise_kinds(
+    questions: Sequence[Question], answers: Sequence[RankedAnswer], values: Floats
+) -> dict[str, dict[str, float]]:
+    """Return by kind the number of questions, any@10, and rec@10 with its interval; {} for a set without kinds.
+
+    A kind with questions whose newest gold turn is known also has `newest`, `newest_low` and `newest_high`: the share
+    of answers that rank it above the other gold turns, with its interval.
+    """
     kinds = np.array([question.kind for question in questions])
     summary: dict[str, dict[str, float]] = {}
     for kind in sorted({question.kind for question in questions} - {""}):
@@ -157,6 +168,14 @@ def summarise_kinds(questions: Sequence[Question], values: Floats) -> dict[str, 
         low, high = _round(*bootstrap(recalls))
         any_, rec = _round(hits.mean(), recalls.mean())
         summary[kind] = {"questions": len(own), "any@10": any_, "rec@10": rec, "low": low, "high": high}
+        newest = [
+            ranks_newest(answer.ranking, question.gold, question.newest)
+            for question, answer in zip(questions, answers, strict=True)
+            if question.kind == kind and question.newest is not None
+        ]
+        if newest:
+            figures = (np.mean(newest), *bootstrap(np.array(newest)))
+            summary[kind] |= zip(("newest", "newest_low", "newest_high"), _round(*figures), strict=True)
     return summary
 
 

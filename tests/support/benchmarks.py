@@ -73,6 +73,7 @@ def beam(folder: Path) -> Path:
         "abstention": [{"question": "Who?", "source_chat_ids": []}, {"question": "What?"}],
         "ordering": [{"question": "Where was it?", "source_chat_ids": {"first": [[1]], "then": [3, 4]}}],
         "extraction": [{"question": "What was asked?", "source_chat_ids": [0, 99]}],
+        "knowledge_update": [{"question": "Where is it?", "source_chat_ids": {"updated": [3], "original": [[1], 99]}}],
     }
     write_json(folder / "7" / "chat.json", chat)
     write_json(folder / "7" / "probing_questions" / "probing_questions.json", probes)

@@ -20,6 +20,7 @@ class Question(NamedTuple):
     kind: str = ""
     grades: Mapping[str, float] | None = None  # of the gold, above 0; None: all alike
     at: datetime | None = None  # its moment, aware; None: a day after the last turn of its haystack
+    newest: str | None = None  # the last said of its gold, where the order of the gold matters
 
 
 @dataclass(frozen=True, slots=True)

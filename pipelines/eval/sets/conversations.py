@@ -75,6 +75,10 @@ def _read_locomo(conversation: dict[str, Any]) -> Iterator[dict[str, Any]]:
 # BEAM (Tavakoli et al. 2025): a folder with numbered chats of a user and an assistant.
 
 
+CHANGING = ("knowledge_update", "contradiction_resolution")
+"""Kinds of BEAM's questions whose answer is in the newest piece of the evidence."""
+
+
 def convert_beam(path: Path, folder: Path, name: str) -> Benchmark:
     """Write a file for each chat; each batch is a session, dated by its time anchor."""
     chats = sorted((entry for entry in path.iterdir() if (entry / "chat.json").is_file()), key=lambda entry: entry.name)
@@ -86,13 +90,15 @@ def convert_beam(path: Path, folder: Path, name: str) -> Benchmark:
         lines = list(_read_chat(project, orjson.loads((chat / "chat.json").read_bytes())))
         documents.append(write_lines(folder / f"{project}.jsonl", lines))
         place = {line["id"]: turn_key(line["session"], line["id"]) for line in lines}
+        said = [place[line["id"]] for line in lines if line["role"] in ("user", "assistant")]
         probes = orjson.loads((chat / "probing_questions" / "probing_questions.json").read_bytes())
         for kind, entries in probes.items():
             for entry in entries:
                 ids = _flatten_ids(entry.get("source_chat_ids"))
                 gold = frozenset(place[identity] for identity in ids if identity in place)
                 unknown += sum(identity not in place for identity in ids)
-                questions.append(Question(project, entry["question"], gold, kind))
+                newest = next((turn for turn in reversed(said) if kind in CHANGING and turn in gold), None)
+                questions.append(Question(project, entry["question"], gold, kind, newest=newest))
     return Benchmark(
         tuple(documents), tuple(questions), notes=count_note(unknown, "source ids name no message and were dropped")
     )

@@ -70,9 +70,11 @@ def test_beam(tmp_path: Path) -> None:
     assert [(q.project, q.text, q.gold, q.kind) for q in benchmark.questions] == [
         ("chat-7", "Where was it?", {"chat-7/1\t1", "chat-7/1\t3", "chat-7/2\t4"}, "ordering"),
         ("chat-7", "What was asked?", {"chat-7/1\t0"}, "extraction"),
+        ("chat-7", "Where is it?", {"chat-7/1\t1", "chat-7/1\t3"}, "knowledge_update"),
     ]
+    assert [q.newest for q in benchmark.questions] == [None, None, "chat-7/1\t3"]
     assert benchmark.left_out == {"no gold turn": 2}
-    assert benchmark.notes == ("1 source ids name no message and were dropped",)
+    assert benchmark.notes == ("2 source ids name no message and were dropped",)
 
 
 def haystack(identity: str, sessions: list[list[dict[str, Any]]], **more: Any) -> dict[str, Any]:

@@ -228,3 +228,11 @@ def test_a_folder_without_figures_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("[1, 2]")
     with pytest.raises(StoreError, match="nothing was measured"):
         write(tmp_path, tmp_path / "q.md")
+
+
+def test_the_newest_gold_is_a_column_where_it_was_measured(keep: Path) -> None:
+    reports = read_reports(keep)
+    reports["musique"]["kinds"]["2hop"] |= {"newest": 0.5, "newest_low": 0.25, "newest_high": 0.75}
+    (kinds,) = [table for table in read_tables(format_document(reports, "x")) if table[0][:2] == ["set", "kind"]]
+    assert kinds[0][-1] == "newest"
+    assert [row[-1] for row in kinds[1:]] == ["0.500 [0.250, 0.750]", "", ""]

@@ -118,11 +118,21 @@ def test_the_gain_is_over_the_better_leg() -> None:
 
 def test_kinds_of_questions() -> None:
     questions = [ask("1", "a", "b", kind="temporal"), ask("2", "a", kind="temporal"), ask("3", "c", kind="plain")]
-    found = score.summarise_kinds(questions, score.score_answers(questions, [answer("a"), answer("x"), answer("c")]))
+    answers = [answer("a"), answer("x"), answer("c")]
+    found = score.summarise_kinds(questions, answers, score.score_answers(questions, answers))
     assert list(found) == ["plain", "temporal"]
     assert found["plain"] == {"questions": 1, "any@10": 1, "rec@10": 1, "low": 1, "high": 1}
     assert found["temporal"] == {"questions": 2, "any@10": 0.5, "rec@10": 0.25, "low": 0, "high": 0.5}
-    assert score.summarise_kinds(QUESTIONS, score.score_answers(QUESTIONS, ANSWERS)) == {}
+    assert score.summarise_kinds(QUESTIONS, ANSWERS, score.score_answers(QUESTIONS, ANSWERS)) == {}
+
+
+def test_the_newest_gold_turn_above_the_others() -> None:
+    questions = [ask("?", "a", "b", kind="update")._replace(newest="b")] * 4 + [ask("?", "a", kind="plain")]
+    answers = [answer("xba"), answer("ab"), answer("xb"), answer("xa"), answer("a")]
+    found = score.summarise_kinds(questions, answers, score.score_answers(questions, answers))
+    assert found["update"]["newest"] == 0.5  # above the other, below it, without it, not in the answer
+    assert found["update"]["newest_low"] < 0.5 < found["update"]["newest_high"]
+    assert "newest" not in found["plain"]
 
 
 def test_a_large_k_and_rows_of_too_few_turns_are_named() -> None:
