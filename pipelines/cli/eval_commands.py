@@ -1,4 +1,4 @@
-"""`helix eval`, `helix eval report` and `helix eval fit`."""
+"""`helix eval`, `helix eval report` and `helix eval fit`; further kinds have modules of their own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from helix.cli.parser import build_parser, print_json
 from helix.cli.terminal import Cell, is_drawn, print_note, print_result, print_table, print_text
 from helix.errors import UsageError
 from helix.settings import load
+from pipelines.cli.eval_changes import evaluate_changes
+from pipelines.cli.eval_facts import evaluate_facts
 
 _LOW, _UNRANKED = ("p50", "p95"), ("low", "high", "skipped")
 """Columns whose lowest figure is the best, and columns without a best figure."""
@@ -19,7 +21,7 @@ _PROFILE_HELP: Final = "a row for this profile"
 
 def evaluate(argv: Sequence[str]) -> int:
     """Measure recall on a benchmark set as its authors publish it, next to dense, BM25 and their fusion."""
-    others = {"report": _report, "fit": _fit}
+    others = {"changes": evaluate_changes, "facts": evaluate_facts, "report": _report, "fit": _fit}
     if argv and argv[0] in others:
         return others[argv[0]](argv[1:])
     from pipelines.eval.sets.registry import SETS
@@ -29,8 +31,11 @@ def evaluate(argv: Sequence[str]) -> int:
         evaluate.__doc__ or "",
         "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off\n"
         "  helix eval beir scifact/ --runs scifact.jsonl --json\n\n"
-        "'helix eval report --help' explains reports over many sets with plots, 'helix eval fit --help' the\n"
-        "fitting of ranking weights.",
+        "These have a --help of their own:\n"
+        "  changes  histories where things change: what holds now, what held before, and why\n"
+        "  facts    facts of any logs, and the items marked as superseded\n"
+        "  report   a report over many sets, with plots\n"
+        "  fit      the fitting of ranking weights",
     )
     new.add_argument("set", choices=(*SETS, *others), metavar="SET", help=", ".join(SETS))
     new.add_argument("path", metavar="PATH", help="the set's file or folder")

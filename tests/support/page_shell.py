@@ -381,7 +381,10 @@ def list_options(name: str, kind: str = "") -> frozenset[str]:
     raise AssertionError(f"helix {name} parsed no arguments")
 
 
-KINDS = {"eval": ("report", "fit"), "bench": ("recall", "store", "ingest", "watch", "logs", "graph")}
+KINDS = {
+    "eval": ("changes", "facts", "report", "fit"),
+    "bench": ("recall", "store", "ingest", "watch", "logs", "graph"),
+}
 """Commands whose first argument decides the options."""
 
 
