@@ -313,6 +313,7 @@ class Item:
     project: str
     source: str
     why: Mapping[str, Any]  # ranks and signals by name, parts of its salience, questions that found it
+    replaced_by: Mapping[str, Any] | None = None  # id, time and text of the item that supersedes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import numpy as np
-
 from helix.sdk.memory import Memory
 from helix.types import I64
 
 
 def find_marked_rows(memory: Memory, at: datetime) -> I64:
     """Return the rows of the items that are superseded at a moment, ascending: int64[n]."""
-    return memory.snapshot.facts.find_superseded(int(at.timestamp()))
+    return memory.snapshot.changes.find_superseded(int(at.timestamp()))
 
 
 def find_marked(memory: Memory, at: datetime) -> set[str]:
@@ -21,6 +19,6 @@ def find_marked(memory: Memory, at: datetime) -> set[str]:
 
 
 def find_replacements(memory: Memory, rows: I64, at: datetime) -> list[I64]:
-    """Return for each superseded row the rows that replace it, ascending; none if what it said only ended."""
-    of, new = memory.snapshot.facts.successors(rows, int(at.timestamp()))
-    return [np.unique(new[of == i]) for i in range(len(rows))]
+    """Return for each superseded row the row that replaces it; none if it is not superseded."""
+    found = memory.snapshot.changes.successors(rows, int(at.timestamp()))
+    return [found[i : i + 1][found[i : i + 1] >= 0] for i in range(len(rows))]

@@ -15,8 +15,8 @@ from helix.encoders.rerank import TokenModel, find_token_model
 from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
+from helix.snapshot.index import changes, tokens
 from helix.snapshot.index import sparse as impacts
-from helix.snapshot.index import tokens
 from helix.snapshot.index.doc2query import KIND, open_queries
 from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Index, Manifest
@@ -133,6 +133,7 @@ def count_optional(root: Path, manifest: Manifest, settings: Settings) -> dict[s
         KIND: count_expanded(root, manifest, settings),
         impacts.KIND: count_encoded(root, manifest, settings),
         tokens.KIND: count_kept(root, manifest, settings),
+        changes.KIND: count_compared(root, manifest, settings),
         FACT_INDEX: _count_facts(root, manifest),
     }
 
@@ -164,6 +165,12 @@ def count_kept(root: Path, manifest: Manifest, settings: Settings) -> dict[str, 
     mine = [(index, tokens.open_tokens(root, index).rows) for index in tokens.select_usable(manifest.indexes)]
     own = TokenModel(manifest.lineage.name, manifest.lineage.encoder)
     return _describe(root, manifest, mine, find_token_model(settings, own) if not mine else "")
+
+
+def count_compared(root: Path, manifest: Manifest, settings: Settings) -> dict[str, Any]:
+    """Count the live items that were compared with earlier ones for changes."""
+    mine = [(index, changes.open_changes(root, index).rows) for index in changes.select_usable(manifest.indexes)]
+    return _describe(root, manifest, mine, "no item was compared: run 'helix reindex'")
 
 
 def _describe(root: Path, manifest: Manifest, mine: Sequence[tuple[Index, U32]], model: Any) -> dict[str, Any]:

@@ -16,9 +16,9 @@ import numpy as np
 from helix.errors import Damaged
 from helix.settings import Settings
 from helix.snapshot import paths, writer
+from helix.snapshot.index import changes, tokens
 from helix.snapshot.index import doc2query as queries
 from helix.snapshot.index import sparse as impacts
-from helix.snapshot.index import tokens
 from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Index, Lineage, Manifest, Segment, describe_tree, make_id
 from helix.snapshot.segment.arrays import format_hex
@@ -26,7 +26,7 @@ from helix.snapshot.segment.open import OpenSegment, load_alive, open_segment
 from helix.snapshot.verify import is_whole, require_whole
 from helix.types import I64, U32
 from helix.util.failpoints import failpoint
-from pipelines.ingest.commit_base import count_encoded, count_expanded, count_kept
+from pipelines.ingest.commit_base import count_compared, count_encoded, count_expanded, count_kept
 from pipelines.ingest.items import index_text
 
 Indexes = Sequence[Index]
@@ -96,7 +96,22 @@ TOKENS: Final = PassKind(
     1 << 16,  # about a gigabyte, which is copied under the writer's lock
 )
 
-KINDS: Final = (DOC2QUERY, SPARSE, TOKENS)
+
+def _merge_changes(folder: Path, parts: Sequence[tuple[changes.ChangeIndex, I64]], ids: Ids) -> U32:
+    return changes.merge_changes(folder, parts)
+
+
+CHANGES: Final = PassKind(
+    changes.KIND,
+    changes.open_changes,
+    changes.select_usable,
+    _merge_changes,
+    count_compared,
+    lambda indexes: [],
+    lambda *_: False,  # another lineage compares its own vectors
+)
+
+KINDS: Final = (DOC2QUERY, SPARSE, TOKENS, CHANGES)
 
 
 def find_missing(root: Path, manifest: Manifest, segment: Segment, kind: PassKind) -> I64:

@@ -17,6 +17,8 @@ from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import check_below
+from helix.snapshot.index import changes
+from helix.snapshot.index.changes import ChangeIndex
 from helix.snapshot.index.dense import DenseIndex, load_faiss, open_dense
 from helix.snapshot.index.doc2query import KIND, QueryIndex, QueryPart, open_queries
 from helix.snapshot.index.flat import FlatIndex, Gpu, build_flat
@@ -173,6 +175,11 @@ class Generation:
     def impacts(self) -> list[tuple[int, SparseIndex]]:
         """The open learned-sparse indexes, each with its segment's first row."""
         return [self._open_rows(index, open_sparse(self.root, index)) for index in select_usable(self.indexes)]
+
+    @cached_property
+    def changes(self) -> list[ChangeIndex]:
+        """The open indexes of changes."""
+        return [changes.open_changes(self.root, index) for index in changes.select_usable(self.indexes)]
 
     @cached_property
     def tokens(self) -> TokenVectors | None:

@@ -15,6 +15,7 @@ from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError
 from helix.snapshot.index.flat import Gpu
 from helix.snapshot.reader.catalog import Catalog
+from helix.snapshot.reader.changes import Changes
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.generation import Generation, convert_faults, open_generation
 from helix.snapshot.reader.graph import GraphView
@@ -36,8 +37,8 @@ VIEWS: Final = {"acl": 4, "as of": 1}
 class Snapshot:
     """The live rows of a generation, or fewer of them in a view, and what can be asked of them.
 
-    `catalog` has names and accesses, `lexical` terms, `vectors`, `facts` and `graph` what they say. Open one with
-    `Snapshot.open`.
+    `catalog` has names and accesses, `lexical` terms, `vectors`, `facts`, `changes` and `graph` what they say. Open
+    one with `Snapshot.open`.
     """
 
     def __init__(self, generation: Generation, rows: RowMap, base: Snapshot | None = None) -> None:
@@ -48,6 +49,7 @@ class Snapshot:
         self.lexical: Lexical = Lexical(rows, base.lexical if base else None)
         self.vectors: Vectors = Vectors(rows, base.vectors if base else None)
         self.facts = Facts(rows)
+        self.changes = Changes(rows, self.facts)
         self.graph = GraphView(rows, self.catalog, self.facts)
         self.is_view = base is not None
         self._views: dict[tuple[str, Hashable], Snapshot] = {}
@@ -201,6 +203,7 @@ class Snapshot:
             _ = (catalog.live_projects, catalog.live_speakers, catalog.project_names, catalog.speaker_codes)
             _ = (catalog.speaker_names, self.router, self.row_map.whole, self.vectors.table)
             self.facts.warm()
+            _ = self.changes.links
             _ = (self.graph.nodes, lexical.expansion, lexical.title_bits, lexical.norm(*BM25), loading())
         return self
 

@@ -1,0 +1,101 @@
+"""Links from items to later items that change what they say.
+
+A commit writes one index for each new segment: the links that its rows bring, to and from rows of any segment. Links
+name items by key, so that merges and deletions leave them valid; a link to an item that is gone is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from helix.snapshot.checked_arrays import ArrayKind, map_arrays
+from helix.snapshot.manifest import Index
+from helix.types import F32, I64, U32, U64, AnyArray
+
+KIND: Final = "changes"
+
+_ARRAYS: Final = {
+    "rows": ArrayKind(np.uint32, ("q",)),
+    "old": ArrayKind(np.uint64, ("p",)),
+    "new": ArrayKind(np.uint64, ("p",)),
+    "certainty": ArrayKind(np.float32, ("p",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeIndex:
+    """One index: q compared rows of a segment, and the p links they have."""
+
+    arrays: Mapping[str, AnyArray]
+
+    @property
+    def rows(self) -> U32:
+        """uint32[q], ascending: rows of the segment."""
+        return self.arrays["rows"]
+
+
+def write_changes(folder: Path, rows: U32, old: U64, new: U64, certainty: F32) -> None:
+    """Write the files of an index.
+
+    Args:
+        rows: uint32[q], ascending: the compared rows, with or without links.
+        old: uint64[p], keys of the changed items.
+        new: uint64[p], keys of the items that change them.
+        certainty: float32[p], in [0, 1].
+    """
+    from helix.snapshot.segment.write import save_arrays
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    arrays = (rows.astype(np.uint32), old.astype(np.uint64), new.astype(np.uint64), certainty.astype(np.float32))
+    save_arrays(folder, dict(zip(_ARRAYS, arrays, strict=True)))
+
+
+def open_changes(root: Path, index: Index) -> ChangeIndex:
+    """Map an index.
+
+    Raises:
+        StoreError: a file is missing or damaged.
+    """
+    return ChangeIndex(map_arrays(root / "indexes" / index.id / KIND, _ARRAYS, {}))
+
+
+def select_usable(indexes: Sequence[Index]) -> list[Index]:
+    """Return the indexes of the last one's model: certainties of two models are not comparable."""
+    own = [index for index in indexes if index.kind == KIND]
+    return [index for index in own if index.params["model"] == own[-1].params["model"]]
+
+
+def merge_changes(folder: Path, parts: Sequence[tuple[ChangeIndex, I64]]) -> U32:
+    """Merge several indexes into one; each link once. Writes no files if no row is left.
+
+    Args:
+        parts: each index with the new row of each of its rows, int64[q], −1 for rows left out.
+
+    Returns:
+        uint32[q], ascending: its rows.
+    """
+    new = np.unique(np.concatenate([np.empty(0, np.int64), *(new for _, new in parts)]))
+    rows = new[new >= 0].astype(np.uint32)
+    if len(rows):
+        old, later, certainty = join_links([part for part, _ in parts])
+        write_changes(folder, rows, old, later, certainty)
+    return rows
+
+
+def join_links(parts: Sequence[ChangeIndex]) -> tuple[U64, U64, F32]:
+    """Return the links of several indexes, each once: (old uint64[p], new uint64[p], certainty float32[p])."""
+    old, new = (np.concatenate([np.empty(0, np.uint64), *(part.arrays[name] for part in parts)]) for name in _ENDS)
+    certainty = np.concatenate([np.empty(0, np.float32), *(part.arrays["certainty"] for part in parts)])
+    order = np.lexsort((-certainty, new, old))
+    old, new, certainty = old[order], new[order], certainty[order]
+    first = np.ones(len(old), bool)
+    first[1:] = (old[1:] != old[:-1]) | (new[1:] != new[:-1])
+    return old[first], new[first], certainty[first]
+
+
+_ENDS: Final = ("old", "new")

@@ -1,0 +1,121 @@
+"""Changes between the live rows of a snapshot: which row is superseded, since when, and by which.
+
+Two sources agree in one answer: links of the index of changes, found by topic, and facts of one slot that exclude each
+other. Both follow from live rows only, so forgetting the newer row restores the older one.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from helix.snapshot.index.changes import join_links
+from helix.snapshot.reader.facts import Facts
+from helix.snapshot.reader.row_map import RowMap, owners_of
+from helix.snapshot.segment.batch import NO_TIME
+from helix.types import F32, I64, AnyArray, Bool
+
+MARKED: Final = 0.8
+"""Least certainty of a link that marks its old row as superseded."""
+
+
+class Links(NamedTuple):
+    """Links by old row: p of them, ascending."""
+
+    old: I64
+    new: I64
+    certainty: F32
+
+
+class Changes:
+    """The changes between live rows."""
+
+    def __init__(self, rows: RowMap, facts: Facts) -> None:
+        self._rows, self._facts = rows, facts
+
+    @cached_property
+    def links(self) -> Links:
+        """All links between live rows, by old row and then by time of the new one."""
+        old, new, certainty = join_links(self._rows.generation.changes)
+        before, after = self._rows.by_key(old), self._rows.by_key(new)
+        here = np.flatnonzero((before >= 0) & (after >= 0))
+        before, after, certainty = before[here], after[here], certainty[here]
+        order = np.lexsort((after, self.said_at[after], before))
+        return Links(before[order], after[order], certainty[order])
+
+    @cached_property
+    def said_at(self) -> I64:
+        """Time at which each row was said, in seconds; of its validity where the row has none: int64[rows]."""
+        columns = self._rows.columns
+        return np.where(columns.time == NO_TIME, columns.t_valid, columns.time)
+
+    def after(self, rows: AnyArray) -> tuple[I64, I64, F32]:
+        """Find the links from rows: (position in `rows` int64[m], the later row int64[m], certainty float32[m])."""
+        low, high = (self.links.old.searchsorted(rows, side) for side in ("left", "right"))
+        owner, place = owners_of(low, high)
+        return owner, self.links.new[place], self.links.certainty[place]
+
+    def before(self, rows: AnyArray) -> tuple[I64, I64, F32]:
+        """Find the links to rows: (position in `rows` int64[m], the earlier row int64[m], certainty float32[m])."""
+        low, high = (self._by_new[0].searchsorted(rows, side) for side in ("left", "right"))
+        owner, place = owners_of(low, high)
+        link = self._by_new[1][place]
+        return owner, self.links.old[link], self.links.certainty[link]
+
+    @cached_property
+    def _by_new(self) -> tuple[I64, I64]:
+        """(new rows, ascending; the link of each)."""
+        order = np.argsort(self.links.new, kind="stable")
+        return self.links.new[order], order
+
+    def superseded(self, rows: AnyArray, at: int) -> Bool:
+        """Return which rows are superseded at a moment, in seconds: bool[len(rows)]."""
+        return self.successors(rows, at) >= 0
+
+    def successors(self, rows: AnyArray, at: int) -> I64:
+        """Return the row that supersedes each row at a moment, −1 for none: int64[len(rows)].
+
+        It is the newest one that was said by then, at the end of a chain of changes.
+
+        Args:
+            rows: int64[n], live.
+            at: the moment, in seconds.
+        """
+        rows = np.asarray(rows, np.int64)
+        found = self._next(rows, at)
+        for _ in range(_STEPS):
+            on = np.flatnonzero(found >= 0)
+            further = self._next(found[on], at)
+            moved = (further >= 0) & (self._place(further) > self._place(found[on]))
+            if not moved.any():
+                break
+            found[on[moved]] = further[moved]
+        return found
+
+    def _next(self, rows: I64, at: int) -> I64:
+        """Return the newest row that directly supersedes each row by a moment, −1 for none."""
+        owner, new, certainty = self.after(rows)
+        sure = (certainty >= MARKED) & (self.said_at[new] <= at)
+        owner, new = owner[sure], new[sure]
+        stale = np.flatnonzero(self._facts.stale(rows, at))
+        of, by_fact = self._facts.successors(rows[stale], at)
+        owner, new = np.concatenate([owner, stale[of]]), np.concatenate([new, by_fact])
+        newest = np.full(len(rows), -1, np.int64)
+        order = np.lexsort((new, self.said_at[new], owner))
+        newest[owner[order]] = new[order]  # the last one of each wins
+        newest[newest == rows] = -1
+        return newest
+
+    def _place(self, rows: I64) -> AnyArray:
+        """Return numbers that order rows by time, then by row."""
+        return self.said_at[rows] * np.int64(1 << 28) + rows
+
+    def find_superseded(self, at: int) -> I64:
+        """Return all rows, ascending, that are superseded at a moment, in seconds."""
+        maybe = np.union1d(np.unique(self.links.old[self.links.certainty >= MARKED]), self._facts.find_superseded(at))
+        return maybe[self.superseded(maybe, at)]
+
+
+_STEPS: Final = 32  # changes of one chain that are followed
