@@ -44,7 +44,8 @@ class Turn:
     origin: str = "human"  # human | assistant | tool | runtime_context | summary | subagent | document
     speaker: str | None = None
     time: datetime | None = None  # aware, UTC
-    time_quality: str = "exact"  # exact | derived (an offset or a date) | file (modification time) | none
+    # exact | derived (an offset, a date, the session's other turns) | file (modification time) | none
+    time_quality: str = "exact"
     parent: str | None = None
     title: str | None = None  # a section's own heading path; the session's title otherwise
     type: str | None = None  # of the input; overrides the classifier

@@ -30,6 +30,7 @@ from helix.sources.common.export import Export, ExportAdapter, split_export
 from helix.sources.common.json_text import looks_like_json
 from helix.sources.common.noise import remove_noise
 from helix.sources.common.pieces import read_piece
+from helix.sources.common.said_at import date_turns
 from helix.sources.common.sample import Sample, take_sample
 from helix.sources.common.session_text import SessionText
 from helix.sources.common.tools import TOOL_CHARS
@@ -112,7 +113,7 @@ def detect(document: Document) -> Adapter:
 
 
 def parse(document: Document, format: str = "auto", tool_chars: int = TOOL_CHARS) -> Parsed:
-    """Return the sessions and turns of one document.
+    """Return the sessions and turns of one document; turns without a time have the session's or the file's.
 
     Args:
         format: a name in FORMATS, or `auto`.
@@ -125,7 +126,8 @@ def parse(document: Document, format: str = "auto", tool_chars: int = TOOL_CHARS
     if format != "auto" and format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", f"use auto or one of {', '.join(sorted(FORMATS))}")
     adapter = detect(document) if format == "auto" else FORMATS[format]
-    return remove_noise(read_piece(document, adapter.NAME) or adapter.parse(document, tool_chars))
+    parsed = read_piece(document, adapter.NAME) or adapter.parse(document, tool_chars)
+    return remove_noise(date_turns(parsed, document.mtime))
 
 
 def collect(path: Path) -> Iterator[SessionText] | None:

@@ -251,7 +251,8 @@ def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int
     speaker, title = _clean(turn.speaker), _clean(turn.title or session.title)
     acl = sorted({*envelope.acl, *turn.acl})
     priority = turn.priority if turn.priority is not None else 1.0
-    when = turn.time.isoformat() if turn.time else ""
+    # The time of a file is not the turn's own: a copy of the file changes nothing.
+    when = turn.time.isoformat() if turn.time and turn.time_quality != "file" else ""
     rewound = ("rewound",) if session.branch_of else ()
     overrides = (str(turn.pinned), str(priority), str(turn.confidence), turn.type or "", ",".join(acl), *rewound)
     return {
