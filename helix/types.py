@@ -120,7 +120,8 @@ class RecallOptions:
         k: items to return; None: the number of the profile (10; annie and cems 5).
         budget: tokens of the context.
         project, type, session, speaker, since, until: filters; only these rows are searched.
-        as_of: answer with what was known and valid at this moment.
+        as_of: answer with what was said by this moment and held then, whenever it was ingested.
+        ingested_as_of: answer with what this store had ingested by this moment.
         current_only: leave out items whose facts are all superseded.
         entities: names where the graph walk starts, added to those in the question.
         principal: the caller; an item with an ACL is visible to those it names.
@@ -146,6 +147,7 @@ class RecallOptions:
     since: Time = None
     until: Time = None
     as_of: Time = None
+    ingested_as_of: Time = None
     session: str | None = None
     speaker: str | None = None
     current_only: bool = False
@@ -183,6 +185,7 @@ class Query:
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
+    ingested_as_of: datetime | None = None
     session: str | None = None
     sessions: tuple[int, ...] = ()  # codes of the sessions of that name, in the snapshot
     speaker: str | None = None
@@ -315,6 +318,7 @@ class Item:
     source: str
     why: Mapping[str, Any]  # ranks and signals by name, parts of its salience, questions that found it
     replaced_by: Mapping[str, Any] | None = None  # id, time and text of the item that supersedes it
+    time_quality: str | None = None  # of `Turn`; None: written by an earlier release
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,3 +338,4 @@ class Bundle:
     ms: Mapping[str, float]
     trace: Mapping[str, Any] | None = None
     deep: Mapping[str, Any] | None = None  # of the deep tier: the model's part, and its cost
+    notice: str | None = None  # why nothing was found, where options of time are the reason

@@ -25,12 +25,13 @@ from starlette.routing import BaseRoute, Route
 from helix.cli.parser import suggest_name
 from helix.errors import HelixError
 from helix.stages.pack import CLOSE, OPEN
+from helix.text.said_at import mark_time
 from helix.util.sanitise import MAX_MESSAGE, sanitise_all, sanitise_name, sanitise_text
 from helix.util.version import VERSION
 from query.auth import OWNER, Caller
 from query.middleware import CALLER, MAX_BODY
 from query.schema import requests as wire
-from query.schema.answers import StoreStatus, Timeline
+from query.schema.answers import NOTICE, StoreStatus, Timeline
 from query.service import QueryService
 
 INSTRUCTIONS: Final = (
@@ -64,6 +65,7 @@ class RecallResult(BaseModel):
     items: list[ItemReference] = Field(description="every item, best first; fetch gives its text")
     tokens: int = Field(description="tokens of the context")
     degraded: list[str] = Field(description="each part that could not be searched")
+    notice: str | None = NOTICE
 
 
 class SearchHit(BaseModel):
@@ -170,6 +172,8 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
         type: wire.Type = None,
         since: wire.Since = None,
         until: wire.Until = None,
+        as_of: wire.AsOf = None,
+        ingested_as_of: wire.IngestedAsOf = None,
         entities: wire.MaybeEntities = None,
         profile: wire.Profile = "helix",
         mode: wire.Mode = None,
@@ -183,6 +187,8 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
             type=type,
             since=since,
             until=until,
+            as_of=as_of,
+            ingested_as_of=ingested_as_of,
             entities=entities or [],
             profile=profile,
             mode=mode,
@@ -198,8 +204,8 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
             ItemReference(**sanitise_all({name: item[name] for name in _REFERENCE_FIELDS}), in_context=i in packed)
             for i, item in enumerate(answer["items"])
         ]
-        degraded = sanitise_all(answer["degraded"])
-        return RecallResult(context=answer["context"], items=items, tokens=answer["tokens"], degraded=degraded)
+        said = sanitise_all({name: answer[name] for name in ("degraded", "notice")})
+        return RecallResult(context=answer["context"], items=items, tokens=answer["tokens"], **said)
 
 
 def _add_search(server: MCPServer, service: QueryService, find_caller: FindCaller) -> None:
@@ -252,10 +258,13 @@ def _add_browsing(server: MCPServer, service: QueryService, find_caller: FindCal
         project: wire.Project = None,
         since: wire.Since = None,
         until: wire.Until = None,
+        as_of: wire.AsOf = None,
+        ingested_as_of: wire.IngestedAsOf = None,
         offset: wire.Offset = 0,
         limit: wire.Limit = 20,
     ) -> Timeline:
-        request = wire.TimelineRequest(project=project, since=since, until=until, offset=offset, limit=limit)
+        within = {"since": since, "until": until, "as_of": as_of, "ingested_as_of": ingested_as_of}
+        request = wire.TimelineRequest(project=project, **within, offset=offset, limit=limit)
         with _translate_errors(ToolError):
             return Timeline(**sanitise_all(service.browse("timeline", request, find_caller(context))))
 
@@ -289,7 +298,7 @@ def _add_resources(server: MCPServer, service: QueryService, find_caller: FindCa
 _REFERENCE_FIELDS: Final = tuple(ItemReference.model_fields.keys() - {"in_context"})
 _METADATA_FIELDS: Final = (
     *("type", "role", "session", "turns", "speaker"),
-    *("time", "project", "source", "previous", "next"),
+    *("time", "time_quality", "project", "source", "previous", "next"),
 )
 
 
@@ -301,13 +310,14 @@ def quote_items(items: Sequence[Mapping[str, Any]]) -> str:
 
 def _make_head(item: Mapping[str, Any]) -> str:
     """Return an item's time, speaker, type, place and id."""
-    minute = (item["time"] or "")[:16].replace("T", " ")
+    minute = mark_time((item["time"] or "")[:16].replace("T", " "), item["time_quality"])
     place = f"{item['session']}#{','.join(item['turns'])}"
     return _join_names(minute, item["speaker"] or item["role"], item["type"], place, item["id"])
 
 
 def _make_title(item: Mapping[str, Any]) -> str:
-    return _join_names((item["time"] or "")[:10], item["speaker"] or "", item["type"], item["session"])
+    day = mark_time((item["time"] or "")[:10], item["time_quality"])
+    return _join_names(day, item["speaker"] or "", item["type"], item["session"])
 
 
 def _join_names(*names: str) -> str:

@@ -182,7 +182,7 @@ class QueryService:
 
     def context(self, request: wire.ContextRequest, caller: Caller = OWNER) -> str:
         """Return a context as text: for a question, or a briefing."""
-        options = request.model_dump(include={"k", "budget", "profile", "mode", "look_back"})
+        options = request.model_dump(exclude={"principal", "query", "project", "limit"})
         if request.limit is not None:
             if request.k not in (None, request.limit):
                 raise UsageError(

@@ -36,7 +36,7 @@ class DeepQuestion:
     """A checked question, with the view, constants and rerankers that answer it."""
 
     query: Query
-    snap: Snapshot  # as the caller may see it, and as of the question's moment
+    snap: Snapshot  # as the caller may see it, and as of the question's moments
     constants: Profile
     models: Rerankers
 
@@ -50,4 +50,4 @@ def prepare(context: DeepContext, query: str, options: RecallOptions) -> DeepQue
     snap = context.snapshot.seen_by(options.principal, options.projects)
     constants = load(options.profile, context.settings.profiles)
     built = build_query(query, snap, context.settings, options, constants)
-    return DeepQuestion(built, snap.known_at(built.as_of), constants, context.models)
+    return DeepQuestion(built, snap.known_at(built.as_of, built.ingested_as_of), constants, context.models)

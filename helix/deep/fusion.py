@@ -173,6 +173,7 @@ def compose_answer(question: DeepQuestion, plain: Bundle, replies: Replies, bega
         degraded=found.degraded,
         ms={**plain.ms, "total": round((time.perf_counter() - began) * 1000, 3)},
         deep=replies.report(),
+        notice=None if items else plain.notice,
     )
 
 

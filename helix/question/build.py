@@ -80,6 +80,7 @@ def build_query(
         since=since,
         until=until,
         as_of=_parse(options.as_of, now, "as_of"),
+        ingested_as_of=_parse(options.ingested_as_of, now, "ingested_as_of"),
         session=options.session,
         sessions=_find_sessions(options.session, snap),
         speaker=options.speaker,

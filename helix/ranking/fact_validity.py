@@ -16,12 +16,12 @@ _NEVER: Final = int(np.iinfo(np.int64).max)
 
 
 def resolve_ends(
-    group: U64, family: U64, object: U64, valid: I64, ingested: I64, until: I64, functional: Bool, closes: Bool
+    group: U64, family: U64, object: U64, valid: I64, said: I64, until: I64, functional: Bool, closes: Bool
 ) -> I64:
     """Return the end of each fact: int64[n] seconds, `NO_END` if it still holds.
 
-    Facts of a group are ordered by (valid, ingested, position). Position matters only for ties, so a late arrival takes
-    its place in time. An assertion ends with the first later
+    Facts of a group are ordered by (valid, said, position). Position matters only for ties, so a late arrival takes its
+    place in time. An assertion ends with the first later
 
     - closing of its object, or of any object (`object` 0);
     - closing of its object in the same family without a qualifier: "we no longer use Redis" ends "for the queue";
@@ -36,12 +36,12 @@ def resolve_ends(
         family: uint64[n], the group of the same fact without its qualifier; a fact without one is in its own family.
         object: uint64[n], hash of the object; 0 for a closing that names none.
         valid: int64[n] seconds, the start of a fact; never `NO_END`.
-        ingested: int64[n] microseconds.
+        said: int64[n], the rank of each fact in the order in which they were said; see `order_sayings`.
         until: int64[n] seconds, `NO_END` if not stated.
         functional: bool[n], one object at a time.
         closes: bool[n], the fact is a closing.
     """
-    order = np.lexsort((ingested, valid, group))
+    order = np.lexsort((said, valid, group))
     wide = (closes & (group == family))[order]
     group, family, object = group[order], family[order], object[order]
     valid, until = valid[order], until[order]
@@ -49,7 +49,7 @@ def resolve_ends(
 
     end = _find_next(group, np.flatnonzero(closes & (object == 0)), valid)
     np.minimum(end, _find_same(group, object, valid, closes), out=end)
-    np.minimum(end, _find_in_family(family, object, valid, ingested[order], order, wide), out=end)
+    np.minimum(end, _find_in_family(family, object, valid, said[order], order, wide), out=end)
     begins = np.flatnonzero(~closes & ((until == NO_END) | (until > valid)))
     other = _find_other(group, object, valid, begins)
     end[begins] = np.where(functional[begins], np.minimum(end[begins], other), end[begins])
@@ -59,6 +59,26 @@ def resolve_ends(
     result = np.empty(len(order), np.int64)
     result[order] = np.where(end == _NEVER, NO_END, end)
     return result
+
+
+def order_sayings(time: I64, session: AnyArray, place: AnyArray, ingested: I64) -> I64:
+    """Return the rank of each fact in the order in which they were said: int64[n], from 0, all different.
+
+    The time decides; within a session then its reading order, whenever its parts were ingested. Where nothing else
+    tells two sessions of one second apart, the one that was ingested first comes first.
+
+    Args:
+        time: int64[n] seconds, of the turn.
+        session: integers[n], one number a session.
+        place: integers[n], in the reading order of the session.
+        ingested: int64[n] microseconds.
+    """
+    arrival = ingested.argsort(kind="stable")
+    sessions, first = np.unique(session[arrival], return_index=True)
+    order = np.lexsort((place, first[sessions.searchsorted(session)], time))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
 
 
 def _find_next(group: U64, where: npt.NDArray[np.intp], valid: I64) -> I64:
@@ -87,11 +107,11 @@ def _find_same(group: U64, object: U64, valid: I64, closes: Bool) -> I64:
     return found
 
 
-def _find_in_family(family: U64, object: U64, valid: I64, ingested: I64, position: AnyArray, wide: Bool) -> I64:
+def _find_in_family(family: U64, object: U64, valid: I64, said: I64, position: AnyArray, wide: Bool) -> I64:
     """Return `valid` of the first later closing of the same object without a qualifier, or `_NEVER`."""
     if not wide.any():
         return np.full(len(family), _NEVER, np.int64)
-    by = np.lexsort((position, ingested, valid, family))
+    by = np.lexsort((position, said, valid, family))
     found = np.empty(len(family), np.int64)
     found[by] = _find_same(family[by], object[by], valid[by], wide[by])
     return found

@@ -158,6 +158,7 @@ def make_item(entry: Mapping[str, Any], score: float, type_: str, why: Mapping[s
         project=entry["project"],
         source=entry["path"],
         why={**why, "salience_parts": parts, "vouched": entry["vouched"]},
+        time_quality=entry["time_quality"],
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,8 +30,6 @@ from helix.types import F32, I64, U32, U64, AnyArray, Bool, Bundle, Item, Leg, P
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import CrossEncoder, Rerankers
-
-_MICRO = 1_000_000  # microseconds of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ def _trace_facts(allowed: Bool, snap: Snapshot, trace: Trace) -> None:
     if trace.on:
         row, stated = snap.facts.columns.row, snap.facts.field.indexed & ~snap.facts.columns.closes
         out = np.setdiff1d(row[stated & ~allowed], row[allowed])
-        trace.drop("facts", out, "none of its facts holds and is known at the moment of the question")
+        trace.drop("facts", out, "none of its facts holds at the moment of the question")
 
 
 # ---------------------------------------------------------------- filter
@@ -135,20 +132,24 @@ def _trace_facts(allowed: Bool, snap: Snapshot, trace: Trace) -> None:
 def filter_facts(query: Query, snap: Snapshot, plan: Plan) -> Bool:
     """Return the facts that may be in the answer: bool[facts].
 
-    Facts that close others are excluded, and rows that the plan excludes. A fact must hold and be known at the moment:
-    t_valid ≤ moment, t_invalid none or later, t_ingested ≤ moment. It is `as_of`, by default now. A question that is
-    asked as of an earlier `now` finds what the generation knows, so without `as_of` the last condition is about the
-    generation's own moment where that is later.
+    Facts that close others are excluded, and rows that the plan excludes. A fact must hold at the moment: t_valid ≤
+    moment, t_invalid none or later. It is `as_of`, by default now. As of a moment, the fact must also have been said
+    by then, whenever it was ingested. The published system sees each turn as it is said, so its t_ingested is that.
     """
     known, allowed = snap.facts.columns, snap.facts.field.indexed & ~snap.facts.columns.closes
     if plan.allowed is not None:
         allowed &= plan.allowed[known.row]
-    moment = known_at = query.as_of or query.now
-    if query.as_of is None and snap.manifest:
-        known_at = max(moment, datetime.fromisoformat(snap.manifest.created))
-    at = int(moment.timestamp())
-    holds = (known.t_valid <= at) & ((snap.facts.ends == NO_END) | (snap.facts.ends > at))
-    return np.asarray(allowed & holds & (known.t_ingested // _MICRO <= int(known_at.timestamp())))
+    at = int((query.as_of or query.now).timestamp())
+    if query.as_of is not None:
+        allowed &= snap.columns.t_valid[known.row] <= at
+    return np.asarray(allowed & (known.t_valid <= at) & ((snap.facts.ends == NO_END) | (snap.facts.ends > at)))
+
+
+def find_searchable(snap: Snapshot) -> Bool:
+    """Return the rows that state a fact that a search finds: bool[rows]."""
+    out, facts = np.zeros(snap.rows, bool), snap.facts
+    out[facts.columns.row[facts.field.indexed & ~facts.columns.closes]] = True
+    return out
 
 
 # ---------------------------------------------------------------- the three lists

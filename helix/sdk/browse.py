@@ -17,6 +17,7 @@ from helix.question.build import hash_mentions
 from helix.recipes.common import format_time, ids
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import LINKS, NO_TIME
+from helix.stages.time_limits import TimeLimits, explain_empty
 from helix.types import I64, ROLES, TYPES, U64
 
 FIRST_WORDS: Final = 240
@@ -48,6 +49,7 @@ def _read_stored(snap: Snapshot, rows: I64) -> list[dict[str, Any]]:
                 "turns": list(entry["turns"]),
                 "speaker": entry["speaker"],
                 "time": format_time(entry["time"]),
+                "time_quality": entry["time_quality"],
                 "project": entry["project"],
                 "source": entry["path"],
                 "title": entry["title"],
@@ -71,7 +73,15 @@ def _round(value: float) -> float | None:
     return None if np.isnan(value) else round(float(value), 4)
 
 
-def session(snap: Snapshot, name: str, *, offset: int = 0, limit: int = 200) -> dict[str, Any] | None:
+def session(
+    snap: Snapshot,
+    name: str,
+    *,
+    as_of: datetime | None = None,
+    ingested_as_of: datetime | None = None,
+    offset: int = 0,
+    limit: int = 200,
+) -> dict[str, Any] | None:
     """Return a page of a session in reading order; None if the caller can see none of it.
 
     If two formats have a session of that name, one follows the other.
@@ -79,20 +89,25 @@ def session(snap: Snapshot, name: str, *, offset: int = 0, limit: int = 200) -> 
     codes = snap.catalog.sessions_named(name)
     if not codes:
         return None
+    of_session = np.isin(snap.columns.session, codes)
+    whole, snap = snap, snap.known_at(as_of, ingested_as_of)
     columns = snap.columns
-    rows = np.flatnonzero(snap.alive & np.isin(columns.session, codes))
+    rows = np.flatnonzero(snap.alive & of_session)
     rows = rows[np.lexsort((columns.ord[rows], columns.session[rows]))]
+    some = rows if len(rows) else np.flatnonzero(whole.alive & of_session)
+    limits = TimeLimits(as_of, ingested_as_of)
     times = columns.time[rows]
     known = times[times != NO_TIME]
     items = _read_stored(snap, rows[offset : offset + limit])
     return {
         "session": name,
-        "project": snap.projects[int(columns.project[rows[0]])],
+        "project": snap.projects[int(columns.project[some[0]])],
         "began": _utc(known.min()) if len(known) else None,
         "ended": _utc(known.max()) if len(known) else None,
         "total": len(rows),
         "offset": offset,
         "items": items,
+        "notice": None if len(rows) else explain_empty(limits, whole, whole.alive & of_session),
     }
 
 
@@ -102,15 +117,19 @@ def timeline(
     project: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    as_of: datetime | None = None,
+    ingested_as_of: datetime | None = None,
     offset: int = 0,
     limit: int = 50,
 ) -> dict[str, Any]:
     """List sessions, the last ended first; sessions without a time come last."""
+    whole, snap = snap, snap.known_at(as_of, ingested_as_of)
     began, ended = snap.catalog.session_spans
     first = _first_rows(snap)
-    chosen = first >= 0
+    chosen, rows = first >= 0, whole.alive
     if project is not None:
-        chosen &= snap.columns.project[first] == (snap.projects.index(project) if project in snap.projects else -2)
+        of_project = snap.columns.project == (snap.projects.index(project) if project in snap.projects else -2)
+        chosen, rows = chosen & of_project[first], rows & of_project
     for bound, side, outside in ((since, ended, np.less), (until, began, np.greater)):
         if bound is not None:
             chosen &= ~outside(side, int(bound.timestamp())) & (ended != NO_TIME)
@@ -118,7 +137,9 @@ def timeline(
     newest = (snap.sessions[codes], *(-one[codes].astype(np.float64) for one in (began, ended)))
     codes = codes[np.lexsort(newest)]
     page = codes[offset : offset + limit]
-    return {"total": len(codes), "offset": offset, "sessions": _describe_sessions(snap, page, first[page])}
+    sessions, limits = _describe_sessions(snap, page, first[page]), TimeLimits(as_of, ingested_as_of, since, until)
+    notice = None if len(codes) else explain_empty(limits, whole, rows)
+    return {"total": len(codes), "offset": offset, "sessions": sessions, "notice": notice}
 
 
 def _first_rows(snap: Snapshot) -> I64:
@@ -188,19 +209,25 @@ def _walk(way: Any, row: int, steps: int) -> list[int]:
 
 
 def facts(
-    snap: Snapshot, entity: str, *, at: datetime | None = None, offset: int = 0, limit: int = 100
+    snap: Snapshot,
+    entity: str,
+    *,
+    at: datetime | None = None,
+    as_of: datetime | None = None,
+    ingested_as_of: datetime | None = None,
+    offset: int = 0,
+    limit: int = 100,
 ) -> dict[str, Any]:
     """List the facts about an entity, the newest first, each with the time in which it holds.
 
     Args:
         entity: a name in any case, as in a question.
-        at: the moment for `holds`; None: now.
+        at: the moment for `holds`; None: that of `as_of`, else now.
     """
-    now = at or datetime.now(UTC)
+    now = at or as_of or datetime.now(UTC)
     hashes = hash_mentions("", [entity], now)
-    known = snap.facts.columns
-    about = np.flatnonzero(np.isin(known.subject_entity, hashes) | np.isin(known.object_entity, hashes))
-    about = np.union1d(about, snap.facts.naming(entity.strip()))  # a subject may be no entity, such as "timeout"
+    whole, snap = snap, snap.known_at(as_of, ingested_as_of)
+    about, known = _find_facts(snap, entity, hashes), snap.facts.columns
     about = about[np.lexsort((about, -known.t_valid[about].astype(np.float64)))]
     holds = snap.facts.holding(int(now.timestamp()))
     page = about[offset : offset + limit]
@@ -217,7 +244,19 @@ def facts(
                 "item": identity,
             }
         )
-    return {"entity": entity, "total": len(about), "offset": offset, "facts": found}
+    notice = None
+    if not len(about):
+        rows = np.zeros(whole.rows, bool)
+        rows[whole.facts.columns.row[_find_facts(whole, entity, hashes)]] = True
+        notice = explain_empty(TimeLimits(as_of, ingested_as_of), whole, rows, "fact")
+    return {"entity": entity, "total": len(about), "offset": offset, "facts": found, "notice": notice}
+
+
+def _find_facts(snap: Snapshot, entity: str, hashes: U64) -> I64:
+    """Return the facts about an entity, ascending. A subject may be no entity, such as "timeout"."""
+    known = snap.facts.columns
+    about = np.flatnonzero(np.isin(known.subject_entity, hashes) | np.isin(known.object_entity, hashes))
+    return np.union1d(about, snap.facts.naming(entity.strip()))
 
 
 def neighbours(snap: Snapshot, identity: str) -> dict[str, Any] | None:

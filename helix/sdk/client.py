@@ -26,7 +26,7 @@ SECONDS: Final = 30.0
 PROBLEM: Final = "application/problem+json"
 _POLL: Final = 0.2  # seconds between two looks at a job
 _ATTEMPTS: Final = 2  # to connect: a server that restarts is away for a moment
-_TIMES: Final = ("since", "until", "as_of", "now")
+_TIMES: Final = ("since", "until", "as_of", "ingested_as_of", "now")
 _SENT: Final = tuple(name for name in RecallOptions.__slots__ if name not in ("projects", "tier"))
 
 
@@ -89,11 +89,14 @@ class Remote(Recaller):
         profile: str = "helix",
         mode: str | None = None,
         look_back: float | None = None,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
         principal: str | None = None,
     ) -> str:
         """Return a context as text: of a question, or a briefing."""
         named = {"project": project, "profile": profile, "mode": mode, "principal": principal}
         fields = {"query": query, "k": k, "budget": budget, "look_back": look_back, **named}
+        fields |= _format_limits(as_of, ingested_as_of)
         return self._ask("GET", "/v1/context", params=_drop_none(fields)).text
 
     def item(self, identity: str, *, principal: str | None = None) -> dict[str, Any] | None:
@@ -112,10 +115,18 @@ class Remote(Recaller):
         return self._find(f"/v1/items/{quote(identity, safe='')}/graph", principal=principal)
 
     def session(
-        self, name: str, *, offset: int = 0, limit: int = 200, principal: str | None = None
+        self,
+        name: str,
+        *,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
+        offset: int = 0,
+        limit: int = 200,
+        principal: str | None = None,
     ) -> dict[str, Any] | None:
         """Return a session in reading order; None if the caller can see none of it."""
-        return self._find(f"/v1/sessions/{quote(name, safe='')}", offset=offset, limit=limit, principal=principal)
+        path, page = f"/v1/sessions/{quote(name, safe='')}", {"offset": offset, "limit": limit}
+        return self._find(path, **_format_limits(as_of, ingested_as_of), **page, principal=principal)
 
     def timeline(
         self,
@@ -123,20 +134,31 @@ class Remote(Recaller):
         project: str | None = None,
         since: Time = None,
         until: Time = None,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
         offset: int = 0,
         limit: int = 50,
         principal: str | None = None,
     ) -> dict[str, Any]:
         """List sessions, newest first."""
         within = {"project": project, "since": _format_time(since), "until": _format_time(until)}
+        within |= _format_limits(as_of, ingested_as_of)
         return self._get("/v1/timeline", **within, offset=offset, limit=limit, principal=principal)
 
     def facts(
-        self, entity: str, *, at: Time = None, offset: int = 0, limit: int = 100, principal: str | None = None
+        self,
+        entity: str,
+        *,
+        at: Time = None,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
+        offset: int = 0,
+        limit: int = 100,
+        principal: str | None = None,
     ) -> dict[str, Any]:
         """List the facts about an entity, each with the time in which it holds."""
-        page = {"offset": offset, "limit": limit}
-        return self._get("/v1/facts", entity=entity, at=_format_time(at), **page, principal=principal)
+        fields = {"entity": entity, "at": _format_time(at), **_format_limits(as_of, ingested_as_of)}
+        return self._get("/v1/facts", **fields, offset=offset, limit=limit, principal=principal)
 
     def choices(self, *, principal: str | None = None) -> dict[str, Any]:
         """List the values of filters."""
@@ -181,6 +203,10 @@ def _format_time(time: Time) -> str | None:
     if isinstance(time, datetime):
         return (time.replace(tzinfo=UTC) if time.tzinfo is None else time).isoformat()
     return time or None
+
+
+def _format_limits(as_of: Time, ingested_as_of: Time) -> dict[str, str | None]:
+    return {"as_of": _format_time(as_of), "ingested_as_of": _format_time(ingested_as_of)}
 
 
 def _drop_none(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,6 +264,7 @@ def bundle_of(found: Mapping[str, Any]) -> Bundle:
         ms=found["ms"],
         trace=found.get("trace"),
         deep=found.get("deep"),
+        notice=found.get("notice"),
     )
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -45,6 +46,12 @@ def _check_page(offset: int, limit: int) -> None:
 
     check_range("offset", offset, 0, 1 << 40)
     check_range("limit", limit, 1, MAX_LISTED)
+
+
+def _parse_moments(**given: Time) -> dict[str, datetime | None]:
+    from helix.question.build import parse_moment
+
+    return {name: parse_moment(moment, name, end=name == "until") for name, moment in given.items()}
 
 
 def row_of(snap: Snapshot, identity: str) -> int:
@@ -145,15 +152,11 @@ class Memory(Recaller):
         return bundle
 
     def _compute(self, snap: Snapshot, query: str, options: RecallOptions, is_traced: bool) -> Bundle:
-        from helix.question.build import build_query
-        from helix.recipes.load_profile import load
+        from helix.sdk.answer_question import answer_question
 
         absent = None if options.why_not is None else row_of(snap, options.why_not)
         trace = Trace(is_traced)
-        constants = load(options.profile, self.settings.profiles)
-        question = build_query(query, snap, self.settings, options, constants)
-        compose = recipe(constants.recipe).recall
-        bundle = compose(question, snap.known_at(question.as_of), constants, trace, self._models)
+        bundle = answer_question(query, snap, options, self.settings, trace, self._models)
         if absent is None or options.why_not is None:
             return bundle
         reason = explain_absence(options.why_not, absent, trace, bundle.items, bundle.packed)
@@ -196,6 +199,8 @@ class Memory(Recaller):
         self,
         name: str,
         *,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
         offset: int = 0,
         limit: int = 200,
         principal: str | None = None,
@@ -205,7 +210,8 @@ class Memory(Recaller):
         from helix.sdk import browse
 
         _check_page(offset, limit)
-        return browse.session(self._snapshot.seen_by(principal, projects), name, offset=offset, limit=limit)
+        moments = _parse_moments(as_of=as_of, ingested_as_of=ingested_as_of)
+        return browse.session(self._snapshot.seen_by(principal, projects), name, **moments, offset=offset, limit=limit)
 
     def timeline(
         self,
@@ -213,30 +219,34 @@ class Memory(Recaller):
         project: str | None = None,
         since: Time = None,
         until: Time = None,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
         offset: int = 0,
         limit: int = 50,
         principal: str | None = None,
         projects: Sequence[str] | None = None,
     ) -> dict[str, Any]:
-        """List sessions, newest first.
+        """List sessions, newest first; `notice` says where options of time leave none.
 
         Raises:
             UsageError: an argument is out of range or names something unknown.
         """
-        from helix.question.build import check_known, parse_moment
+        from helix.question.build import check_known
         from helix.sdk import browse
 
         _check_page(offset, limit)
         snap = self._snapshot.seen_by(principal, projects)
         project = check_known("project", project, snap.catalog.live_projects)
-        start, end = parse_moment(since, "since"), parse_moment(until, "until", end=True)
-        return browse.timeline(snap, project=project, since=start, until=end, offset=offset, limit=limit)
+        moments = _parse_moments(since=since, until=until, as_of=as_of, ingested_as_of=ingested_as_of)
+        return browse.timeline(snap, project=project, **moments, offset=offset, limit=limit)
 
     def facts(
         self,
         entity: str,
         *,
         at: Time = None,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
         offset: int = 0,
         limit: int = 100,
         principal: str | None = None,
@@ -244,18 +254,21 @@ class Memory(Recaller):
     ) -> dict[str, Any]:
         """List the facts about an entity, each with the time in which it holds.
 
+        Args:
+            at: the moment for `holds`; None: that of `as_of`, else now.
+
         Raises:
             UsageError: no entity is named, or an argument is out of range.
         """
-        from helix.question.build import parse_moment
         from helix.sdk import browse
         from helix.text.tokenize import make_well_formed
 
         _check_page(offset, limit)
         if not entity.strip() or len(entity) > MAX_NAME:
             raise UsageError(f"entity has {len(entity)} characters", f"give a name of 1 to {MAX_NAME}")
-        snap = self._snapshot.seen_by(principal, projects)
-        return browse.facts(snap, make_well_formed(entity), at=parse_moment(at, "at"), offset=offset, limit=limit)
+        snap, name = self._snapshot.seen_by(principal, projects), make_well_formed(entity)
+        moments = _parse_moments(at=at, as_of=as_of, ingested_as_of=ingested_as_of)
+        return browse.facts(snap, name, **moments, offset=offset, limit=limit)
 
     def choices(self, *, principal: str | None = None, projects: Sequence[str] | None = None) -> dict[str, Any]:
         """List the values of filters: projects, types, speakers, profiles."""

@@ -35,7 +35,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "type_confidence": "confidence of the type, 0 to 1",
         "project": "the project",
         "time": "time of the turn",
-        "time_quality": "exact, derived (from an offset or a date), file (modification time) or none",
+        "time_quality": "exact, derived (a date, an offset, the session's other turns), file (its last change), none",
         "t_valid": "from when on the item holds",
         "t_invalid": "since when it no longer holds",
         "t_ingested": "when its document was accepted",

@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.index.doc2query import KIND
-from helix.snapshot.index.fact_columns import FactColumns, find_ends, join_facts
+from helix.snapshot.index.fact_columns import FactColumns, Sayings, find_ends, join_facts
 from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME
 from helix.snapshot.segment.open import check_files, map_deleted_rows, open_segment, read_table
@@ -150,7 +150,7 @@ def _make_no_facts() -> pa.Table:
 def _read_facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) -> pa.Table:
     """Read FACTS of live items, with the end of each."""
     gone = {entry.segment: entry for entry in deletes}
-    tables, columns = [], []
+    tables, columns, turns = [], [], []
     for segment in segments:
         opened = open_segment(root, segment, ())
         row = opened.facts["row"].to_numpy()
@@ -161,10 +161,11 @@ def _read_facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Delet
             alive[map_deleted_rows(root, gone[segment.id], segment.rows)] = False
         tables.append(read_table(root / "segments" / segment.id / "facts.parquet").filter(pa.array(alive[row])))
         columns.append(join_facts([opened], np.zeros(1, np.int64), alive))
+        turns.append([opened.column(name)[columns[-1].row] for name in ("t_valid", "session", "ord")])
     if not tables:
         return _make_no_facts()
     numbers = FactColumns(*map(np.concatenate, zip(*columns, strict=True)))
-    since = find_ends(numbers)
+    since = find_ends(numbers, Sayings(*map(np.concatenate, zip(*turns, strict=True))))
     ends = pa.array(since, mask=since == NO_TIME).cast(FACTS.field("t_valid").type)
     return pa.concat_tables(tables).cast(FACTS).append_column("t_invalid", ends)
 

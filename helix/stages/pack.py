@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from helix.stages.features.excerpt import excerpt
+from helix.text.said_at import mark_time
 from helix.util.sanitise import sanitise_name, sanitise_text
 
 Count = Callable[[Sequence[str]], list[int]]
@@ -256,7 +257,7 @@ def _format_label(entry: Mapping[str, Any]) -> str:
 
 
 def _format_day(entry: Mapping[str, Any]) -> str:
-    return entry["time"].date().isoformat() if entry["time"] else ""
+    return mark_time(entry["time"].date().isoformat() if entry["time"] else "", entry.get("time_quality"))
 
 
 def _cite(entry: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from helix.native.zones import filter_range
 from helix.stages.skip_rules import is_general
+from helix.stages.time_limits import explain_row, read_limits
 from helix.text.tokenize import split_project_words
 from helix.types import F32, TYPES, AnyArray, Bool, Plan, Query
 
@@ -48,7 +49,7 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
     score = _skip_score(vector, snap)
     first_person = bool(_FIRST_PERSON.search(query.text))
     named = (query.project, query.type, query.session, query.speaker, query.principal)
-    filters = (*named, query.since, query.until, query.as_of)
+    filters = (*named, query.since, query.until, query.as_of, query.ingested_as_of)
     # A question about the caller, or with a filter, needs the memory.
     wants_memory = first_person or bool(query.entities) or any(given is not None for given in filters)
     return replace(
@@ -81,7 +82,7 @@ _FIRST, _LAST = -(2**63) + 1, 2**63 - 1  # seconds; a missing time is before _FI
 def _filter_rows(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
     """Return the pre-filter of every leg, bool[rows] or None for all rows, and how many rows it leaves.
 
-    Rows hidden by an ACL or by `as_of` are not alive in the view: see `Snapshot.seen_by` and `Snapshot.known_at`.
+    Rows hidden by an ACL, `as_of` or `ingested_as_of` are not alive in the view: see `Snapshot.seen_by`, `known_at`.
     """
     columns = snap.columns
     sets, expired = list(_list_sets(query, snap)), _find_expired(query, snap)
@@ -102,6 +103,16 @@ def _filter_rows(query: Query, snap: Snapshot) -> tuple[Bool | None, int]:
         count -= int(np.count_nonzero(allowed[expired]))
         allowed[expired] = False
     return allowed, count
+
+
+def select_named(query: Query, snap: Snapshot) -> Bool:
+    """Return the live rows of the project, type, session and speaker that the question names: bool[rows]."""
+    rows = snap.alive.copy()
+    for _, name, least, most in _list_ranges(replace(query, since=None, until=None), snap):
+        rows &= (getattr(snap.columns, name) >= least) & (getattr(snap.columns, name) <= most)
+    for _, codes, wanted in _list_sets(query, snap):
+        rows &= np.isin(codes, wanted)
+    return rows
 
 
 def _find_expired(query: Query, snap: Snapshot) -> AnyArray:
@@ -136,7 +147,7 @@ def _list_sets(query: Query, snap: Snapshot) -> Iterator[tuple[str, AnyArray, tu
 def explain_filter(query: Query, snap: Snapshot, row: int) -> str | None:
     """Describe the filter that excludes a row; None if none does."""
     if not snap.alive[row]:
-        return f"not known, or not valid, at {query.as_of:%Y-%m-%d %H:%M}" if query.as_of else "it is not live"
+        return explain_row(read_limits(query), snap, row) or "it is not live"
     for text, name, least, most in _list_ranges(query, snap):
         if not least <= getattr(snap.columns, name)[row] <= most:
             return f"outside the filter {text}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from helix.cli.terminal import Cell, is_drawn, open_console, print_error, print_table, print_text
+from helix.text.said_at import mark_time
 from helix.util.sanitise import printable, sanitise_name
 
 SHOWN = 30
@@ -16,6 +17,8 @@ def print_answer(answer: dict[str, Any]) -> None:
     """Print an answer."""
     for line in answer["degraded"]:
         print_error("degraded", line)
+    if answer["notice"]:
+        print_error("notice", answer["notice"])
     if answer["skipped"]:
         print_text("skipped: this question needs no memory (a filter such as --project forces a search)")
         return
@@ -31,7 +34,7 @@ def print_answer(answer: dict[str, Any]) -> None:
 
 
 def _print_item(rank: int, item: dict[str, Any], is_explained: bool) -> None:
-    when = (item["time"] or "")[:16].replace("T", " ")
+    when = mark_time((item["time"] or "")[:16].replace("T", " "), item["time_quality"])
     origin = " · ".join(printable(part) for part in (when, sanitise_name(item["speaker"] or "")) if part)
     source = printable(sanitise_name(f"{item['session']}#{','.join(item['turns'])}"))
     _print_line(

@@ -89,6 +89,8 @@ def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | Non
 def build_context(memory: Memory, snap: Snapshot, question: str | None, project: str | None, **options: Any) -> str:
     """Return a context as text: for a question, or a briefing about the newest sessions.
 
+    Where the options of time leave nothing, the text is one line that says so.
+
     Args:
         snap: the caller's view of the generation.
         project: the only project; None: all.
@@ -99,11 +101,13 @@ def build_context(memory: Memory, snap: Snapshot, question: str | None, project:
     """
     options["project"] = project
     if question is None:
-        from helix.question.build import check_known
+        from helix.question.build import check_known, parse_moment
 
         project = check_known("project", project, snap.catalog.live_projects)
-        question, options["since"] = _write_briefing_question(project), _find_begin(snap, project)
-    return _recall(memory, snap, question, **options).context
+        seen = snap.known_at(*(parse_moment(options.get(name), name) for name in ("as_of", "ingested_as_of")))
+        question, options["since"] = _write_briefing_question(project), _find_begin(seen, project)
+    bundle = _recall(memory, snap, question, **options)
+    return bundle.context or bundle.notice or ""
 
 
 def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> tuple[str, str]:
@@ -173,15 +177,10 @@ def _count_utf16(text: str) -> int:
 def _recall(memory: Memory, snap: Snapshot, question: str, **options: Any) -> Bundle:
     """Recall from a view of the generation."""
     from helix.encoders.rerank import Rerankers
-    from helix.question.build import build_query
-    from helix.recipes.load_profile import load as load_profile
-    from helix.recipes.registry import recipe
+    from helix.sdk.answer_question import answer_question
 
     settings = memory.settings
-    how = RecallOptions(**options)
-    constants = load_profile(how.profile, settings.profiles)
-    query = build_query(question, snap, settings, how, constants)
-    return recipe(constants.recipe).recall(query, snap, constants, Trace(), Rerankers(settings))
+    return answer_question(question, snap, RecallOptions(**options), settings, Trace(), Rerankers(settings))
 
 
 def _is_skipped(memory: Memory, snap: Snapshot, prompt: str) -> bool:

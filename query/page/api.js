@@ -6,18 +6,20 @@ import { askKey, getKey } from './key.js';
 /**
  * @typedef {Record<string, any>} Json
  * @typedef {{id: string, score: number, type: string, text: string, session: string, turns: string[],
- *   speaker: string | null, time: string | null, project: string, source: string, why: Json}} Item
+ *   speaker: string | null, time: string | null, time_quality: string | null, project: string, source: string,
+ *   why: Json}} Item
  * @typedef {{rank: number, id: string, score: number, parts: Record<string, number>, shares: Record<string, number>,
  *   dropped: string | null, [signal: string]: any}} Candidate
  * @typedef {{stage: string, rows_in?: any, rows_out?: number, ms?: number, [field: string]: any}} Stage
  * @typedef {{stages: Stage[], candidates: Candidate[], spans: {stage: string, at: number, ms: number}[],
  *   why_not?: string}} Trace
  * @typedef {{snapshot: number, profile: string, skipped: boolean, degraded: string[], items: Item[], packed: number[],
- *   context: string, tokens: number, budget: number, counter: string, ms: Record<string, number>, trace: Trace}} Answer
+ *   context: string, tokens: number, budget: number, counter: string, ms: Record<string, number>, trace: Trace,
+ *   notice: string | null}} Answer
  * @typedef {{id: string, type: string, role: string, text: string, session: string, turns: string[],
- *   speaker: string | null, time: string | null, project: string, source: string, title: string | null,
- *   salience: number | null, confidence: number | null, vouched: string | null, tokens: number,
- *   previous: string | null, next: string | null}} Stored
+ *   speaker: string | null, time: string | null, time_quality: string | null, project: string, source: string,
+ *   title: string | null, salience: number | null, confidence: number | null, vouched: string | null,
+ *   tokens: number, previous: string | null, next: string | null}} Stored
  * @typedef {{snapshot: number, items: number, sessions: number, first: string | null, last: string | null,
  *   projects: Record<string, number>, types: Record<string, number>, speakers: Record<string, number>,
  *   profiles: string[]}} Choices

@@ -9,14 +9,14 @@ import { offerChoices, readValues, restore } from './fields.js';
 import { listItems } from './items.js';
 import { failure, notice, panel } from './marks.js';
 import { go, href } from './route.js';
-import { count, day, millis, plural } from './text.js';
+import { capitalise, count, day, millis, plural } from './text.js';
 import { drawStages } from './waterfall.js';
 
 /** @typedef {import('./api.js').Answer} Answer */
 
 const form = /** @type {HTMLFormElement} */ (byId('ask-form'));
 const body = byId('answer');
-const MORE = ['since', 'until', 'as_of', 'session', 'entities', 'rerank', 'current_only'];
+const MORE = ['since', 'until', 'as_of', 'ingested_as_of', 'session', 'entities', 'rerank', 'current_only'];
 let calls = 0;
 let shown = ''; // the address whose answer is shown
 /** @type {HTMLElement | null} */
@@ -119,7 +119,8 @@ function offerProfiles(names) {
 export function readQuestion(params) {
   /** @type {import('./api.js').Json} */
   const question = { query: params.get('q') ?? '' };
-  const words = ['project', 'type', 'speaker', 'session', 'since', 'until', 'as_of', 'profile', 'mode', 'rerank', 'now'];
+  const filters = ['project', 'type', 'speaker', 'session', 'since', 'until', 'as_of', 'ingested_as_of'];
+  const words = [...filters, 'profile', 'mode', 'rerank', 'now'];
   for (const name of words) if (params.get(name)) question[name] = params.get(name);
   for (const name of ['k', 'budget', 'look_back']) if (params.get(name)) question[name] = Number(params.get(name));
   if (params.get('current_only')) question.current_only = true;
@@ -196,6 +197,7 @@ function listNotices(answer) {
 /** @param {Answer} answer */
 function explainEmpty(answer) {
   if (answer.skipped) return [];
+  if (answer.notice) return [h('p', { class: 'empty' }, `${capitalise(answer.notice)}.`)];
   const route = answer.trace.stages.find((stage) => stage.stage === 'route');
   const none = route && !route.rows_out;
   return [h('p', { class: 'empty' }, none ? 'The filters leave nothing to search.' : 'Nothing was found.')];

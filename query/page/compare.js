@@ -7,7 +7,7 @@ import { announce, bar, byId, fill, h, s } from './dom.js';
 import { offerChoices, readValues, restore } from './fields.js';
 import { badge, load } from './marks.js';
 import { go, href } from './route.js';
-import { count, formatTime, millis, plural, score } from './text.js';
+import { capitalise, count, formatTime, millis, plural, score } from './text.js';
 
 /** @typedef {import('./api.js').Answer} Answer */
 
@@ -178,7 +178,7 @@ function makeColumn(answer, other, params, side) {
         showMove(i, other.get(item.id), side),
         h('span', { class: 'mono' }, score(item.score)),
         badge(item.type),
-        h('span', { class: 'dim' }, `${formatTime(item.time)} ${item.speaker ?? ''}`),
+        h('span', { class: 'dim' }, `${formatTime(item.time, item.time_quality)} ${item.speaker ?? ''}`),
         packed.has(i) ? h('span', { class: 'packed' }, 'in context') : null,
       ),
       h('a', { class: 'text', href: href('item', {}, item.id), 'data-stop': true }, item.text),
@@ -191,7 +191,7 @@ function makeColumn(answer, other, params, side) {
     answer.skipped ? h('p', { class: 'notice warn' }, 'skipped: the question needs no memory') : null,
     answer.items.length
       ? h('ol', { class: 'items' }, ...answer.items.map(entry))
-      : h('p', { class: 'empty' }, 'Nothing was found.'),
+      : h('p', { class: 'empty' }, answer.notice ? `${capitalise(answer.notice)}.` : 'Nothing was found.'),
   );
 }
 

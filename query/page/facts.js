@@ -7,7 +7,7 @@ import { announce, bar, byId, fill, h, percent } from './dom.js';
 import { readValues, restore } from './fields.js';
 import { load, pager } from './marks.js';
 import { go, href } from './route.js';
-import { count, formatTime, plural, score, toMs } from './text.js';
+import { capitalise, count, formatTime, plural, score, toMs } from './text.js';
 
 /**
  * @typedef {{subject: string, relation: string, object: string, qualifier: string, closes: boolean,
@@ -15,6 +15,7 @@ import { count, formatTime, plural, score, toMs } from './text.js';
  */
 
 const PAGE = 100;
+const TIMES = ['at', 'as_of', 'ingested_as_of'];
 const form = /** @type {HTMLFormElement} */ (byId('facts-form'));
 const body = byId('facts-body');
 let calls = 0;
@@ -61,7 +62,8 @@ async function suggestNames() {
  */
 async function loadFacts(entity, params) {
   const offset = Number(params.get('offset')) || 0;
-  const found = await get('/v1/facts', { entity, at: params.get('at'), offset, limit: PAGE });
+  const times = Object.fromEntries(TIMES.map((name) => [name, params.get(name)]));
+  const found = await get('/v1/facts', { entity, ...times, offset, limit: PAGE });
   /** @type {Fact[]} */
   const facts = found.facts;
   announce(`${plural(found.total, 'fact')} about ${entity}`);
@@ -70,12 +72,12 @@ async function loadFacts(entity, params) {
       h(
         'p',
         { class: 'empty' },
-        `No facts about ${entity}. `,
+        found.notice ? `${capitalise(found.notice)}. ` : `No facts about ${entity}. `,
         h('a', { href: href('ask', { q: entity }) }, 'Ask for it'),
         ' instead.',
       ),
     ];
-  const asOf = params.get('at');
+  const asOf = params.get('at') || params.get('as_of');
   const moment = asOf ? toMs(asOf) : Date.now(); // NaN for an age like 7d, which gets no line
   const known = facts.flatMap((one) => [one.t_valid, one.t_invalid]).filter((one) => one !== null);
   const span = findSpan([...known.map(toMs), moment || Date.now()]);
@@ -105,7 +107,7 @@ async function loadFacts(entity, params) {
       h('ol', { class: 'facts' }, ...facts.map((one) => makeEntry(one, span, moment))),
     ),
     pager({ offset, size: PAGE, end: offset + facts.length, total: found.total }, ['Newer', 'Older'], (to) =>
-      href('facts', { entity, at: params.get('at'), offset: to }),
+      href('facts', { entity, ...times, offset: to }),
     ),
   ];
 }

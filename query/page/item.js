@@ -55,7 +55,7 @@ function showItem(item, around) {
           'p',
           { class: 'head' },
           badge(item.type),
-          h('span', { class: 'dim' }, formatTime(item.time)),
+          h('span', { class: 'dim' }, formatTime(item.time, item.time_quality)),
           h('span', { class: 'who' }, item.speaker ?? item.role),
         ),
         h('blockquote', { class: 'text whole' }, item.text),
@@ -104,7 +104,7 @@ function makeTurn(item, here) {
       { class: 'head' },
       h('span', { class: 'who' }, item.speaker ?? item.role),
       badge(item.type),
-      h('span', { class: 'dim' }, formatTime(item.time)),
+      h('span', { class: 'dim' }, formatTime(item.time, item.time_quality)),
       here
         ? null
         : h(

@@ -61,7 +61,7 @@ function makeCard(item, rank, candidate, scale) {
       h('span', { class: 'rank' }, rank),
       h('span', { class: 'score mono' }, score(item.score)),
       badge(item.type),
-      h('span', { class: 'dim' }, formatTime(item.time)),
+      h('span', { class: 'dim' }, formatTime(item.time, item.time_quality)),
       item.speaker && h('span', { class: 'who' }, item.speaker),
       scale.packed && h('span', { class: 'packed' }, 'in context'),
     ),

@@ -30,6 +30,14 @@ export function score(value) {
 }
 
 /**
+ * Return a sentence with a capital letter.
+ * @param {string} text
+ */
+export function capitalise(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/**
  * Format milliseconds.
  * @param {number} value
  */
@@ -38,13 +46,15 @@ export function millis(value) {
 }
 
 /**
- * Format a time as "2026-02-10 20:31", or as its day alone at midnight.
+ * Format a time as "2026-02-10 20:31", or as its day alone at midnight; "by" marks the last change of a file.
  * @param {string | null | undefined} iso
+ * @param {string | null} [quality]
  */
-export function formatTime(iso) {
+export function formatTime(iso, quality) {
   if (!iso) return 'no time';
   const time = iso.slice(11, 16);
-  return time === '00:00' || !time ? iso.slice(0, 10) : `${iso.slice(0, 10)} ${time}`;
+  const text = time === '00:00' || !time ? iso.slice(0, 10) : `${iso.slice(0, 10)} ${time}`;
+  return quality === 'file' ? `by ${text}` : text;
 }
 
 /**

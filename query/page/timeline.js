@@ -8,16 +8,18 @@ import { offerChoices, readValues, restore } from './fields.js';
 import { listTurns } from './item.js';
 import { load, pager, panel } from './marks.js';
 import { go, href } from './route.js';
-import { count, cut, formatTime, getBaseName, plural, toMs } from './text.js';
+import { capitalise, count, cut, formatTime, getBaseName, plural, toMs } from './text.js';
 
 /**
  * @typedef {{session: string, project: string, title: string | null, source: string, began: string | null,
  *   ended: string | null, items: number, types: Record<string, number>, speakers: string[], first: string}} Session
- * @typedef {{total: number, offset: number, sessions: Session[]}} Sessions
+ * @typedef {{total: number, offset: number, sessions: Session[], notice: string | null}} Sessions
  */
 
 const PAGE = 100;
 const TURNS = 100;
+const TIMES = ['as_of', 'ingested_as_of'];
+const FILTERS = ['project', 'since', 'until', ...TIMES];
 const form = /** @type {HTMLFormElement} */ (byId('timeline-form'));
 const title = byId('timeline-title');
 const body = byId('timeline-body');
@@ -44,15 +46,16 @@ export async function show({ params }) {
 
 /** @param {URLSearchParams} params */
 async function loadSessions(params) {
-  const [project, since, until] = ['project', 'since', 'until'].map((name) => params.get(name));
+  const within = Object.fromEntries(FILTERS.map((name) => [name, params.get(name)]));
   const offset = Number(params.get('offset')) || 0;
   const [found, choices] = await Promise.all([
-    get('/v1/timeline', { project, since, until, offset, limit: PAGE }),
+    get('/v1/timeline', { ...within, offset, limit: PAGE }),
     getChoices(),
   ]);
   offerChoices(form, 'project', choices.projects);
   announce(plural(found.total, 'session'));
-  if (!found.sessions.length) return [h('p', { class: 'empty' }, 'No session is from that time.')];
+  const empty = found.notice ? `${capitalise(found.notice)}.` : 'No session is from that time.';
+  if (!found.sessions.length) return [h('p', { class: 'empty' }, empty)];
   const end = offset + found.sessions.length;
   const text = `${count(offset + 1)} to ${count(end)} of ${plural(found.total, 'session')}, newest first`;
   return [
@@ -61,7 +64,7 @@ async function loadSessions(params) {
     pager(
       { offset, size: PAGE, end, total: found.total },
       ['Newer', 'Older'],
-      (to) => href('timeline', { project, since, until, offset: to }),
+      (to) => href('timeline', { ...within, offset: to }),
       h('span', { class: 'dim' }, text),
     ),
   ];
@@ -177,7 +180,8 @@ function makeRow(one, most) {
  */
 async function loadSession(name, params) {
   const offset = Number(params.get('offset')) || 0;
-  const found = await get(`/v1/sessions/${encodeURIComponent(name)}`, { offset, limit: TURNS });
+  const times = Object.fromEntries(TIMES.map((one) => [one, params.get(one)]));
+  const found = await get(`/v1/sessions/${encodeURIComponent(name)}`, { ...times, offset, limit: TURNS });
   const end = offset + found.items.length;
   const first = found.items[0];
   announce(`session ${cut(first?.title ?? name, 60)}, ${plural(found.total, 'item')}`);
@@ -191,9 +195,11 @@ async function loadSession(name, params) {
       h('span', { class: 'dim' }, ` · ${plural(found.total, 'item')}${first ? ` · ${getBaseName(first.source)}` : ''}`),
       h('a', { class: 'button', href: href('ask', { session: name }) }, 'Ask in this session'),
     ),
-    panel(`Turns ${count(offset + 1)} to ${count(end)}`, 'turns-title', listTurns(found.items)),
+    found.notice
+      ? h('p', { class: 'empty' }, `${capitalise(found.notice)}.`)
+      : panel(`Turns ${count(offset + 1)} to ${count(end)}`, 'turns-title', listTurns(found.items)),
     pager({ offset, size: TURNS, end, total: found.total }, ['Earlier turns', 'Later turns'], (to) =>
-      href('timeline', { session: name, offset: to }),
+      href('timeline', { session: name, ...times, offset: to }),
     ),
   ];
 }

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from helix.sdk.memory import Memory
 from helix.types import TYPES, Bundle, Item, RecallOptions
 from query.schema.requests import RecallRequest
+
+TIME_QUALITY: Final[Any] = Field(
+    description="exact; derived: of a date or of the session's other turns; file: of the file's last change; or none"
+)
+
+NOTICE: Final[Any] = Field(
+    default=None, description="why there is nothing, where options of time (as_of, since …) are the reason"
+)
 
 
 class RecalledItem(BaseModel):
@@ -21,7 +29,8 @@ class RecalledItem(BaseModel):
     session: str
     turns: list[str] = Field(description="the source's own ids of the turns")
     speaker: str | None
-    time: str | None = Field(description="ISO 8601, UTC")
+    time: str | None = Field(description="when it was said: ISO 8601, UTC")
+    time_quality: str | None = TIME_QUALITY
     project: str
     source: str = Field(description="the file it was read from")
     why: dict[str, Any] = Field(description="ranks by leg, signals by name, and the parts of its salience")
@@ -45,6 +54,7 @@ class RecallAnswer(BaseModel):
     deep: dict[str, Any] | None = Field(
         default=None, description="of the deep tier: the model's part (`wordings`, `calls`, memories `sent`)"
     )
+    notice: str | None = NOTICE
 
 
 class DeepAnswer(BaseModel):
@@ -68,6 +78,7 @@ class StoredItem(BaseModel):
     turns: list[str]
     speaker: str | None
     time: str | None
+    time_quality: str | None = TIME_QUALITY
     project: str
     source: str
     title: str | None
@@ -89,6 +100,7 @@ class SessionPage(BaseModel):
     total: int = Field(description="items of the session")
     offset: int
     items: list[StoredItem]
+    notice: str | None = NOTICE
 
 
 class SessionSummary(BaseModel):
@@ -112,6 +124,7 @@ class Timeline(BaseModel):
     total: int = Field(description="all sessions that match")
     offset: int
     sessions: list[SessionSummary]
+    notice: str | None = NOTICE
 
 
 class ItemWindow(BaseModel):
@@ -170,6 +183,7 @@ class FactPage(BaseModel):
     total: int
     offset: int
     facts: list[DatedFact]
+    notice: str | None = NOTICE
 
 
 class FilterChoices(BaseModel):
@@ -268,6 +282,7 @@ def render_bundle(bundle: Bundle) -> dict[str, Any]:
         "budget": bundle.budget,
         "counter": bundle.counter,
         "ms": dict(bundle.ms),
+        "notice": bundle.notice,
     }
     if bundle.trace is not None:
         answer["trace"] = dict(bundle.trace)

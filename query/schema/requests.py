@@ -46,6 +46,13 @@ Project = Annotated[str | None, _describe("only this project", "ledgerline")]
 Type = Annotated[str | None, _describe(f"only items of this type: {', '.join(TYPES)}", "decision")]
 Since = Annotated[str | None, _describe("not before: ISO 8601, or an age like 7d", "2026-02-01", "30d")]
 Until = Annotated[str | None, _describe("not after: ISO 8601, or an age like 7d", "2026-02-28T12:00:00Z")]
+AsOf = Annotated[
+    str | None,
+    _describe("what was said by then and held then, whenever it was ingested: ISO 8601, or an age", "2026-02-10"),
+]
+IngestedAsOf = Annotated[
+    str | None, _describe("what this store had ingested by then: ISO 8601, or an age like 7d", "2026-02-10")
+]
 _HINTS = _describe("names to start the graph walk from", ["Priya"])
 Entities = Annotated[list[str], _HINTS]
 MaybeEntities = Annotated[list[str] | None, _HINTS]
@@ -81,7 +88,8 @@ class RecallRequest(PrincipalRequest):
     type: Type = None
     since: Since = None
     until: Until = None
-    as_of: Annotated[str | None, _describe("the knowledge valid then: ISO 8601, or an age", "2026-02-10")] = None
+    as_of: AsOf = None
+    ingested_as_of: IngestedAsOf = None
     session: Annotated[str | None, _describe("only this session", "c3")] = None
     speaker: Annotated[str | None, _describe("only this speaker, in any case", "Ana")] = None
     current_only: Annotated[bool, _describe("leave out items whose facts no longer hold")] = False
@@ -107,6 +115,8 @@ class ContextRequest(PrincipalRequest):
     profile: Profile = "helix"
     mode: Mode = None
     look_back: LookBack = None
+    as_of: AsOf = None
+    ingested_as_of: IngestedAsOf = None
 
 
 class TimelineRequest(PrincipalRequest):
@@ -115,6 +125,8 @@ class TimelineRequest(PrincipalRequest):
     project: Project = None
     since: Since = None
     until: Until = None
+    as_of: AsOf = None
+    ingested_as_of: IngestedAsOf = None
     offset: Offset = 0
     limit: Limit = 50
 
@@ -122,6 +134,8 @@ class TimelineRequest(PrincipalRequest):
 class SessionRequest(PrincipalRequest):
     """A part of a session."""
 
+    as_of: AsOf = None
+    ingested_as_of: IngestedAsOf = None
     offset: Offset = 0
     limit: Annotated[int, _describe("entries to return", 200, minimum=1, maximum=MAX_LISTED)] = 200
 
@@ -137,7 +151,9 @@ class FactsRequest(PrincipalRequest):
     """An entity and a time."""
 
     entity: Name
-    at: Annotated[str | None, _describe("the time to judge facts at; default: now")] = None
+    at: Annotated[str | None, _describe("the time to judge facts at; default: that of as_of, else now")] = None
+    as_of: AsOf = None
+    ingested_as_of: IngestedAsOf = None
     offset: Offset = 0
     limit: Annotated[int, _describe("entries to return", 100, minimum=1, maximum=MAX_LISTED)] = 100
 

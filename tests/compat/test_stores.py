@@ -55,7 +55,7 @@ NO_MODELS = {
     "helix.snapshot.writer.copy_encoder": lambda *_: (),
 }
 ADDED = (("cellar", "c1", "I keep the yeast in the cellar?", {"speaker": "Ana"}),)
-SINCE_3 = ("vouched", "salience_parts")  # of an item; null in a store of format 2, and asked in SQL above
+LATER = ("vouched", "salience_parts", "time_quality")  # of an item; null in older stores, or asked in SQL above
 
 
 def copy(source: Path, target: Path) -> Path:
@@ -132,7 +132,7 @@ def describe_store(root: Path) -> dict[str, Any]:
         before, after = int(snapshot.columns.previous[row]), int(snapshot.columns.next[row])
         items.append(
             {
-                **{name: value for name, value in entry.items() if name not in SINCE_3},
+                **{name: value for name, value in entry.items() if name not in LATER},
                 "time": entry["time"].isoformat(),
                 "previous": key[before] if before >= 0 else None,
                 "next": key[after] if after >= 0 else None,

@@ -64,7 +64,9 @@ def test_the_tools_are_described(service: QueryService) -> None:
             assert parameter["description"]
     by_name = {tool.name: tool for tool in listed.tools}
     assert by_name["recall"].input_schema["required"] == ["query"]
-    assert by_name["recall"].output_schema["properties"].keys() == {"context", "items", "tokens", "degraded"}
+    assert by_name["recall"].output_schema["properties"].keys() == {
+        *("context", "items", "tokens", "degraded", "notice")
+    }
     assert {one.uri_template for one in resources.resource_templates} == {"helix://items/{id}", "helix://sessions/{id}"}
 
 
@@ -78,6 +80,19 @@ def test_recall_answers_like_the_library(service: QueryService, memory: Memory) 
     assert 0 < len(packed) < 5
     assert [item["in_context"] for item in found["items"]] == [item.id in packed for item in own.items]
     assert not [item for item in found["items"] if "text" in item]  # an item beyond the budget comes by fetch
+
+
+def test_time_travel_answers_like_the_library(service: QueryService, memory: Memory) -> None:
+    server, then = build_server(service), {"as_of": "2026-02-11", "ingested_as_of": "2100-01-01"}
+    found = call_tool(server, "recall", query=QUESTION, **then)
+    assert (found["context"], found["notice"]) == (memory.recall(QUESTION, **then).context, None)
+    assert found["context"] != memory.recall(QUESTION).context
+    early = {"as_of": "2026-01-01"}
+    empty = [
+        call_tool(server, name, **more, **early) for name, more in (("recall", {"query": QUESTION}), ("timeline", {}))
+    ]
+    assert {one["notice"] for one in empty} == {memory.timeline(**early)["notice"]}
+    assert "(as_of); the earliest item is of" in empty[0]["notice"]
 
 
 def test_a_hint_at_an_entity_seeds_the_walk(service: QueryService, memory: Memory) -> None:

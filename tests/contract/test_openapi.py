@@ -61,10 +61,22 @@ def test_the_examples_are_answered_and_a_405_names_every_method(
 ) -> None:
     parameters = specification["paths"]["/v1/recall"]["get"]["parameters"]
     examples = {one["name"]: one["schema"]["examples"][0] for one in parameters if one["schema"].get("examples")}
-    for name in ("k", "budget", "project", "type", "since", "until", "as_of", "session", "speaker", "profile"):
+    for name in (
+        "k",
+        "budget",
+        "project",
+        "type",
+        "since",
+        "until",
+        "as_of",
+        "ingested_as_of",
+        "session",
+        "speaker",
+        "profile",
+    ):
         found = client.get("/v1/recall", params={"query": examples["query"], name: examples[name]})
         assert found.status_code == 200, found.text
-        assert found.json()["items"] or name == "as_of", name  # before everything in the store
+        assert found.json()["items"] or name == "ingested_as_of", name  # before everything in the store
     item = client.get("/v1/recall", params={"query": examples["query"]}).json()["items"][0]
     (identity,) = (one for one in specification["paths"]["/v1/items/{id}"]["get"]["parameters"] if one["name"] == "id")
     assert identity["schema"]["examples"] == [item["id"]]

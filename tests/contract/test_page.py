@@ -304,10 +304,28 @@ def test_filters_narrow_and_are_cleared(tab: Tab) -> None:
     expect(page.locator("#set")).to_have_text("2 set")
     field(page, "Since").press("Enter")
     settle(page)
-    expect(page.locator(".empty")).to_have_text("The filters leave nothing to search.")
+    expect(page.locator(".empty")).to_contain_text("Nothing was said since 2030-01-01 (since); the latest item")
     click(page.get_by_role("button", name="Clear filters"))
     assert page.url.endswith("#/ask?q=timeout")
     assert len(set(page.locator(".card .type").all_inner_texts())) > 1
+
+
+def test_the_address_takes_the_two_times_in_every_view(tab: Tab) -> None:
+    for view, given in (
+        ("ask", {"q": "Priya"}),
+        ("timeline", {}),
+        ("timeline", {"session": "t1"}),
+        ("compare", {"q": "Priya"}),
+    ):
+        page = tab.open(make_hash(view, **given, as_of="2025-01-01"))
+        expect(settle(page).locator(f"#{view} .empty").first).to_contain_text("Nothing was said by 2025-01-01 (as_of)")
+    page = tab.open(make_hash("ask", q="Zoe", as_of="2026-02-01", ingested_as_of="2025-01-01"))
+    expect(page.locator("#ask .empty")).to_contain_text(
+        "Nothing was ingested by 2025-01-01 (ingested_as_of); the earliest item"
+    )
+    assert field(page, "Ingested as of").input_value() == "2025-01-01"
+    page = tab.open(make_hash("facts", entity="Zoe", as_of="2026-02-01"))
+    expect(page.locator(".facts > li")).to_have_count(1)  # Rome was not said yet
 
 
 def test_the_address_restores_a_view(tab: Tab) -> None:

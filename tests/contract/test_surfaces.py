@@ -33,6 +33,8 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
     {"query": "coffee", "session": "c4", "speaker": "Priya", "now": NOW},
     {"query": "when does the release go out", "rerank": "late", "rerank_top": 5, "current_only": True, "now": NOW},
     {"query": "why did we pick sqlite", "as_of": "2026-02-10", "explain": True, "why_not": SAMPLE_ITEM, "now": NOW},
+    {"query": "why did we pick sqlite", "as_of": "2026-01-01", "now": NOW},
+    {"query": "coffee", "ingested_as_of": "2026-02-10", "as_of": "2026-02-10", "now": NOW},
     {"query": PRIYA, "profile": "cems", "mode": "hybrid", "now": NOW},
     {"query": PRIYA, "profile": "annie", "look_back": 3_000, "k": 8, "explain": True, "now": NOW},
     *(
@@ -93,6 +95,24 @@ def test_a_hint_at_an_entity_seeds_the_walk_on_every_surface(url: str, sample_st
     assert [item.why["graph"] for item in plain.items] == [None] * len(plain.items)
 
 
+def test_what_options_of_time_leave_empty_says_so_on_every_surface(url: str, sample_store: Path, call_helix) -> None:
+    notice = "nothing was said by 2026-01-01 (as_of); the earliest item is of 2026-02-03 18:05"
+    early = {"as_of": "2026-01-01"}
+    done = call_helix("recall", PRIYA, "--as-of", "2026-01-01", "--store", sample_store)
+    assert (done.returncode, done.stdout.startswith("nothing found"), notice in done.stderr) == (0, True, True)
+    found = {path: httpx.get(f"{url}/v1/{path}", params={**more, **early}) for path, more in (
+        ("recall", {"query": PRIYA}), ("timeline", {}), ("sessions/c1", {}), ("facts", {"entity": "Ana"}),
+        ("context", {"query": PRIYA}),
+    )}  # fmt: skip
+    assert found.pop("context").text == notice
+    facts = found.pop("facts").json()["notice"]
+    assert facts.startswith("nothing was said by 2026-01-01 (as_of); the earliest fact is of 2026-0")
+    assert {path: answer.json()["notice"] for path, answer in found.items()} == dict.fromkeys(found, notice)
+    audit = httpx.get(f"{url}/v1/context", params={"ingested_as_of": "2026-01-01", "project": "ledgerline"}).text
+    assert audit.startswith("nothing was ingested by 2026-01-01 (ingested_as_of); the earliest item within the other ")
+    assert httpx.get(f"{url}/v1/context", params={"as_of": "2030-01-01"}).text.startswith("<memory>")
+
+
 def test_an_answer_has_the_promised_attributes(sample_store: Path) -> None:
     found = helix.open(sample_store).recall(PRIYA, explain=True)
     first = found.items[0]
@@ -141,10 +161,12 @@ BEYOND = ("9999999999999999d", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59
 
 def test_a_time_beyond_the_calendar_is_refused_on_every_surface(url: str, sample_store: Path, call_helix) -> None:
     requests = (
-        *(("/v1/recall", {"query": "x"}, name) for name in ("since", "until", "as_of", "now")),
+        *(("/v1/recall", {"query": "x"}, name) for name in ("since", "until", "as_of", "ingested_as_of", "now")),
         ("/v1/timeline", {}, "since"),
         ("/v1/timeline", {}, "until"),
         ("/v1/facts", {"entity": "Priya"}, "at"),
+        *((path, fields, "as_of") for path, fields in (("/v1/timeline", {}), ("/v1/facts", {"entity": "Priya"}))),
+        *((path, {}, "ingested_as_of") for path in ("/v1/sessions/c3", "/v1/context")),
     )
     wrong, memory = [], helix.open(sample_store)
     for time in BEYOND:

@@ -187,20 +187,20 @@ def test_a_fact_that_no_longer_holds_is_in_no_list(tmp_path: Path) -> None:
     trace = Trace(True)
     bundle = answer(snapshot, ask_facts(snapshot), trace=trace)
     (berlin,) = [entry["id"] for entry in snapshot.text(np.array([0]))]
-    said = "facts: none of its facts holds and is known at the moment of the question"
+    said = "facts: none of its facts holds at the moment of the question"
     assert why_not(berlin, 0, trace, bundle.items, bundle.packed) == said
     stages = {one["stage"]: one for one in trace.stages}
     assert (stages["facts"]["rows_in"], stages["facts"]["rows_out"]) == (4, 3)
     assert [stages[leg]["rows_in"] for leg in ("dense", "lexical", "graph")] == [3, 3, 3]
 
 
-def test_a_fact_of_the_future_is_not_known_yet(tmp_path: Path) -> None:
-    """t_ingested ≤ now, or the generation's own moment, whichever is later."""
-    now, later = read_noon("2024-06-01"), read_noon("2090-01-01")
+def test_a_fact_of_the_future_does_not_hold_yet(tmp_path: Path) -> None:
+    """t_valid ≤ now; what was ingested later than an earlier `now` is found."""
+    later = read_noon("2090-01-01")
     one = item(
         "a",
-        state_fact("ana", "plans", "a", functional=False, t_ingested=now * 1_000_000),
-        state_fact("ana", "plans", "b", functional=False, t_ingested=later * 1_000_000),
+        state_fact("ana", "plans", "a", functional=False, t_ingested=later * 1_000_000),
+        state_fact("ana", "plans", "b", functional=False, t_valid=later),
         time=read_noon("2024-01-10"),
     )
     snapshot = with_encoder(fact_store(tmp_path, [one]))
@@ -236,7 +236,12 @@ def test_from_a_log_to_an_answer(cache: Path, tmp_path: Path) -> None:
     assert texts(before) == ["Ana lives in Tromso"]
     assert "[lives in · since 2026-01-05 until 2026-03-05] (s#1)" in before.context
     then = memory.recall("Where does Ana live?", profile="memoria", as_of="2026-02-01T00:00:00Z")
-    assert texts(then) == []  # it was not known yet: all of it came in today
+    assert texts(then) == ["Ana lives in Tromso"]  # as it was said then, although all of it was ingested today
+    never = memory.recall("Where does Ana live?", profile="memoria", as_of="2026-01-01")
+    assert (never.items, never.notice) == (
+        (),
+        "nothing was said by 2026-01-01 (as_of); the earliest fact is of 2026-01-05 10:00",
+    )
 
 
 def test_without_an_encoder_words_and_the_walk_answer(tmp_path: Path) -> None:
@@ -259,40 +264,39 @@ def test_a_store_without_an_index_answers_nothing_and_says_so(tmp_path: Path) ->
     assert (found.items, found.context, found.degraded) == ((), "", ())
 
 
-def test_as_of_what_was_known_and_held_then(tmp_path: Path) -> None:
-    """t_valid ≤ as_of, t_invalid null or later, t_ingested ≤ as_of: to the second."""
-    given = [{**more, "t_ingested": more["time"] + 86_400} for _, _, more in ITEMS]  # known a day later
+def test_as_of_what_was_said_and_held_then(tmp_path: Path) -> None:
+    """said_at ≤ as_of, t_valid ≤ as_of, t_invalid null or later: to the second, whenever it was ingested."""
+    given = [{**more, "t_ingested": read_noon("2025-01-01")} for _, _, more in ITEMS]
     items = [(text, facts, more) for (text, facts, _), more in zip(ITEMS, given, strict=True)]
     snapshot = store(tmp_path, items)
 
     def ask_at(second: int) -> set[str]:
         return set(texts(answer(snapshot, ask_facts(snapshot, as_of=datetime.fromtimestamp(second, UTC), now=NOW))))
 
-    known = read_noon("2024-01-11")
-    assert ask_at(known - 1) == set()
-    assert ask_at(known) == {"ana lives in berlin kreuzberg"}
+    said = read_noon("2024-01-10")
+    assert ask_at(said - 1) == set()
+    assert ask_at(said) == {"ana lives in berlin kreuzberg"}
     work = {"ana friend ben", "ben works at acme"}
-    # What was said of Paris is not known yet, so Berlin holds.
-    assert ask_at(read_noon("2024-05-02") - 1) == {"ana lives in berlin kreuzberg", *work}
-    assert ask_at(read_noon("2024-05-02")) == {"ana lives in paris", *work}
+    # Nothing was said of Paris yet, so Berlin holds.
+    assert ask_at(read_noon("2024-05-01") - 1) == {"ana lives in berlin kreuzberg", *work}
+    assert ask_at(read_noon("2024-05-01")) == {"ana lives in paris", *work}
 
 
 def test_as_of_takes_no_fact_of_later_than_that(tmp_path: Path) -> None:
-    """An item may state early a fact that begins, is ingested or ends later."""
+    """An item may state early a fact that begins or ends later, and late one that began before."""
     begins, ends = read_noon("2024-03-01"), read_noon("2024-04-01")
-    one = item(
+    early = item(
         "a",
         state_fact("ana", "plans", "a", functional=False, t_valid=begins),
         state_fact("ana", "plans", "b", functional=False, until=ends),
-        state_fact("ana", "plans", "c", functional=False, t_ingested=begins * 1_000_000),
         time=read_noon("2024-01-10"),
     )
-    snapshot = with_encoder(fact_store(tmp_path, [one]))
+    late = item("b", state_fact("ana", "plans", "c", functional=False, t_valid=read_noon("2024-01-10")), time=begins)
+    snapshot = with_encoder(fact_store(tmp_path, [early, late]))
 
     def ask_at(second: int) -> list[bool]:
         query = ask_facts(snapshot, as_of=datetime.fromtimestamp(second, UTC), now=NOW)
-        seen = snapshot.known_at(query.as_of)
-        return list(filter_facts(query, seen, route(query, None, seen)))
+        return list(filter_facts(query, snapshot, route(query, None, snapshot)))
 
     assert ask_at(begins - 1) == [False, True, False]
     assert ask_at(begins) == [True, True, True]

@@ -74,7 +74,13 @@ def test_a_question_with_a_filter_is_never_skipped(memory: Memory) -> None:
     assert ask(memory, question).skipped
     filters = {
         **{"project": item.project, "type": item.type, "session": item.session, "speaker": item.speaker},
-        **{"since": "2020-01-01", "until": "2026-07-01", "as_of": "2100-01-01", "principal": "ana"},
+        **{
+            "since": "2020-01-01",
+            "until": "2026-07-01",
+            "as_of": "2100-01-01",
+            "ingested_as_of": "2100-01-01",
+            "principal": "ana",
+        },
         "entities": ["Priya"],
     }
     assert [name for name, value in filters.items() if ask(memory, question, **{name: value}).skipped] == []

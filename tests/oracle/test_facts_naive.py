@@ -18,7 +18,7 @@ class Row(NamedTuple):
     qualifier: int  # 0 for none
     object: int
     valid: int
-    ingested: int
+    said: int
     until: int
     closes: bool
 
@@ -37,14 +37,14 @@ ROW = st.builds(
     qualifier=st.integers(0, 2),
     object=st.integers(0, 3),
     valid=st.integers(-3, 6),
-    ingested=st.integers(0, 3),
+    said=st.integers(0, 3),
     until=st.one_of(st.just(NO_END), st.integers(-3, 8)),
     closes=st.booleans(),
 )
 
 
 def resolve_naively(rows: list[Row]) -> list[int]:
-    order = sorted(range(len(rows)), key=lambda i: (rows[i].valid, rows[i].ingested, i))
+    order = sorted(range(len(rows)), key=lambda i: (rows[i].valid, rows[i].said, i))
     ends = [NO_END] * len(rows)
     for place, i in enumerate(order):
         row = rows[i]
@@ -71,9 +71,7 @@ def resolve_naively(rows: list[Row]) -> list[int]:
 
 
 def resolve_columns(rows: list[Row]) -> I64:
-    columns = {
-        name: [getattr(row, name) for row in rows] for name in ("group", "family", "object", "valid", "ingested")
-    }
+    columns = {name: [getattr(row, name) for row in rows] for name in ("group", "family", "object", "valid", "said")}
     columns |= {name: [getattr(row, name) for row in rows] for name in ("until", "functional", "closes")}
     kinds = [np.uint64] * 3 + [np.int64] * 3 + [bool] * 2
     return resolve_ends(*(np.array(column, kind) for column, kind in zip(columns.values(), kinds, strict=True)))
@@ -86,7 +84,7 @@ def test_the_vectorised_rules_equal_the_loop(rows: list[Row]) -> None:
 
 
 @draw_share(1.5)
-@given(st.lists(ROW, max_size=16, unique_by=lambda row: (row.family, row.valid, row.ingested)), st.randoms())
+@given(st.lists(ROW, max_size=16, unique_by=lambda row: (row.family, row.valid, row.said)), st.randoms())
 def test_the_order_of_arrival_does_not_matter(rows: list[Row], random: object) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)  # type: ignore[attr-defined]

@@ -77,8 +77,10 @@ class World:
         holds = self.alive & (self.over == FIRST)
         if kind == "as_of":
             at = int(np.sort(self.valid[holds])[size - 1])
-            known = (self.valid <= at) & (self.ingested <= at) & ((self.over == FIRST) | (self.over > at))
-            return {"as_of": stamp(at)}, known
+            return {"as_of": stamp(at)}, (self.valid <= at) & ((self.over == FIRST) | (self.over > at))
+        if kind == "ingested_as_of":
+            at = int(np.sort(self.ingested[holds])[size - 1])
+            return {"ingested_as_of": stamp(at)}, self.ingested <= at
         order = np.sort(self.time[holds & (self.time != FIRST)])
         ends = {
             "window": {"since": order[200], "until": order[200 + size - 1]},
@@ -89,8 +91,8 @@ class World:
         return {name: stamp(int(end)) for name, end in ends.items()}, (self.time >= low) & (self.time <= high)
 
 
-KINDS = ("project", "type", "session", "speaker", "window", "since", "until", "principal", "as_of")
-VIEWS = ("principal", "as_of")
+KINDS = ("project", "type", "session", "speaker", "window", "since", "until", "principal", "as_of", "ingested_as_of")
+VIEWS = ("principal", "as_of", "ingested_as_of")
 """Filters that count the other rows as deleted: statistics leave them out."""
 
 
@@ -241,7 +243,7 @@ def check(world: World, kinds: Mapping[str, int], seed: int, k: int = 100) -> in
 
     seen = world.snap.seen_by(arguments["principal"]) if "principal" in kinds else world.snap
     query = make_query(" ".join(WORDS[word] for word in words), seen, SETTINGS, now=NOW, **arguments)
-    known = seen.known_at(query.as_of)
+    known = seen.known_at(query.as_of, query.ingested_as_of)
     plan = route(query, question, known)
     assert plan.allowed_rows == int(allowed.sum())
     for found, expected in (

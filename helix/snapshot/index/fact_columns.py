@@ -6,11 +6,11 @@ A fact is never rewritten. Its end follows from the other live facts, so forgett
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from helix.ranking.fact_validity import resolve_ends
+from helix.ranking.fact_validity import order_sayings, resolve_ends
 from helix.snapshot.segment.open import OpenSegment
 from helix.types import F32, I64, U64, AnyArray, Bool
 
@@ -50,7 +50,27 @@ def join_facts(opened: Sequence[OpenSegment], starts: I64, alive: Bool) -> FactC
     return FactColumns(row, **{name: column(name, kind) for name, kind in kinds.items()}).take(alive[row])
 
 
-def find_ends(facts: FactColumns) -> I64:
+class Sayings(NamedTuple):
+    """The turn that states each fact."""
+
+    time: I64  # seconds
+    session: AnyArray  # integers[f], one number a session
+    place: AnyArray  # integers[f], in the reading order of the session
+
+
+def find_ends(facts: FactColumns, sayings: Sayings) -> I64:
     """Return the end of each fact in seconds: int64[f]; the least int64 if it still holds."""
-    names = ("group", "family", "object", "t_valid", "t_ingested", "until", "functional", "closes")
-    return resolve_ends(*(getattr(facts, name) for name in names))
+    said, tied = np.zeros(len(facts.row), np.int64), _find_ties(facts)
+    said[tied] = order_sayings(*(part[tied] for part in (*sayings, facts.t_ingested)))
+    slot = (facts.group, facts.family, facts.object)
+    return resolve_ends(*slot, facts.t_valid, said, facts.until, facts.functional, facts.closes)
+
+
+_MIXER: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: seconds of one family stay different
+
+
+def _find_ties(facts: FactColumns) -> AnyArray:
+    """Return the facts that begin in the second of another of their family; equal hashes may add a few."""
+    slot = facts.family ^ (facts.t_valid.astype(np.uint64) * _MIXER)
+    ordered = np.sort(slot)
+    return np.flatnonzero(np.isin(slot, ordered[1:][ordered[1:] == ordered[:-1]]))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from helix.snapshot.index.fact_columns import FactColumns, find_ends, join_facts
+from helix.snapshot.index.fact_columns import FactColumns, Sayings, find_ends, join_facts
 from helix.snapshot.index.facts import FactField
 from helix.snapshot.reader.row_map import RowMap, owners_of
 from helix.snapshot.segment.batch import NO_TIME
@@ -95,7 +95,8 @@ class Facts:
     @cached_property
     def ends(self) -> I64:
         """Seconds since when each fact no longer holds: int64[facts]; NO_TIME where it does."""
-        return find_ends(self.columns)
+        items, row = self._rows.columns, self.columns.row
+        return find_ends(self.columns, Sayings(items.t_valid[row], items.session[row], items.ord[row]))
 
     def holding(self, at: int) -> Bool:
         """Return which facts hold at a moment, in seconds: bool[facts]."""

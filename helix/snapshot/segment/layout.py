@@ -108,11 +108,13 @@ TEXT: Final = pa.schema(
         ("time", _time),
         *((name, pa.string()) for name in ("project", "path", "title", "vouched")),
         ("salience_parts", pa.map_(pa.string(), pa.float32())),
+        ("time_quality", pa.string()),
     ]
 )
 """text.arrow."""
 
-LATER: Final = ("vouched", "salience_parts")  # columns of text.arrow that format 2 lacks
+LATER: Final = ("vouched", "salience_parts", "time_quality")
+"""Columns of text.arrow that an earlier release lacks: the first two in format 2."""
 
 FACT_NUMBERS: Final = pa.schema(
     [

@@ -19,7 +19,7 @@ from helix.types import F32, I64, ROLES, TYPES, U32, U64, AnyArray, Bool
 
 DIGEST_UP_TO = 1 << 20  # bytes: up to here a file's digest is checked on opening, above only its size
 
-_UNKNOWN = dict.fromkeys(layout.LATER)  # in format 2
+_UNKNOWN = dict.fromkeys(layout.LATER)  # of an earlier release
 
 
 @dataclass(frozen=True, slots=True)

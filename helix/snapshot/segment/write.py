@@ -38,6 +38,7 @@ TEXT_COLUMNS = [
     "title",
     "vouched",
     "salience_parts",
+    "time_quality",
 ]
 
 

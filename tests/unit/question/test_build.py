@@ -60,7 +60,7 @@ def test_wrong_times_are_refused(said: str) -> None:
 def test_a_moment_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["a b"])
     for moment in (datetime.fromisoformat(BEYOND[-1]), datetime.fromisoformat(BEYOND[-2])):
-        for name in ("since", "until", "as_of", "now"):
+        for name in ("since", "until", "as_of", "ingested_as_of", "now"):
             with pytest.raises(UsageError, match=rf"{name} .* is no time"):
                 make_query("walnut", snap, SETTINGS, **{name: moment})
 

@@ -83,24 +83,26 @@ def test_filters_are_pre_filters(tmp_path: Path) -> None:
     assert allowed_rows(since="2023-11-14", until="2023-11-15") == {0, 1}
 
 
-def test_as_of_is_bitemporal(tmp_path: Path) -> None:
+def test_as_of_and_ingested_as_of_are_two_times(tmp_path: Path) -> None:
     given = [
         {"t_valid": BASE, "t_invalid": BASE + 1000, "t_ingested": BASE},
         {"t_valid": BASE + 1000, "t_ingested": BASE + 1000},
-        {"t_valid": BASE, "t_ingested": BASE + 5000},  # true early, known late
+        {"t_valid": BASE, "t_ingested": BASE + 5000},  # said early, imported late
     ]
     snap = make_store(tmp_path, ["red one", "red two", "red three"], given=given)
 
-    def rows(at: int | None):
-        moment = datetime.fromtimestamp(at, UTC) if at else None
-        query = make_query("red", snap, SETTINGS, as_of=moment, now=NOW)
-        plan = route(query, None, snap.known_at(moment))
+    def rows(said: int | None = None, ingested: int | None = None) -> list[int]:
+        times = [None if at is None else datetime.fromtimestamp(BASE + at, UTC) for at in (said, ingested)]
+        query = make_query("red", snap, SETTINGS, as_of=times[0], ingested_as_of=times[1], now=NOW)
+        plan = route(query, None, snap.known_at(*times))
         return [0, 1, 2] if plan.allowed is None else np.flatnonzero(plan.allowed).tolist()
 
-    assert rows(BASE + 500) == [0]
-    assert rows(BASE + 1000) == [1]
-    assert rows(BASE + 6000) == [1, 2]
-    assert rows(None) == [1, 2]  # now: what has become invalid is out
+    assert rows(said=500) == [0, 2]
+    assert rows(said=1000) == [1, 2]
+    assert rows(ingested=1000) == [1]  # of what was stored by then, what holds now
+    assert rows(said=500, ingested=1000) == [0]
+    assert rows(said=500, ingested=5000) == [0, 2]
+    assert rows() == [1, 2]  # now: what has become invalid is out
 
 
 def test_pagerank_by_hand() -> None:

@@ -11,7 +11,6 @@ import pytest
 from helix.errors import StoreError
 from helix.recipes.load_profile import load
 from helix.settings import Settings
-from helix.snapshot.index.fact_columns import find_ends
 from helix.snapshot.index.graph import FilteredGraph
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, hash_parts
@@ -56,7 +55,7 @@ def make_stated(root: Path, **more: object) -> Snapshot:
 
 
 def ends(snapshot: Snapshot) -> list[int | None]:
-    return [None if at == NO_TIME else at - BASE for at in find_ends(snapshot.facts.columns).tolist()]
+    return [None if at == NO_TIME else at - BASE for at in snapshot.facts.ends.tolist()]
 
 
 def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
@@ -73,6 +72,23 @@ def test_a_fact_ends_where_the_next_one_begins(tmp_path: Path) -> None:
         assert list(found.rows) == [("berlin", 120.0), ("ben", None), ("paris", 60.0), ("rome", None)]
     with run_statement(tmp_path / "s", "SELECT kind, count(*) FROM edges WHERE kind = 'fact' GROUP BY kind") as found:
         assert list(found.rows) == [("fact", 2)]
+
+
+def test_facts_of_one_second_follow_the_reading_order_whatever_was_ingested_first(tmp_path: Path) -> None:
+    """The end of a session was ingested before its beginning; of two sessions nothing else tells the order."""
+    cities = ("rome", "berlin", "oslo")
+    facts = [[{"subject": "ana", "relation": "lives_in", "object_": city}] for city in cities]
+    given = [
+        {"session": session, "ord": ord_, "time": BASE, "t_ingested": BASE + ingested}
+        for session, ord_, ingested in (("s", 7, 1), ("s", 3, 5), ("u", 9, 0))
+    ]
+    make_store(tmp_path / "s", TEXTS[:3], given=given, facts=facts, cuts=(1, 2))
+    snapshot = Snapshot.open(tmp_path / "s")
+    holding = [cities[i] for i in np.flatnonzero(snapshot.facts.holding(BASE))]
+    assert holding == ["rome"]
+    statement = "SELECT object FROM facts WHERE t_invalid IS NULL"
+    with run_statement(tmp_path / "s", statement) as found:
+        assert list(found.rows) == [("rome",)]
 
 
 def test_without_the_newer_one_the_older_one_holds_again(tmp_path: Path) -> None:
