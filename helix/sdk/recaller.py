@@ -50,8 +50,7 @@ class Recaller(ABC):
 
         Raises:
             UsageError: an argument is out of range or names something unknown.
-            AccessError: a server refuses the key.
-            StoreError: the store is damaged, or a server does not answer.
+            AccessError, StoreError: a server refuses the key; it does not answer, or the store is damaged.
         """
         options = RecallOptions(
             k=k,

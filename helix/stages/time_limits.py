@@ -41,7 +41,7 @@ def read_limits(query: Query) -> TimeLimits:
 
 
 def explain_empty(limits: TimeLimits, snap: Snapshot, rows: Bool, noun: str = "item") -> str | None:
-    """Explain why options of time leave none of the rows; None if they leave one, or there is none.
+    """Explain why options of time leave none of the rows; None if they leave one, or no row is given.
 
     Args:
         snap: as the caller may see it, without these limits.

@@ -95,7 +95,7 @@ def test_a_hint_at_an_entity_seeds_the_walk_on_every_surface(url: str, sample_st
     assert [item.why["graph"] for item in plain.items] == [None] * len(plain.items)
 
 
-def test_what_options_of_time_leave_empty_says_so_on_every_surface(url: str, sample_store: Path, call_helix) -> None:
+def test_an_empty_answer_names_its_option_of_time_on_every_surface(url: str, sample_store: Path, call_helix) -> None:
     notice = "nothing was said by 2026-01-01 (as_of); the earliest item is of 2026-02-03 18:05"
     early = {"as_of": "2026-01-01"}
     done = call_helix("recall", PRIYA, "--as-of", "2026-01-01", "--store", sample_store)
