@@ -28,6 +28,7 @@ from helix.stages.hint_filters import apply_hints
 from helix.stages.lexical import Field, lexical_score, search_lexical
 from helix.stages.pack import MIN_EXCERPT, ExcerptRules, pack
 from helix.stages.rank import rank, split_score
+from helix.stages.reading import reorder
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.route import scope
 from helix.stages.sparse import search_sparse
@@ -45,24 +46,12 @@ PROFILE = HelixProfile
 
 def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
-    query = add_search_terms(query, snap, profile.ask)
-    within = snap.start_work(measure, scope, query, snap)
-    # What needs no vector runs while the question is embedded, unless a hint of the question filters it.
-    started = None if profile.route.hints == "filter" else _start(query, snap, within, profile)
-    vector, plan = begin(query, snap, trace, query.embedded, within)
-    if plan.skip:
+    ranked = rank_question(query, snap, profile, trace)
+    if ranked is None:
         return bundle(query, snap, profile, trace, skipped=True)
-    plan = trace.run("route", _add_event_window, plan, query, snap, profile, trace)
-    plan = trace.run("route", _add_titles, plan, query, snap, profile)
-    if started is None:
-        plan = _filter_by_hints(plan, query, snap, profile, trace)
-        started = _start(query, snap, partial(measure, lambda: plan), profile)
-    legs = _retrieve(query, vector, snap, plan, profile, started, trace)
-    if started.sparse:
-        query = replace(query, sparse=started.sparse().weights)
-    pool = _fuse(legs, snap, profile, trace)
-    pool = _expand(pool, query, snap, plan, profile, trace)
-    pool = _rank(pool, query, vector, snap, plan, profile, trace)
+    query, vector, plan, pool = ranked
+    pool = trace.run("rank", reorder, pool, query, vector, snap, plan, profile.reading)
+    trace.record_change("reading", pool.row, pool.final)
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
         trace.record_change("rerank", pool.row, pool.final)
@@ -75,6 +64,38 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     how = partial(pack, grouped=profile.pack.grouped)
     context, tokens, placed = trace.run("pack", how, entries, query.budget, snap.counter, around, longest, rules)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
+
+
+class Ranked(NamedTuple):
+    """The outcome of stages 1 to 6."""
+
+    query: Query
+    vector: F32 | None
+    plan: Plan
+    pool: Candidates
+
+
+def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace) -> Ranked | None:
+    """Run stages 1 to 6; None where the question needs no memory."""
+    query = add_search_terms(query, snap, profile.ask)
+    within = snap.start_work(measure, scope, query, snap)
+    # What needs no vector runs while the question is embedded, unless a hint of the question filters it.
+    started = None if profile.route.hints == "filter" else _start(query, snap, within, profile)
+    vector, plan = begin(query, snap, trace, query.embedded, within)
+    if plan.skip:
+        return None
+    plan = trace.run("route", _add_event_window, plan, query, snap, profile, trace)
+    plan = trace.run("route", _add_titles, plan, query, snap, profile)
+    if started is None:
+        plan = _filter_by_hints(plan, query, snap, profile, trace)
+        started = _start(query, snap, partial(measure, lambda: plan), profile)
+    legs = _retrieve(query, vector, snap, plan, profile, started, trace)
+    if started.sparse:
+        query = replace(query, sparse=started.sparse().weights)
+    pool = _fuse(legs, snap, profile, trace)
+    pool = _expand(pool, query, snap, plan, profile, trace)
+    pool = _rank(pool, query, vector, snap, plan, profile, trace)
+    return Ranked(query, vector, plan, pool)
 
 
 def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants) -> Query:

@@ -144,6 +144,16 @@ class RankConstants:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingConstants:
+    """After stage 6, for questions of what holds now, then, or why."""
+
+    top: int
+    hops: int
+    extra: int
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
 class RerankConstants:
     """Between stages 6 and 7, off by default."""
 
@@ -184,6 +194,7 @@ class HelixProfile:
     sim: SimilarityConstants
     link: LinkConstants
     rank: RankConstants
+    reading: ReadingConstants
     rerank: RerankConstants
     diversify: DiversifyConstants
     pack: PackConstants

@@ -130,7 +130,7 @@ class Trace:
         if self.on:
             before = list(self.shares.values())
             scores = zip(rows.tolist(), final.tolist(), strict=True)
-            self.shares[by] = {row: score - sum(share[row] for share in before) for row, score in scores}
+            self.shares[by] = {row: score - sum(share.get(row, 0.0) for share in before) for row, score in scores}
 
     def total(self) -> None:
         """Record the total time."""

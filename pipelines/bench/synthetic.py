@@ -21,9 +21,10 @@ import pyarrow as pa
 from helix.enrich.neardup import compute_signatures
 from helix.snapshot.segment.arrays import expand_rows, format_hex, parse_hex, quantise_vectors
 from helix.snapshot.segment.batch import FACTS, ITEMS, RowBatch, hash_parts
+from helix.text.claims import CLAIMS
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
-from helix.types import I64, TYPES, U32, U64
+from helix.types import I64, TYPES, U8, U32, U64
 from pipelines.bench.language import (
     PROJECT_ZIPF,
     PROJECTS,
@@ -124,6 +125,7 @@ def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = N
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
         order_indptr=make_offsets([len(terms) for terms in spoken]),
         order_term=shorten_ids(hash_terms([term for terms in spoken for term in terms])),
+        claims=_draw_claims(rng.spawn(1)[0], len(texts)),
         cues=np.array([read_cues(*said) for said in zip(texts, _expand(_ROLES, role), strict=True)], np.uint8),
         mention_indptr=mention_indptr,
         mention_entity=language.entities["hash"].to_numpy()[mentioned],
@@ -219,6 +221,13 @@ def _draw_speakers(rng: np.random.Generator, sessions: _Sessions, role: I64) -> 
     talking = sessions.speakers[sessions.row, rng.integers(0, 5, n)]
     named = (sessions.row % 2 == 0) & (role == 0)
     return np.where(kind == _CHAT, talking, np.where((kind == _CODING) & named, sessions.speakers[sessions.row, 0], -1))
+
+
+def _draw_claims(rng: np.random.Generator, n: int) -> U8:
+    """Draw claims as of real logs, where every tenth item sets something."""
+    claims = (rng.random((n, len(CLAIMS))) < 0.2).astype(np.uint8)
+    claims[:, CLAIMS.index("sets")] = np.where(rng.random(n) < 0.1, 200, 20)
+    return claims
 
 
 def _make_titles(language: Lexicon, sessions: _Sessions) -> list[str | None]:

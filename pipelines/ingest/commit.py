@@ -27,6 +27,7 @@ from helix.snapshot.segment.write import hash_sessions, write_segment
 from helix.snapshot.verify import require_whole
 from helix.types import I64, U64, Bool
 from helix.util.failpoints import failpoint
+from pipelines.ingest.changes import index_changes
 from pipelines.ingest.commit_base import CommitBase, count_optional, cover_all, find_live_sessions, open_base
 from pipelines.ingest.dedupe import Choice, add_revalued, choose_rows, mark_near_duplicates, take_chosen
 from pipelines.ingest.forgotten import build_table, read_purged_keys
@@ -94,6 +95,7 @@ def commit(
         new = replace(
             new,
             segments=(*new.segments, *([segment] if segment else [])),
+            indexes=(*new.indexes, *_index_changes(root, base, segment, chosen, lineage)),
             deletes=deletes,
             documents=(*new.documents, file),
             counts=_count(new.counts, base, rows, chosen, file),
@@ -188,6 +190,17 @@ def _write_segment(root: Path, base: CommitBase, rows: RowBatch, chosen: Choice,
     names = pc.if_else(pa.array(near == 0), pa.scalar(None, pa.string()), format_hex(near))
     items = rows.items.set_column(rows.items.schema.get_field_index("near"), ITEMS.field("near"), names)
     return write_segment(root, replace(rows, items=items), exact=lineage.vectors.endswith(FLOAT))
+
+
+def _index_changes(
+    root: Path, base: CommitBase, segment: Segment | None, chosen: Choice, lineage: Lineage
+) -> tuple[Index, ...]:
+    """Write the index of the changes that the new rows bring; none without rows."""
+    if segment is None:
+        return ()
+    segments = (*(base.manifest.segments if base.manifest else ()), segment)
+    alive = [*_leave_replaced(base, chosen.replaced), np.ones(segment.rows, bool)]
+    return (index_changes(root, segments, alive, len(segments) - 1, np.arange(segment.rows), lineage.dim),)
 
 
 def _leave_replaced(base: CommitBase, replaced: dict[str, list[int]]) -> list[Bool]:

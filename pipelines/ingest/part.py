@@ -19,9 +19,10 @@ from helix.snapshot.digests import FINGERPRINT, check_name
 from helix.snapshot.ledger import inbox
 from helix.snapshot.segment.arrays import quantise_vectors
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, RowBatch, hash_parts
+from helix.text.claims import load_model, read_claims
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
-from helix.types import F32, I64, U32, Problem
+from helix.types import F32, I64, U8, U32, Problem
 from pipelines.training.router import types_fingerprint
 
 VERSION: Final = 7
@@ -159,8 +160,7 @@ def build_rows(
         facts: records of FACTS of each item; none by default.
         fact_vectors: float32[f, d], unit length, of all facts in order; without them no search finds a fact.
     """
-    links = links if links is not None else [()] * len(records)
-    facts = facts if facts is not None else [()] * len(records)
+    links, facts = links or [()] * len(records), facts or [()] * len(records)
     codes, scale = quantise_vectors(vectors)
     stated = [fact for row in facts for fact in row]
     nothing = np.zeros((len(stated), vectors.shape[1]), np.float32)
@@ -181,6 +181,7 @@ def build_rows(
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
         order_indptr=_compute_offsets(tokens),
         order_term=shorten_ids(hash_terms(_flatten(tokens))),
+        claims=_read_claims(records),
         cues=np.array([read_cues(record["text"], record["role"]) for record in records], np.uint8),
         mention_indptr=_compute_offsets(hashes),
         mention_entity=np.array(_flatten(hashes), np.uint64),
@@ -196,6 +197,10 @@ def build_rows(
         fact_codes=fact_codes,
         fact_scale=fact_scale,
     )
+
+
+def _read_claims(records: Sequence[Mapping[str, Any]]) -> U8:
+    return read_claims([record["text"] for record in records], [record["role"] for record in records], load_model())
 
 
 def _flatten(lists: Sequence[Sequence[Any]]) -> list[Any]:

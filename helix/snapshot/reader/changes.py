@@ -51,13 +51,13 @@ class Changes:
         columns = self._rows.columns
         return np.where(columns.time == NO_TIME, columns.t_valid, columns.time)
 
-    def after(self, rows: AnyArray) -> tuple[I64, I64, F32]:
+    def find_later(self, rows: AnyArray) -> tuple[I64, I64, F32]:
         """Find the links from rows: (position in `rows` int64[m], the later row int64[m], certainty float32[m])."""
         low, high = (self.links.old.searchsorted(rows, side) for side in ("left", "right"))
         owner, place = owners_of(low, high)
         return owner, self.links.new[place], self.links.certainty[place]
 
-    def before(self, rows: AnyArray) -> tuple[I64, I64, F32]:
+    def find_earlier(self, rows: AnyArray) -> tuple[I64, I64, F32]:
         """Find the links to rows: (position in `rows` int64[m], the earlier row int64[m], certainty float32[m])."""
         low, high = (self._by_new[0].searchsorted(rows, side) for side in ("left", "right"))
         owner, place = owners_of(low, high)
@@ -70,7 +70,7 @@ class Changes:
         order = np.argsort(self.links.new, kind="stable")
         return self.links.new[order], order
 
-    def superseded(self, rows: AnyArray, at: int) -> Bool:
+    def are_superseded(self, rows: AnyArray, at: int) -> Bool:
         """Return which rows are superseded at a moment, in seconds: bool[len(rows)]."""
         return self.successors(rows, at) >= 0
 
@@ -96,7 +96,7 @@ class Changes:
 
     def _next(self, rows: I64, at: int) -> I64:
         """Return the newest row that directly supersedes each row by a moment, −1 for none."""
-        owner, new, certainty = self.after(rows)
+        owner, new, certainty = self.find_later(rows)
         sure = (certainty >= MARKED) & (self.said_at[new] <= at)
         owner, new = owner[sure], new[sure]
         stale = np.flatnonzero(self._facts.stale(rows, at))
@@ -115,7 +115,7 @@ class Changes:
     def find_superseded(self, at: int) -> I64:
         """Return all rows, ascending, that are superseded at a moment, in seconds."""
         maybe = np.union1d(np.unique(self.links.old[self.links.certainty >= MARKED]), self._facts.find_superseded(at))
-        return maybe[self.superseded(maybe, at)]
+        return maybe[self.are_superseded(maybe, at)]
 
 
 _STEPS: Final = 32  # changes of one chain that are followed

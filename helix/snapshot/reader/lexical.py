@@ -14,6 +14,7 @@ from helix.snapshot.index.occurrences import count_occurrences
 from helix.snapshot.index.sparse import SparseField
 from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
 from helix.snapshot.segment.arrays import select_alive
+from helix.text.claims import CLAIMS
 from helix.text.titles import build_key_filter
 from helix.types import F32, I64, U8, U16, U32, U64, AnyArray
 
@@ -164,6 +165,13 @@ class Lexical:
         out = np.zeros(len(rows), np.uint8)
         for segment, here, local in self._rows.split(rows):
             out[here] = segment["cues"][local]
+        return out
+
+    def claims(self, rows: AnyArray) -> U8:
+        """Return the claims of rows, see `helix.text.claims`: uint8[len(rows), columns]."""
+        out = np.zeros((len(rows), len(CLAIMS)), np.uint8)
+        for segment, here, local in self._rows.split(rows):
+            out[here] = segment["claims"][local]
         return out
 
     # ------------------------------------------------------------ titles

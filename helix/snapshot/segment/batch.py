@@ -94,6 +94,7 @@ class RowBatch:
     order_indptr: I64
     order_term: U32  # short term ids in reading order, with repeats
     cues: U8  # [n], see helix.text.cues
+    claims: U8  # [n, columns], see helix.text.claims
     mention_indptr: I64
     mention_entity: U64
     link_indptr: I64
@@ -121,7 +122,7 @@ def _select(column: Any, index: I64) -> Any:
     return column.take(pa.array(index)) if isinstance(column, pa.Table) else column[index]
 
 
-_BY_ROW = ("codes", "scale", "exact", "minhash", "cues")
+_BY_ROW = ("codes", "scale", "exact", "minhash", "cues", "claims")
 _LISTS = {  # offsets, and the flat columns they index
     "term_indptr": ("term_key", "term_tf"),
     "order_indptr": ("order_term",),

@@ -15,6 +15,7 @@ import pyarrow as pa
 from helix.snapshot.checked_arrays import ArrayKind
 from helix.snapshot.segment.arrays import BANDS
 from helix.snapshot.segment.batch import LINKS
+from helix.text.claims import CLAIMS
 from helix.types import TYPES
 
 ARRAYS: Final = {
@@ -37,6 +38,7 @@ ARRAYS: Final = {
     "order.indptr": ArrayKind(np.int64, ("n + 1",)),
     "order.term": ArrayKind(np.uint32, ("w",)),
     "cues": ArrayKind(np.uint8, ("n",)),
+    "claims": ArrayKind(np.uint8, ("n", len(CLAIMS))),
     "titles.key": ArrayKind(np.uint64, ("q",)),
     "titles.row": ArrayKind(np.uint32, ("q",), "n"),
     "mentions.indptr": ArrayKind(np.int64, ("n + 1",)),
@@ -74,12 +76,13 @@ OFFSETS: Final = {
 OPTIONAL: Final = frozenset(
     name
     for name in ARRAYS
-    if name.startswith(("order.", "titles.", "links.", "linked.", "facts.")) or name in ("vectors.f16", "cues")
+    if name.startswith(("order.", "titles.", "links.", "linked.", "facts."))
+    or name in ("vectors.f16", "cues", "claims")
 )
 """Arrays a segment may lack: vectors in half precision, if the lineage stores none; links, in format 2; the index
-of its facts, if none has a vector; term order, cues and titles, if an earlier release wrote it."""
+of its facts, if none has a vector; term order, cues, claims and titles, if an earlier release wrote it."""
 
-LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0}
+LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0, "claims": 0}
 """Arrays that are all zero if missing, and how much longer than the number of rows each is."""
 
 _name = pa.dictionary(pa.int32(), pa.string())
@@ -136,4 +139,5 @@ FACT_TEXT: Final = pa.schema(
 
 def make_missing(name: str, rows: int) -> np.ndarray[Any, Any]:
     """Return a substitute for an optional array that a segment of `rows` rows lacks."""
-    return np.zeros(rows + LENGTHS[name] if name in LENGTHS else 0, ARRAYS[name].dtype)
+    columns = tuple(int(axis) for axis in ARRAYS[name].shape[1:] if isinstance(axis, int)) if name in LENGTHS else ()
+    return np.zeros((rows + LENGTHS[name] if name in LENGTHS else 0, *columns), ARRAYS[name].dtype)

@@ -1,0 +1,63 @@
+"""Gradient-boosted trees as plain arrays (Friedman 2001, Greedy Function Approximation)."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from helix.types import F32, I32
+
+DEPTH: Final = 3
+"""Splits from the root of a tree to a leaf; a shorter branch sends all values to one side."""
+
+
+class Trees(NamedTuple):
+    """t complete binary trees of `DEPTH`; a row goes left where its feature is at most the threshold."""
+
+    feature: I32  # int32[t, 2**DEPTH - 1], splits in breadth-first order
+    threshold: F32  # float32[t, 2**DEPTH - 1]
+    leaf: F32  # float32[t, 2**DEPTH]
+    base: F32  # float32[]
+
+
+def predict(trees: Trees, rows: F32) -> F32:
+    """Return the log-odds of rows: float32[n].
+
+    Args:
+        rows: float32[n, f].
+    """
+    number = np.arange(len(trees.feature))
+    node = np.zeros((len(rows), len(number)), np.int64)
+    place = np.arange(len(rows))[:, None]
+    for _ in range(DEPTH):
+        right = rows[place, trees.feature[number, node]] > trees.threshold[number, node]
+        node = 2 * node + 1 + right
+    leaf = trees.leaf[number, node - (2**DEPTH - 1)]
+    return np.asarray(leaf.sum(axis=1) + trees.base, np.float32)
+
+
+def sigmoid(logits: F32) -> F32:
+    """Return probabilities of log-odds."""
+    return np.asarray(1 / (1 + np.exp(-logits)), np.float32)
+
+
+@cache
+def load_trees(package: str, name: str) -> Trees:
+    """Load the trees of `data/<name>.npz` in a package."""
+    from importlib.resources import files  # slow to import
+
+    data = files(package).joinpath("data", f"{name}.npz").read_bytes()
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return Trees(arrays["feature"].astype(np.int32), *(arrays[key].astype(np.float32) for key in Trees._fields[1:]))
+
+
+@cache
+def fingerprint(package: str, name: str) -> str:
+    """Return sixteen hex digits of the trees' file."""
+    from importlib.resources import files
+
+    return hashlib.sha256(files(package).joinpath("data", f"{name}.npz").read_bytes()).hexdigest()[:16]

@@ -1,0 +1,148 @@
+"""After stage 6: what holds now, what held then, and why it changed.
+
+A question in the present tense wants the newest value, one about the past the value of that time, a "why" the turn that
+tells the reason. Where items of the best are linked by changes, the best and what they are linked to are ordered again
+by how likely each is the one asked for: gradient-boosted trees over what `helix.stages.features.reading` compares.
+Without a link between them the ranking stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from helix.enrich.changes import LEAN, weigh_terms
+from helix.native.rows import list_neighbours
+from helix.native.vectors import score_neighbours
+from helix.ranking.trees import load_trees, predict
+from helix.stages.features.lexical import count_terms
+from helix.stages.features.reading import ReadingRows, compute_features
+from helix.text.claims import CLAIMS
+from helix.text.reading import Reading, read_question
+from helix.text.tokenize import shorten_ids
+from helix.types import F32, I64, AnyArray, Bool, Candidates, Plan, Query
+
+if TYPE_CHECKING:
+    from helix.snapshot.reader.snapshot import Snapshot
+    from helix.stages.constants import ReadingConstants
+
+
+class Linked(NamedTuple):
+    """Candidates of a question: rows of the pool and rows that changes lead to, by time."""
+
+    rows: I64  # int64[n]
+    score: F32  # float32[n], 0 for a row that only a change led to
+    found: Bool  # bool[n], it is in the pool
+    links: F32  # float32[n, n], [i, j]: certainty that j changes i
+
+
+def reorder(
+    pool: Candidates, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, how: ReadingConstants
+) -> Candidates:
+    """Order the best of the pool by what the question wants to know: now, then or why.
+
+    Rows that changes lead to join the pool. The scores stay those of the ranking, handed out in the new order.
+    """
+    reading = read_question(query.text)
+    if not how.top or not reading.kind or vector is None or not len(pool):
+        return pool
+    linked = find_linked(pool, reading, snap, plan, how)
+    if linked.links.max(initial=0) < how.least:
+        return pool
+    features = compute_features(read_rows(linked, query, vector, snap), reading.hints, plan.days)
+    wanted = predict(load_trees("helix.stages", f"reading_{reading.kind}"), features)
+    return _hand_out(pool, linked, wanted, snap)
+
+
+def find_linked(pool: Candidates, reading: Reading, snap: Snapshot, plan: Plan, how: ReadingConstants) -> Linked:
+    """Find the best of the pool and what changes lead to from the very best, oldest first."""
+    best = pool.row[: how.top].astype(np.int64)
+    steps = [snap.changes.find_later(best[: how.hops])]
+    if reading.kind != "now":
+        steps.append(snap.changes.find_earlier(best[: how.hops]))
+    to = np.concatenate([rows for _, rows, _ in steps])
+    certainty = np.concatenate([certain for *_, certain in steps])
+    fresh = ~np.isin(to, best)
+    if plan.allowed is not None:
+        fresh &= plan.allowed[to]
+    to, certainty = to[fresh], certainty[fresh]
+    to = to[np.lexsort((to, -certainty))]
+    more = np.array([*dict.fromkeys(to.tolist())][: how.extra], np.int64)
+    rows = np.concatenate([best, more])
+    score = np.concatenate([np.maximum(pool.final[: how.top], 0), np.zeros(len(more), np.float32)])
+    order = np.lexsort((rows, snap.changes.said_at[rows]))
+    rows = rows[order]
+    return Linked(rows, score[order].astype(np.float32), order < len(best), _read_links(rows, snap))
+
+
+def _read_links(rows: I64, snap: Snapshot) -> F32:
+    """Return the certainties of the links among rows: float32[n, n]."""
+    out = np.zeros((len(rows), len(rows)), np.float32)
+    old, new, certainty = snap.changes.find_later(rows)
+    by_row = np.argsort(rows)
+    place = np.minimum(np.searchsorted(rows, new, sorter=by_row), len(rows) - 1)
+    at = by_row[place]
+    here = (rows[at] == new) & (at > old)
+    out[old[here], at[here]] = certainty[here]
+    return out
+
+
+def read_rows(linked: Linked, query: Query, vector: F32, snap: Snapshot) -> ReadingRows:
+    """Read what is compared of the candidates; no text."""
+    rows, columns = linked.rows, snap.columns
+    counted = count_terms(rows, query.terms, query.term_order, snap)
+    ring = list_neighbours(columns.previous, columns.next, rows)
+    ring[2] = rows
+    nothing = np.full(len(rows), -1, np.int64)
+    around = np.stack([ring[1], rows, nothing])
+    own, lean = score_neighbours(snap.vectors.table, around, np.ascontiguousarray(vector, np.float32), LEAN)
+    before = ring[1]
+    vectors, earlier = snap.vectors.dequantise(rows), snap.vectors.dequantise(np.maximum(before, 0))
+    has_before = before >= 0
+    claims = snap.lexical.claims(rows)
+    item, turn_before = counted.counts[:, counted.ring[2]] > 0, counted.counts[:, counted.ring[1]] > 0
+    weight = weigh_terms(shorten_ids(query.terms))
+    total = np.float32(max(float(weight.sum()), 0.3))
+    return ReadingRows(
+        score=linked.score,
+        found=linked.found,
+        own=own,
+        lean=lean,
+        overlap=_share(weight, item) / total,
+        overlap_before=_share(weight, item | turn_before) / total,
+        before=np.where(has_before, earlier @ vector, np.float32(0)),
+        reply=np.where(has_before, np.einsum("nd,nd->n", vectors, earlier), np.float32(0)),
+        links=linked.links,
+        alike=vectors @ vectors.T,
+        sets=claims[:, _SETS].astype(np.float32) / np.float32(255),
+        claims=claims,
+        length=columns.length[rows],
+        role=columns.role[rows],
+        time=snap.changes.said_at[rows],
+    )
+
+
+_SETS: Final = CLAIMS.index("sets")
+
+
+def _share(weight: F32, has: AnyArray) -> F32:
+    return np.asarray(weight @ has.astype(np.float32), np.float32)
+
+
+def _hand_out(pool: Candidates, linked: Linked, wanted: F32, snap: Snapshot) -> Candidates:
+    """Order the candidates by how much they are wanted; the best score goes to the first."""
+    best = len(linked.rows) - int((~linked.found).sum())
+    pool = pool.append(linked.rows[~linked.found])
+    scores = pool.final.copy()
+    order = np.lexsort((snap.columns.key[linked.rows], -wanted))
+    by_row = np.argsort(pool.row.astype(np.int64), kind="stable")
+    place = by_row[np.searchsorted(pool.row.astype(np.int64), linked.rows[order], sorter=by_row)]
+    handed = np.full(len(order), scores[best - 1] if best else 0, np.float32)
+    handed[:best] = scores[:best]
+    scores[place] = handed
+    # Handed-out scores may tie: the order of the wanted ones decides, then that of the pool.
+    rank = np.full(len(pool), len(order), np.int64)
+    rank[place] = np.arange(len(order))
+    return replace(pool, final=scores).take(np.lexsort((np.arange(len(pool)), rank, -scores)))

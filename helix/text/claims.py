@@ -1,0 +1,124 @@
+"""Claims: what kind of statement an item makes, and whether it sets something.
+
+A turn such as "we moved CI to Buildkite" sets a value that holds until another turn changes it; "what if we moved?"
+and "Jenkins was slow today" set none. An item's claims are counts of cues and kinds of values, and the probability that
+it sets something, by logistic regression over the cues and hashed words (Weinberger et al. 2009, Feature Hashing).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from helix.types import F32, ROLES, U8, Bool
+from helix.util.wordlists import read_toml
+
+CUES: Final = (
+    *("change", "end", "now", "then", "set", "hypo", "ask", "quote", "other", "plan", "cancel", "agree", "reason"),
+)
+"""Cues that are counted, up to `MOST`."""
+
+VALUES: Final = ("date", "time", "num", "kv", "name", "url")
+"""Kinds of values that are there or not."""
+
+CLAIMS: Final = (*CUES, *VALUES, "asks", "sets")
+"""Columns of an item's claims; `asks`: it ends with a question mark; `sets`: the probability times 255."""
+
+MOST: Final = 3
+MAX_CHARS: Final = 2_000
+"""Characters of a text that are read."""
+
+BUCKETS: Final = 1 << 15
+"""Weights of hashed words and pairs of words."""
+
+_WORD_SCALE: Final = 4.0  # of the normalised counts of words, next to cues
+_TOKEN: Final = re.compile(r"\w+'?\w*|[?!:=`|+]")
+_DIGITS: Final = re.compile(r"\d+")
+
+
+class SetsModel(NamedTuple):
+    """A logistic regression over `read_features` and hashed words."""
+
+    features: F32  # float32[f]
+    words: F32  # float32[BUCKETS]
+    bias: F32  # float32[]
+
+
+@cache
+def _compile() -> tuple[re.Pattern[str], ...]:
+    """Compile the pattern of each cue and kind of value."""
+    tables = read_toml("helix.text", "claims")
+    found: dict[str, re.Pattern[str]] = {}
+    for name, text in tables["words"].items():
+        found[name] = re.compile(rf"(?<![\w-])(?:{text.replace(chr(10), '')})(?![\w-])", re.I)
+    for table, flags in (("patterns", re.I | re.M), ("exact", re.M)):
+        for name, text in tables[table].items():
+            found[name] = re.compile(text.replace("\n", ""), flags)
+    return tuple(found[name] for name in (*CUES, *VALUES))
+
+
+_CHANGES: Final = [CUES.index(name) for name in ("change", "end", "then")]
+
+
+def has_change(claims: U8) -> Bool:
+    """Return which claims have a cue of change: bool[n]."""
+    return np.asarray(claims[:, _CHANGES].any(axis=1), np.bool_)
+
+
+def count_cues(text: str) -> list[int]:
+    """Return all columns of a text's claims but `sets`."""
+    text = text[:MAX_CHARS]
+    counts = [min(MOST, sum(1 for _ in pattern.finditer(text))) for pattern in _compile()[: len(CUES)]]
+    kinds = [int(pattern.search(text) is not None) for pattern in _compile()[len(CUES) :]]
+    return [*counts, *kinds, int(text.rstrip().endswith(("?", "？", "؟")))]
+
+
+def hash_words(text: str) -> tuple[list[int], list[float]]:
+    """Return the buckets of a text's words and pairs of words, and their weights: counts of unit length."""
+    tokens = _TOKEN.findall(_DIGITS.sub("0", text[:MAX_CHARS].lower()))
+    counts = Counter(zlib.crc32(gram.encode()) % BUCKETS for gram in (*tokens, *map(" ".join, pairwise(tokens))))
+    norm = sum(n * n for n in counts.values()) ** 0.5 or 1.0
+    return list(counts), [_WORD_SCALE * n / norm for n in counts.values()]
+
+
+def read_features(counts: Sequence[Sequence[int]], texts: Sequence[str], roles: Sequence[str]) -> F32:
+    """Return the features of the model next to words: float32[n, f].
+
+    Args:
+        counts: of `count_cues`.
+    """
+    cues = np.array(counts, np.float32).reshape(len(counts), len(CLAIMS) - 1)
+    scale = np.where(np.arange(cues.shape[1]) < len(CUES), np.float32(0.5), np.float32(1))
+    length = np.log([max(1, text[:MAX_CHARS].count(" ") + 1) for text in texts]) / 2
+    role = np.array([ROLES.index(role) for role in roles])
+    more = [length, role == ROLES.index("assistant"), role == ROLES.index("tool")]
+    return np.column_stack([cues * scale, *(np.asarray(column, np.float32) for column in more)])
+
+
+def read_claims(texts: Sequence[str], roles: Sequence[str], model: SetsModel) -> U8:
+    """Return the claims of n items: uint8[n, CLAIMS]."""
+    counts = [count_cues(text) for text in texts]
+    logits = read_features(counts, texts, roles) @ model.features + model.bias
+    for i, text in enumerate(texts):
+        buckets, weights = hash_words(text)
+        logits[i] += float(model.words[buckets] @ np.array(weights, np.float32)) if buckets else 0.0
+    sets = np.round(255 / (1 + np.exp(-logits))) if len(texts) else np.empty(0)
+    return np.column_stack([np.array(counts, np.uint8).reshape(len(texts), -1), sets]).astype(np.uint8)
+
+
+@cache
+def load_model() -> SetsModel:
+    """Load the shipped model."""
+    from importlib.resources import files  # slow to import
+
+    data = files("helix.text").joinpath("data", "claims.npz").read_bytes()
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return SetsModel(*(np.asarray(arrays[name], np.float32) for name in SetsModel._fields))

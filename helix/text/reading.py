@@ -1,0 +1,52 @@
+"""Reading of a question: whether it asks for what holds now, for what held then, or for why it changed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from helix.types import F32
+from helix.util.wordlists import read_toml
+
+Kind = Literal["now", "then", "why", ""]
+
+ASKED: Final = ("who", "when", "where", "number", "how", "yes")
+"""What a question asks for, by its words; several may hold."""
+
+HINTS: Final = (*ASKED, "now", "first", "before", "after", "second")
+"""Cues of a question, in order."""
+
+MAX_CHARS: Final = 500
+"""Characters of a question that are read."""
+
+
+class Reading(NamedTuple):
+    """The reading of one question."""
+
+    kind: Kind  # "" where its tense tells neither
+    hints: F32  # float32[HINTS], 1 where the cue is there
+
+
+_TABLE: Final = read_toml("helix.text", "reading")
+_HINTS: Final = tuple(re.compile(_TABLE["hints"][name].replace("\n", ""), re.I) for name in HINTS)
+_KINDS: Final = {name: re.compile(text.replace("\n", ""), re.I) for name, text in _TABLE["kinds"].items()}
+
+
+def read_question(text: str) -> Reading:
+    """Return the reading of a question.
+
+    A past tense asks for then, a present tense or "now" for now; a question word without a verb ("what CI") for now.
+    """
+    text = " ".join(text[:MAX_CHARS].replace("’", "'").split())
+    hints = np.array([pattern.search(text) is not None for pattern in _HINTS], np.float32)
+    return Reading(_find_kind(text), hints)
+
+
+def _find_kind(text: str) -> Kind:
+    if _KINDS["why"].search(text):
+        return "why"
+    if _KINDS["past"].search(text):
+        return "then"
+    return "now" if _KINDS["present"].search(text) else ""
