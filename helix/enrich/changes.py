@@ -18,7 +18,7 @@ from helix.text.gazetteer import COMMON_WORDS
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, ROLES, U8, U32, AnyArray, Bool
 
-NEAREST: Final = 12
+NEAREST: Final = 8
 """Earlier items that are compared with each item, by its own vector and by one that leans to the turn before."""
 
 LEAN: Final = 0.7
@@ -48,6 +48,7 @@ class TurnRows(NamedTuple):
     terms: U32  # distinct short ids of each turn, ascending
     length: F32  # float32[n], terms with repeats
     claims: U8  # uint8[n, CLAIMS]
+    former: U32  # uint32[n, FORMER], short ids of what each leaves, 0 for none
     time: I64  # int64[n], seconds
     role: U8  # uint8[n]
     speaker: I64  # int64[n], code, −1 for none
@@ -57,7 +58,19 @@ class TurnRows(NamedTuple):
 FEATURES: Final = (
     *("own", "own_lean", "lean", "lean_own", "overlap", "shared", "rare", "overlap_before", "rare_before", "short"),
     *("short_lean", "short_rare", "changes", "kinds", "numbers", "length_old", "length_new", "speaker", "role"),
-    *("session", "gap", "assistant_old", "assistant_new", "asks_old", "asks_new", "sets_old", "sets_new"),
+    *(
+        "leaves",
+        "left",
+        "left_all",
+        "session",
+        "gap",
+        "assistant_old",
+        "assistant_new",
+        "asks_old",
+        "asks_new",
+        "sets_old",
+        "sets_new",
+    ),
     *(f"{name}_{end}" for end in ("old", "new") for name in (*CUES, *VALUES)),
 )
 """Features of a pair of turns, in order."""
@@ -137,6 +150,7 @@ def compute_features(rows: TurnRows, leaned: F32, i: I64, j: I64) -> F32:
         *(has_change(rows.claims[j]), (a[:, _VALUES] * b[:, _VALUES]).sum(axis=1)),
         a[:, _NUMBERS].max(axis=1, initial=0) * b[:, _NUMBERS].max(axis=1, initial=0),
         *(np.log(length[i]), np.log(length[j]), rows.speaker[i] == rows.speaker[j], rows.role[i] == rows.role[j]),
+        *_find_left(rows, i, j),
         *(rows.session[i] == rows.session[j], np.log1p(np.maximum(rows.time[j] - rows.time[i], 0) / 86_400)),
         *(rows.role[i] == ROLES.index("assistant"), rows.role[j] == ROLES.index("assistant")),
         *(a[:, _ASKS], b[:, _ASKS], a[:, _SETS] / 255, b[:, _SETS] / 255),
@@ -191,6 +205,18 @@ def _overlap(rows: TurnRows, weight: F32, i: I64, j: I64) -> tuple[F32, F32, F32
     sums = (inside * weight[flat], inside & rare, around * weight[flat], around & rare)
     counted = [np.bincount(pair, values, minlength=len(i)).astype(np.float32) for values in sums]
     return counted[0], counted[1], counted[2], counted[3]
+
+
+def _find_left(rows: TurnRows, i: I64, j: I64) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Return how many terms j leaves, how many of them i has, and whether it has all: [m] each."""
+    owner = np.repeat(np.arange(len(rows.time), dtype=np.int64), np.diff(rows.indptr))
+    known = (owner << 32) | rows.terms
+    former = rows.former[j]
+    wanted = (i[:, None] << 32) | former
+    at = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+    has = (known[at] == wanted) & (former > 0) if len(known) else np.zeros(former.shape, bool)
+    leaves, left = (former > 0).sum(axis=1), has.sum(axis=1)
+    return leaves, left, (left == leaves) & (leaves > 0)
 
 
 def link_turns(rows: TurnRows, new: Bool) -> tuple[I64, I64, F32]:

@@ -48,7 +48,7 @@ def reorder(
     reading = read_question(query.text)
     if not how.top or not reading.kind or vector is None or not len(pool):
         return pool
-    linked = find_linked(pool, reading, snap, plan, how)
+    linked = find_linked(pool, query, reading, snap, plan, how)
     if linked.links.max(initial=0) < how.least:
         return pool
     features = compute_features(read_rows(linked, query, vector, snap), reading.hints, plan.days)
@@ -56,10 +56,12 @@ def reorder(
     return _hand_out(pool, linked, wanted, snap)
 
 
-def find_linked(pool: Candidates, reading: Reading, snap: Snapshot, plan: Plan, how: ReadingConstants) -> Linked:
+def find_linked(
+    pool: Candidates, query: Query, reading: Reading, snap: Snapshot, plan: Plan, how: ReadingConstants
+) -> Linked:
     """Find the best of the pool and what changes lead to from the very best, oldest first."""
-    best = pool.row[: how.top].astype(np.int64)
-    steps = [snap.changes.find_later(best[: how.hops])]
+    best, at = pool.row[: how.top].astype(np.int64), int((query.as_of or query.now).timestamp())
+    steps = [snap.changes.find_later(best[: how.hops], at)]
     if reading.kind != "now":
         steps.append(snap.changes.find_earlier(best[: how.hops]))
     to = np.concatenate([rows for _, rows, _ in steps])
@@ -74,18 +76,18 @@ def find_linked(pool: Candidates, reading: Reading, snap: Snapshot, plan: Plan, 
     score = np.concatenate([np.maximum(pool.final[: how.top], 0), np.zeros(len(more), np.float32)])
     order = np.lexsort((rows, snap.changes.said_at[rows]))
     rows = rows[order]
-    return Linked(rows, score[order].astype(np.float32), order < len(best), _read_links(rows, snap))
+    return Linked(rows, score[order].astype(np.float32), order < len(best), _read_links(rows, snap, at))
 
 
-def _read_links(rows: I64, snap: Snapshot) -> F32:
+def _read_links(rows: I64, snap: Snapshot, moment: int) -> F32:
     """Return the certainties of the links among rows: float32[n, n]."""
     out = np.zeros((len(rows), len(rows)), np.float32)
-    old, new, certainty = snap.changes.find_later(rows)
+    old, new, certainty = snap.changes.find_later(rows, moment)
     by_row = np.argsort(rows)
     place = np.minimum(np.searchsorted(rows, new, sorter=by_row), len(rows) - 1)
     at = by_row[place]
     here = (rows[at] == new) & (at > old)
-    out[old[here], at[here]] = certainty[here]
+    np.maximum.at(out, (old[here], at[here]), certainty[here])
     return out
 
 

@@ -18,7 +18,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from helix.types import F32, ROLES, U8, Bool
+from helix.text.gazetteer import COMMON_WORDS
+from helix.text.tokenize import hash_terms, shorten_ids, tokenise
+from helix.types import F32, ROLES, U8, U32, Bool
 from helix.util.wordlists import read_toml
 
 CUES: Final = (
@@ -31,6 +33,9 @@ VALUES: Final = ("date", "time", "num", "kv", "name", "url")
 
 CLAIMS: Final = (*CUES, *VALUES, "asks", "sets")
 """Columns of an item's claims; `asks`: it ends with a question mark; `sets`: the probability times 255."""
+
+FORMER: Final = 4
+"""Terms of what a change leaves."""
 
 MOST: Final = 3
 MAX_CHARS: Final = 2_000
@@ -87,6 +92,40 @@ def hash_words(text: str) -> tuple[list[int], list[float]]:
     counts = Counter(zlib.crc32(gram.encode()) % BUCKETS for gram in (*tokens, *map(" ".join, pairwise(tokens))))
     norm = sum(n * n for n in counts.values()) ** 0.5 or 1.0
     return list(counts), [_WORD_SCALE * n / norm for n in counts.values()]
+
+
+@cache
+def _compile_former() -> tuple[re.Pattern[str], frozenset[str]]:
+    """Compile the pattern of what a change leaves, and the words that end it."""
+    table = read_toml("helix.text", "claims")["former"]
+    leads, ends = (table[name].replace("\n", "") for name in ("leads", "ends"))
+    phrase = r"(?P<words>(?:[ \t]+[\w.+#/@'=-]+){1,5})"
+    removed = r"^-[ \t]*(?P<line>\S[^\n]{0,80})"
+    return re.compile(rf"(?<![\w-])(?:{leads}){phrase}|{removed}", re.I | re.M), frozenset(re.findall(r"[a-z]+", ends))
+
+
+def find_former(text: str) -> list[str]:
+    """Return the terms of what a text says is left: "from Jenkins", "instead of 30 s", a removed line of a diff."""
+    pattern, ends = _compile_former()
+    found: dict[str, None] = {}
+    for match in pattern.finditer(text[:MAX_CHARS]):
+        words: list[str] = []
+        for word in (match["words"] or match["line"]).split():
+            if match["words"] and word.lower().strip(".,'") in ends and words:
+                break
+            words.append(word)
+        terms = tokenise(" ".join(words))
+        found |= dict.fromkeys(term for term in terms if term not in COMMON_WORDS)
+    return list(found)[:FORMER]
+
+
+def hash_former(texts: Sequence[str]) -> U32:
+    """Return the short ids of what each text leaves, 0 where there are fewer: uint32[n, FORMER]."""
+    out = np.zeros((len(texts), FORMER), np.uint32)
+    for i, text in enumerate(texts):
+        terms = find_former(text)
+        out[i, : len(terms)] = shorten_ids(hash_terms(terms))
+    return out
 
 
 def read_features(counts: Sequence[Sequence[int]], texts: Sequence[str], roles: Sequence[str]) -> F32:

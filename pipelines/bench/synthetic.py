@@ -21,7 +21,7 @@ import pyarrow as pa
 from helix.enrich.neardup import compute_signatures
 from helix.snapshot.segment.arrays import expand_rows, format_hex, parse_hex, quantise_vectors
 from helix.snapshot.segment.batch import FACTS, ITEMS, RowBatch, hash_parts
-from helix.text.claims import CLAIMS
+from helix.text.claims import CLAIMS, FORMER
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import I64, TYPES, U8, U32, U64
@@ -126,6 +126,7 @@ def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = N
         order_indptr=make_offsets([len(terms) for terms in spoken]),
         order_term=shorten_ids(hash_terms([term for terms in spoken for term in terms])),
         claims=_draw_claims(rng.spawn(1)[0], len(texts)),
+        former=np.zeros((len(texts), FORMER), np.uint32),
         cues=np.array([read_cues(*said) for said in zip(texts, _expand(_ROLES, role), strict=True)], np.uint8),
         mention_indptr=mention_indptr,
         mention_entity=language.entities["hash"].to_numpy()[mentioned],

@@ -19,7 +19,7 @@ from helix.snapshot.digests import FINGERPRINT, check_name
 from helix.snapshot.ledger import inbox
 from helix.snapshot.segment.arrays import quantise_vectors
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, RowBatch, hash_parts
-from helix.text.claims import load_model, read_claims
+from helix.text.claims import hash_former, load_model, read_claims
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, U8, U32, Problem
@@ -182,6 +182,7 @@ def build_rows(
         order_indptr=_compute_offsets(tokens),
         order_term=shorten_ids(hash_terms(_flatten(tokens))),
         claims=_read_claims(records),
+        former=hash_former([record["text"] for record in records]),
         cues=np.array([read_cues(record["text"], record["role"]) for record in records], np.uint8),
         mention_indptr=_compute_offsets(hashes),
         mention_entity=np.array(_flatten(hashes), np.uint64),

@@ -34,7 +34,7 @@ from helix.stages import dense as stage
 from helix.stages.dense import score, search_dense
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
-from helix.text.claims import CLAIMS
+from helix.text.claims import CLAIMS, FORMER
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import TYPES, Leg
 from tests.support.draws import draw_share
@@ -185,6 +185,7 @@ def rows_of(made: Mapping[str, Any]) -> RowBatch:
         term_tf=made["tf"][row, word].astype(np.uint16),
         **{"order_indptr": nothing, "order_term": np.empty(0, np.uint32), "cues": np.zeros(n, np.uint8)},
         claims=np.zeros((n, len(CLAIMS)), np.uint8),
+        former=np.zeros((n, FORMER), np.uint32),
         **{"mention_indptr": nothing, "mention_entity": np.empty(0, np.uint64)},
         **{"link_indptr": nothing, "link_key": np.empty(0, np.uint64), "link_kind": np.empty(0, np.uint8)},
         **{"fact_indptr": nothing, "entities": ENTITIES.empty_table(), "facts": FACTS.empty_table()},

@@ -17,6 +17,9 @@ from helix.snapshot.reader.row_map import RowMap, owners_of
 from helix.snapshot.segment.batch import NO_TIME
 from helix.types import F32, I64, AnyArray, Bool
 
+BY_FACT: Final = np.float32(0.95)
+"""Certainty of a change between facts of one slot."""
+
 MARKED: Final = 0.8
 """Least certainty of a link that marks its old row as superseded."""
 
@@ -51,11 +54,22 @@ class Changes:
         columns = self._rows.columns
         return np.where(columns.time == NO_TIME, columns.t_valid, columns.time)
 
-    def find_later(self, rows: AnyArray) -> tuple[I64, I64, F32]:
-        """Find the links from rows: (position in `rows` int64[m], the later row int64[m], certainty float32[m])."""
+    def find_later(self, rows: AnyArray, at: int) -> tuple[I64, I64, F32]:
+        """Find what changes rows by a moment, in seconds, and how certainly.
+
+        Returns:
+            (position in `rows` int64[m], the later row int64[m], certainty float32[m]); a pair may come twice.
+        """
+        rows = np.asarray(rows, np.int64)
         low, high = (self.links.old.searchsorted(rows, side) for side in ("left", "right"))
         owner, place = owners_of(low, high)
-        return owner, self.links.new[place], self.links.certainty[place]
+        new, certainty = self.links.new[place], self.links.certainty[place]
+        stale = np.flatnonzero(self._facts.stale(rows, at))
+        of, by_fact = self._facts.successors(rows[stale], at)
+        owner, new = np.concatenate([owner, stale[of]]), np.concatenate([new, by_fact])
+        certainty = np.concatenate([certainty, np.full(len(of), BY_FACT, np.float32)])
+        said = (self.said_at[new] <= at) & (new != rows[owner])
+        return owner[said], new[said], certainty[said]
 
     def find_earlier(self, rows: AnyArray) -> tuple[I64, I64, F32]:
         """Find the links to rows: (position in `rows` int64[m], the earlier row int64[m], certainty float32[m])."""
@@ -96,16 +110,12 @@ class Changes:
 
     def _next(self, rows: I64, at: int) -> I64:
         """Return the newest row that directly supersedes each row by a moment, −1 for none."""
-        owner, new, certainty = self.find_later(rows)
-        sure = (certainty >= MARKED) & (self.said_at[new] <= at)
+        owner, new, certainty = self.find_later(rows, at)
+        sure = certainty >= MARKED
         owner, new = owner[sure], new[sure]
-        stale = np.flatnonzero(self._facts.stale(rows, at))
-        of, by_fact = self._facts.successors(rows[stale], at)
-        owner, new = np.concatenate([owner, stale[of]]), np.concatenate([new, by_fact])
         newest = np.full(len(rows), -1, np.int64)
         order = np.lexsort((new, self.said_at[new], owner))
         newest[owner[order]] = new[order]  # the last one of each wins
-        newest[newest == rows] = -1
         return newest
 
     def _place(self, rows: I64) -> AnyArray:

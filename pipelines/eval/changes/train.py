@@ -24,7 +24,7 @@ from helix.snapshot.reader.changes import Links
 from helix.stages.features import reading as features
 from helix.stages.reading import find_linked, read_rows
 from helix.stages.trace import Trace
-from helix.text.claims import BUCKETS, CLAIMS, SetsModel, count_cues, hash_words, read_features
+from helix.text.claims import BUCKETS, CLAIMS, SetsModel, count_cues, hash_former, hash_words, read_features
 from helix.text.reading import Kind, Reading, read_question
 from helix.types import F32, I64, ROLES, U8, AnyArray, RecallOptions
 from pipelines.embedded.ingest import ingest
@@ -213,7 +213,8 @@ def _compare_scopes(one: Material) -> Iterator[tuple[I64, I64, F32, I64]]:
     """Yield the compared pairs of each scope: (earlier row, later row, features, label: 1, 0, or −1 for unknown)."""
     wanted, unknown = _label_pairs(one)
     for scope, rows in one.scopes:
-        turns = scope._replace(claims=one.claims[rows])
+        former = hash_former([one.texts[row] for row in rows.tolist()])
+        turns = scope._replace(claims=one.claims[rows], former=former)
         leaned = lean_vectors(turns)
         i, j = choose_pairs(turns, leaned, np.ones(len(rows), np.bool_))
         ends = zip(rows[i].tolist(), rows[j].tolist(), strict=True)
@@ -291,7 +292,7 @@ def ask_all(materials: Sequence[Material], kind: Kind, settings: Settings) -> It
                 continue
             query, plan, pool = ranked.query, ranked.plan, ranked.pool
             reading = Reading(kind, read_question(text).hints)
-            linked = find_linked(pool, reading, snap, plan, profile.reading)
+            linked = find_linked(pool, query, reading, snap, plan, profile.reading)
             x = features.compute_features(read_rows(linked, query, vector, snap), reading.hints, plan.days)
             yield Asked(number, x, np.isin(linked.rows, [*gold]), np.isin(linked.rows, [*stale]))
 
