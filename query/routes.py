@@ -195,6 +195,10 @@ def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
     def facts(caller: Who, request: Annotated[requests.FactsRequest, Query()]) -> RawJson:
         return RawJson(service.browse("facts", request, caller))
 
+    @browse("/decisions", summary="Decisions that hold, and rejections", response_model=answers.DecisionList)
+    def decisions(caller: Who, request: Annotated[requests.DecisionsRequest, Query()]) -> RawJson:
+        return RawJson(service.browse("decisions", request, caller))
+
     @browse("/choices", summary="The values of each filter", response_model=answers.FilterChoices)
     def choices(caller: Who, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
         return RawJson(service.browse("choices", request, caller))

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from helix.settings import Settings
 from helix.snapshot.ledger.access_events import AccessEvent, EventAppender, make_event
 from helix.snapshot.reader.snapshot import Snapshot
 from query.auth import OWNER, Caller
-from query.hooks.context import answer_hook, build_context
+from query.hooks.context import answer_hook, build_context, find_project
 from query.schema import requests as wire
 from query.schema.answers import run_recall
 
@@ -210,12 +210,16 @@ class QueryService:
         """Return the result of a browsing method of `Memory`, within the caller's view; None as for `fetch`.
 
         Args:
-            method: around, neighbours, session, timeline, facts or choices.
+            method: around, neighbours, session, timeline, facts, decisions or choices.
             names: positional arguments: the id of an item or a session.
         """
         arguments = {**request.model_dump(), **self._get_access(request, caller)}
         result: dict[str, Any] | None = getattr(self.memory, method)(*names, **arguments)
         return result
+
+    def find_project(self, folders: Iterable[str], caller: Caller = OWNER) -> str | None:
+        """Return the project of the first folder that has one which the caller may see; None if none has."""
+        return find_project(self._filter(None, caller), folders)
 
     def feedback(self, request: wire.FeedbackRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
         """Write an event, and return it as written. None as for `fetch`.

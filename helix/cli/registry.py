@@ -30,6 +30,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "recall": {
         "recall": "find items that answer a question, ranked and explained",
+        "decisions": "list what was decided and holds, and what was rejected",
         "sql": "query the items in SQL",
         "export": "write the views of 'sql' to one DuckDB file",
     },

@@ -102,8 +102,8 @@ def session(
     return {
         "session": name,
         "project": snap.projects[int(columns.project[some[0]])],
-        "began": _utc(known.min()) if len(known) else None,
-        "ended": _utc(known.max()) if len(known) else None,
+        "began": format_seconds(known.min()) if len(known) else None,
+        "ended": format_seconds(known.max()) if len(known) else None,
         "total": len(rows),
         "offset": offset,
         "items": items,
@@ -171,8 +171,8 @@ def _describe_sessions(snap: Snapshot, codes: I64, first: I64) -> list[dict[str,
                 "project": entry["project"],
                 "title": entry["title"],
                 "source": entry["path"],
-                "began": _utc(began[code]),
-                "ended": _utc(ended[code]),
+                "began": format_seconds(began[code]),
+                "ended": format_seconds(ended[code]),
                 "items": kinds[code].total(),
                 "types": dict(kinds[code].most_common()),
                 "speakers": [name for name, _ in voices[code].most_common(_SPEAKERS)],
@@ -182,7 +182,12 @@ def _describe_sessions(snap: Snapshot, codes: I64, first: I64) -> list[dict[str,
     return found
 
 
-def _utc(seconds: Any) -> str | None:
+def format_seconds(seconds: Any) -> str | None:
+    """Format seconds after 1970 as ISO 8601, UTC; None for no time.
+
+    Raises:
+        StoreError: no calendar has the time.
+    """
     if int(seconds) == NO_TIME:
         return None
     try:
@@ -237,8 +242,8 @@ def facts(
         found.append(
             {
                 **fields,
-                "t_valid": _utc(known.t_valid[fact]),
-                "t_invalid": _utc(snap.facts.ends[fact]),
+                "t_valid": format_seconds(known.t_valid[fact]),
+                "t_invalid": format_seconds(snap.facts.ends[fact]),
                 "holds": bool(holds[fact]),
                 "confidence": _round(known.confidence[fact]),
                 "item": identity,
@@ -351,8 +356,8 @@ def choices(snap: Snapshot) -> dict[str, Any]:
         "snapshot": snap.generation,
         "items": snap.live,
         "sessions": int((snap.catalog.session_size > 0).sum()),
-        "first": _utc(time.min()) if len(time) else None,
-        "last": _utc(time.max()) if len(time) else None,
+        "first": format_seconds(time.min()) if len(time) else None,
+        "last": format_seconds(time.max()) if len(time) else None,
         "projects": count(columns.project, dict(enumerate(snap.projects))),
         "types": count(columns.type, dict(enumerate(TYPES))),
         "speakers": count(columns.speaker, dict(enumerate(snap.speakers))),

@@ -160,6 +160,19 @@ class Remote(Recaller):
         fields = {"entity": entity, "at": _format_time(at), **_format_limits(as_of, ingested_as_of)}
         return self._get("/v1/facts", **fields, offset=offset, limit=limit, principal=principal)
 
+    def decisions(
+        self,
+        project: str | None = None,
+        *,
+        as_of: Time = None,
+        history: bool = False,
+        limit: int = 50,
+        principal: str | None = None,
+    ) -> dict[str, Any]:
+        """List what holds now by topic, what it replaced, and what was rejected; see `Memory.decisions`."""
+        within = {"project": project, "as_of": _format_time(as_of), "principal": principal}
+        return self._get("/v1/decisions", **within, history=history, limit=limit)
+
     def choices(self, *, principal: str | None = None) -> dict[str, Any]:
         """List the values of filters."""
         return self._get("/v1/choices", principal=principal)

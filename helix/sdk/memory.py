@@ -270,6 +270,34 @@ class Memory(Recaller):
         moments = _parse_moments(at=at, as_of=as_of, ingested_as_of=ingested_as_of)
         return browse.facts(snap, name, **moments, offset=offset, limit=limit)
 
+    def decisions(
+        self,
+        project: str | None = None,
+        *,
+        as_of: Time = None,
+        history: bool = False,
+        limit: int = 50,
+        principal: str | None = None,
+        projects: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """List what holds now by topic, what it replaced, and what was rejected, each newest first.
+
+        Args:
+            project: the only project; None: all.
+            as_of: the moment: only what was said by then, and held then.
+            history: with everything that was replaced, not the last three of each topic.
+
+        Raises:
+            UsageError: an argument is out of range or names something unknown.
+        """
+        from helix.question.build import check_known, check_range, parse_moment
+        from helix.sdk.decisions.listing import answer_decisions
+
+        check_range("limit", limit, 1, MAX_LISTED)
+        snap = self._snapshot.seen_by(principal, projects)
+        project = check_known("project", project, snap.catalog.live_projects)
+        return answer_decisions(snap, project, parse_moment(as_of, "as_of"), history=history, limit=limit)
+
     def choices(self, *, principal: str | None = None, projects: Sequence[str] | None = None) -> dict[str, Any]:
         """List the values of filters: projects, types, speakers, profiles."""
         from helix.recipes.load_profile import names

@@ -200,7 +200,7 @@ def _fit_neighbours(
     if not around or min(longest, left) <= 0:
         return found
     lines = [
-        f"[{_place_neighbour(entry, before)}] ({_cite(entry)})\n{sanitise_text(str(entry['text'])).strip()}"
+        f"[{_place_neighbour(entry, before)}] ({cite_turns(entry)})\n{sanitise_text(str(entry['text'])).strip()}"
         for _, before, entry in around
     ]
     for (i, before, _), line, size in zip(around, lines, count([f"{line}\n" for line in lines]), strict=True):
@@ -260,7 +260,7 @@ def _format_day(entry: Mapping[str, Any]) -> str:
     return mark_time(entry["time"].date().isoformat() if entry["time"] else "", entry.get("time_quality"))
 
 
-def _cite(entry: Mapping[str, Any]) -> str:
+def cite_turns(entry: Mapping[str, Any]) -> str:
     """Format an item's session and turns."""
     return _shorten_name(f"{entry['session']}#{','.join(entry['turns'])}")
 
@@ -277,5 +277,5 @@ def outside_in(n: int) -> list[int]:
 def header(entry: Mapping[str, Any]) -> str:
     """Format an item's day, speaker, title, session and turns."""
     names = (sanitise_name(part) if part else "" for part in (entry["speaker"], entry["title"]))
-    about, cited = " · ".join(filter(None, (_format_day(entry), *names))), _cite(entry)
+    about, cited = " · ".join(filter(None, (_format_day(entry), *names))), cite_turns(entry)
     return f"[{about}] ({cited})" if about else f"({cited})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from helix.cli.parser import build_parser, resolve_store
 from helix.settings import load
@@ -28,7 +29,9 @@ def mcp(argv: Sequence[str]) -> int:
     projects = None if options.project is None else tuple(options.project)
     service = QueryService(resolve_store(options, settings), settings)
     service.start_in_background()  # the store opens while the SDK is imported: an agent waits for both
+    from query.hooks.protocol import list_folders
     from query.mcp import serve
 
-    serve(service, Caller("", options.principal, projects, frozenset(SCOPES)))
+    caller = Caller("", options.principal, projects, frozenset(SCOPES))
+    serve(service, caller, list_folders({"cwd": str(Path.cwd())}))
     return 0

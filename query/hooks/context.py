@@ -6,7 +6,7 @@ has it already. A starting session gets a briefing: the newest of its project.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -18,6 +18,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.stages.trace import Trace
 from helix.types import RecallOptions
+from query.hooks.held_decisions import SHARE, format_held_decisions, insert_lines
 from query.hooks.protocol import get_project_name
 
 if TYPE_CHECKING:
@@ -79,11 +80,15 @@ def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | Non
     view = view or memory.snapshot.seen_by(None)
     after_compaction = question.kind == "start" and question.source == "compact"  # then the agent lost its session
     snap = view if after_compaction else _drop_session(view, question.session)
-    names = (get_project_name(folder) for folder in question.folders)
-    project = next((name for name in names if name in snap.catalog.live_projects), None)
+    project = find_project(snap, question.folders)
     recall = _brief_project if question.kind == "start" else _recall_prompt
     context, note = recall(memory, snap, question, project)
     return {"context": context, "said": f"{note}, {'project' if project else 'no project'}"}
+
+
+def find_project(snap: Snapshot, folders: Iterable[str]) -> str | None:
+    """Return the project of the first folder that has one in a view; None if none has."""
+    return next((name for name in map(get_project_name, folders) if name in snap.catalog.live_projects), None)
 
 
 def build_context(memory: Memory, snap: Snapshot, question: str | None, project: str | None, **options: Any) -> str:
@@ -100,14 +105,24 @@ def build_context(memory: Memory, snap: Snapshot, question: str | None, project:
         UsageError: an argument is out of range or names something unknown.
     """
     options["project"] = project
-    if question is None:
-        from helix.question.build import check_known, parse_moment
+    if question is not None:
+        bundle = _recall(memory, snap, question, **options)
+        return bundle.context or bundle.notice or ""
+    from helix.question.build import check_known, parse_moment
 
-        project = check_known("project", project, snap.catalog.live_projects)
-        seen = snap.known_at(*(parse_moment(options.get(name), name) for name in ("as_of", "ingested_as_of")))
-        question, options["since"] = _write_briefing_question(project), _find_begin(seen, project)
-    bundle = _recall(memory, snap, question, **options)
-    return bundle.context or bundle.notice or ""
+    project = check_known("project", project, snap.catalog.live_projects)
+    seen = snap.known_at(*(parse_moment(options.get(name), name) for name in ("as_of", "ingested_as_of")))
+    budget = options.pop("budget", _BUDGET)
+    lines = _format_decisions(seen, project, budget)
+    left = budget - sum(snap.counter([lines])) if lines else budget
+    options |= {"since": _find_begin(seen, project), "budget": left}
+    bundle = _recall(memory, snap, _write_briefing_question(project), **options)
+    return insert_lines(lines, bundle.context) or bundle.notice or ""
+
+
+def _format_decisions(snap: Snapshot, project: str | None, budget: int) -> str:
+    """Return the decisions of a briefing of a project, as lines; only a project has such."""
+    return "" if project is None else format_held_decisions(snap, project, int(SHARE * budget), snap.counter)
 
 
 def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> tuple[str, str]:
@@ -129,8 +144,8 @@ def _brief_project(memory: Memory, snap: Snapshot, _: HookQuestion, project: str
     """Return (context, note) for a session start; an unknown project has no briefing."""
     if project is None:
         return "", "nothing"
-    since = _find_begin(snap, project)
-    return _recall_within_limit(memory, snap, _write_briefing_question(project), project=project, since=since)
+    lines, since = _format_decisions(snap, project, _BUDGET), _find_begin(snap, project)
+    return _recall_within_limit(memory, snap, _write_briefing_question(project), lines, project=project, since=since)
 
 
 def _write_briefing_question(project: str | None) -> str:
@@ -154,17 +169,24 @@ def _find_begin(snap: Snapshot, project: str | None) -> str | None:
     return str(np.datetime64(oldest, "s")) + "Z"
 
 
-def _recall_within_limit(memory: Memory, snap: Snapshot, question: str, **options: Any) -> tuple[str, str]:
-    """Return (context, note), with the budget lowered until the context fits LIMIT."""
-    budget = _BUDGET
+def _recall_within_limit(
+    memory: Memory, snap: Snapshot, question: str, lines: str = "", **options: Any
+) -> tuple[str, str]:
+    """Return (context, note), with the budget lowered until the context fits LIMIT.
+
+    Args:
+        lines: come first in the context, and count.
+    """
+    budget = _BUDGET - sum(snap.counter([lines])) if lines else _BUDGET
     for _ in range(_MAX_PACKS):
         bundle = _recall(memory, snap, question, budget=budget, **options)
         if bundle.skipped:
             return "", "skipped"
-        length = _count_utf16(bundle.context)
+        context = insert_lines(lines, bundle.context)
+        length = _count_utf16(context)
         if length <= LIMIT:
             degraded = ", degraded" if bundle.degraded else ""
-            return bundle.context, (f"{length} characters" if length else "nothing found") + degraded
+            return context, (f"{length} characters" if length else "nothing found") + degraded
         budget = int(min(budget, bundle.tokens) * max(_STEP, 0.97 * LIMIT / length))
     return "", "too long"
 

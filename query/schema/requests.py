@@ -43,6 +43,9 @@ LookBack = Annotated[
 ]
 Budget = Annotated[int, _describe("tokens the context may take", 2000, minimum=0, maximum=100_000)]
 Project = Annotated[str | None, _describe("only this project", "ledgerline")]
+CurrentProject = Annotated[
+    str | None, _describe("only this project; default: that of the agent's folder, else all", "ledgerline")
+]
 Type = Annotated[str | None, _describe(f"only items of this type: {', '.join(TYPES)}", "decision")]
 Since = Annotated[str | None, _describe("not before: ISO 8601, or an age like 7d", "2026-02-01", "30d")]
 Until = Annotated[str | None, _describe("not after: ISO 8601, or an age like 7d", "2026-02-28T12:00:00Z")]
@@ -57,6 +60,7 @@ _HINTS = _describe("names to start the graph walk from", ["Priya"])
 Entities = Annotated[list[str], _HINTS]
 MaybeEntities = Annotated[list[str] | None, _HINTS]
 Principal = Annotated[str | None, _describe("the caller's name in ACLs; an item's ACL names its readers", "ana")]
+History = Annotated[bool, _describe("with everything that was replaced, not the last three of each topic")]
 Offset = Annotated[int, _describe("entries to leave out before the first", 0, minimum=0, maximum=1 << 40)]
 Limit = Annotated[int, _describe("entries to return", 50, minimum=1, maximum=MAX_LISTED)]
 Steps = Annotated[int, _describe("items of the same session", 3, minimum=0, maximum=MAX_AROUND)]
@@ -156,6 +160,15 @@ class FactsRequest(PrincipalRequest):
     ingested_as_of: IngestedAsOf = None
     offset: Offset = 0
     limit: Annotated[int, _describe("entries to return", 100, minimum=1, maximum=MAX_LISTED)] = 100
+
+
+class DecisionsRequest(PrincipalRequest):
+    """A project and a moment."""
+
+    project: Project = None
+    as_of: AsOf = None
+    history: History = False
+    limit: Limit = 50
 
 
 class FeedbackRequest(PrincipalRequest):

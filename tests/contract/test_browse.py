@@ -175,6 +175,12 @@ def test_rest_and_a_connection_return_the_same(memory: Memory, client: httpx.Cli
         (memory.timeline(project="home"), "/v1/timeline?project=home", remote.timeline(project="home")),
         (memory.facts("Ana"), "/v1/facts?entity=Ana", remote.facts("Ana")),
         (memory.choices(), "/v1/choices", remote.choices()),
+        (memory.decisions("default"), "/v1/decisions?project=default", remote.decisions("default")),
+        (
+            memory.decisions(as_of="2026-05-12", history=True, limit=2),
+            "/v1/decisions?as_of=2026-05-12&history=true&limit=2",
+            remote.decisions(as_of="2026-05-12", history=True, limit=2),
+        ),
     ]
     for own, path, far in same:
         assert own == client.get(path).json() == far
@@ -211,7 +217,8 @@ def test_a_context_is_plain_text(client: httpx.Client, remote: Remote, memory: M
     assert (both.status_code, both.json()["detail"][:22]) == (400, "k is 9 and limit is 10")
     briefing = remote.context(project="ledgerline", budget=400)
     assert briefing.startswith("<memory>")
-    assert "Decisions" in briefing
+    assert briefing.split("\n")[2] == "Decisions that hold:"
+    assert "Decisions that hold:" not in client.get("/v1/context").text  # of every project
     assert client.get("/v1/context").text.startswith("<memory>")
     assert client.get("/v1/context?project=nope").status_code == 400
 
@@ -222,6 +229,8 @@ def test_wrong_arguments_raise_the_same_error(memory: Memory, remote: Remote) ->
         ("recall", {"query": ""}),
         ("timeline", {"project": "nope"}),
         ("facts", {"entity": ""}),
+        ("decisions", {"project": "nope"}),
+        ("decisions", {"limit": 0}),
         ("session", {"name": "c3", "limit": 0}),
         ("feedback", {"item": "f" * 16, "kind": "liked"}),
     ):
@@ -287,6 +296,7 @@ def test_answers_match_their_schemas(client: httpx.Client, memory: Memory) -> No
         (f"/v1/items/{item}", answers.StoredItem),
         (f"/v1/items/{item}/graph", answers.Neighbourhood),
         ("/v1/timeline", answers.Timeline),
+        ("/v1/decisions", answers.DecisionList),
         ("/v1/status", answers.StoreStatus),
     ):
         model.model_validate(client.get(path).json())

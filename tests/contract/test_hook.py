@@ -145,7 +145,7 @@ def test_a_session_starts_with_the_newest_of_its_project(hook: Hook, store: Path
         payload = {**agent, "hook_event_name": "SessionStart", "source": source}
         context = read_context(hook(word, payload, store), "SessionStart")
         assert "Duplicate webhooks, Redis timeout and the SQLite store" in context  # the title of the last session
-        assert "Decisions" in context
+        assert "\nDecisions that hold:\n- " in context
     assert_silent(hook(word, {**payload, "cwd": "/home/ana/nothing-known"}, store))
 
 

@@ -30,7 +30,7 @@ from tests.support.clients import call_tool, run_client
 from tests.support.serving import serving
 
 QUESTION = "What did I tell Priya about vacation?"
-TOOLS = {"recall", "search", "fetch", "timeline", "status"}
+TOOLS = {"recall", "search", "fetch", "timeline", "decisions", "status"}
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +166,15 @@ def test_timeline_status_and_resources_equal_the_library(service: QueryService, 
     assert all(entry["text"] in session for entry in whole["items"])
 
 
+def test_decisions_are_those_of_the_folders_project(service: QueryService, memory: Memory) -> None:
+    server = build_server(service, folders=["/home/ana/nothing-known", "/home/ana/ledgerline"])
+    found = call_tool(server, "decisions")
+    own = memory.decisions("ledgerline", limit=20)
+    assert [entry["item"] for entry in found["decisions"]] == [entry["item"] for entry in own["decisions"]]
+    assert call_tool(server, "decisions", project="default")["project"] == "default"
+    assert len(call_tool(build_server(service), "decisions")["decisions"]) > len(found["decisions"]) > 0
+
+
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("recall", {"query": QUESTION, "project": "nowhere"}, "unknown project 'nowhere'"),
     ("recall", {"query": " "}, "the query is empty"),
@@ -175,6 +184,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("fetch", {"id": "nonsense"}, "take it from recall"),
     ("fetch", {"id": "f" * 16, "before": 101}, "before is 101"),
     ("timeline", {"since": "someday"}, "is no time"),
+    ("decisions", {"project": "nowhere"}, "unknown project 'nowhere'"),
     ("recall", {}, "recall: query: Field required"),
     ("recall", {"query": "x", "k": "many"}, "recall: k: Input should be a valid integer"),
     ("recall", {"query": "x", "budgt": 5}, "has no argument 'budgt'; did you mean 'budget'? there are query, k"),

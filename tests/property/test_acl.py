@@ -288,6 +288,7 @@ def browse_all(memory: Memory, identities: Sequence[str], **whom: Any) -> str:
     """Return everything that a caller can see without a question."""
     seen: dict[str, Any] = {"timeline": memory.timeline(**whom), "choices": memory.choices(**whom)}
     seen["choices"].pop("snapshot")
+    seen["decisions"] = memory.decisions(as_of="2030-01-01", history=True, limit=1000, **whom)
     seen["facts"] = {name: memory.facts(name, **whom) for name in (*PEOPLE, *PLACES, "Mallory")}
     seen["sessions"] = {name: memory.session(name, **whom) for name in (*(f"s{i}" for i in range(5)), "cellar")}
     for one in identities:

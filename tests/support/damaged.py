@@ -143,6 +143,7 @@ def question_store(root: Path, whole: Snapshot, ids: list[str], *, quick: bool) 
             ask(browse.__name__, browse, identity)
     ask("timeline", memory.timeline)
     ask("facts", memory.facts, "Priya")
+    ask("decisions", memory.decisions)
     ask("choices", memory.choices)
     return failed
 

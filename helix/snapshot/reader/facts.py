@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -55,9 +55,8 @@ class Facts:
         out: list[dict[str, Any]] = [{}] * len(facts)
         for first, live, table in self._text_tables():
             here = np.flatnonzero((facts >= first) & (facts < first + len(live)))
-            chosen = table.take(pa.array(live[facts[here] - first]))
-            for place, entry in zip(here.tolist(), chosen.to_pylist(), strict=True):
-                out[place] = entry
+            for place, row in zip(here.tolist(), live[facts[here] - first].tolist(), strict=True):
+                out[place] = {name: table[name][row].as_py() for name in FACT_TEXT.names}  # `take` imports slowly
         return out
 
     def naming(self, name: str) -> I64:
@@ -72,6 +71,21 @@ class Facts:
                 matches |= pc.match_substring_regex(column, pattern, ignore_case=True).to_numpy().astype(bool)
             found.append(first + np.flatnonzero(matches[live]))
         return np.concatenate(found)
+
+    def find_relations(self, relations: Collection[str]) -> Bool:
+        """Return which facts have one of some relations: bool[facts]."""
+        names, code = self._relations
+        return np.isin(code, [place for place, name in enumerate(names) if name in relations])
+
+    @cached_property
+    def _relations(self) -> tuple[list[str], I64]:
+        """(the relations; the place of each fact's, int64[facts])."""
+        place: dict[str, int] = {}
+        found = [np.empty(0, np.int64)]
+        for _, live, table in self._text_tables():
+            own = [place.setdefault(name, len(place)) for name in table["relation"].to_pylist()]  # imports no `compute`
+            found.append(np.array(own, np.int64)[live])
+        return list(place), np.concatenate(found)
 
     def entity_names(self, entities: U64) -> dict[int, tuple[str, str]]:
         """Read (kind, name as written) of entities, by hash, from Parquet; no recall needs it.
