@@ -122,7 +122,7 @@ class RecallOptions:
         project, type, session, speaker, since, until: filters; only these rows are searched.
         as_of: answer with what was said by this moment and held then, whenever it was ingested.
         ingested_as_of: answer with what this store had ingested by this moment.
-        current_only: leave out items whose facts are all superseded.
+        current_only: leave out superseded items, and items of whose facts none holds.
         entities: names where the graph walk starts, added to those in the question.
         principal: the caller; an item with an ACL is visible to those it names.
         projects: the only projects that exist for the caller; None: all. A server takes them from the key.
@@ -190,7 +190,7 @@ class Query:
     sessions: tuple[int, ...] = ()  # codes of the sessions of that name, in the snapshot
     speaker: str | None = None
     speakers: tuple[int, ...] = ()
-    current_only: bool = False  # exclude items whose facts are all superseded
+    current_only: bool = False  # exclude superseded items, and items of whose facts none holds
     entities: tuple[str, ...] = ()
     principal: str | None = None
     mode: str | None = None  # of the recipe cems; None: the profile's
@@ -206,6 +206,11 @@ class Query:
     sparse: Sparse | None = None  # weights by the store's sparse encoder
     # In the deep tier: called with the intent, returns other wordings by name.
     rewrite: Callable[[str], Mapping[str, str]] | None = None
+
+    @property
+    def moment(self) -> int:
+        """The moment of the answer in seconds: `as_of`, else `now`."""
+        return int((self.as_of or self.now).timestamp())
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +322,7 @@ class Item:
     project: str
     source: str
     why: Mapping[str, Any]  # ranks and signals by name, parts of its salience, questions that found it
-    replaced_by: Mapping[str, Any] | None = None  # id, time and text of the item that supersedes it
+    replaced_by: Mapping[str, Any] | None = None  # id, time and shortened text of the item that supersedes it
     time_quality: str | None = None  # of `Turn`; None: written by an earlier release
 
 

@@ -31,7 +31,7 @@ from helix.util.version import VERSION
 from query.auth import OWNER, Caller
 from query.middleware import CALLER, MAX_BODY
 from query.schema import requests as wire
-from query.schema.answers import NOTICE, DecisionList, StoreStatus, Timeline
+from query.schema.answers import NOTICE, DecisionList, Replacement, StoreStatus, Timeline
 from query.service import QueryService
 
 INSTRUCTIONS: Final = (
@@ -55,6 +55,7 @@ class ItemReference(BaseModel):
     speaker: str | None
     time: str | None
     project: str
+    replaced_by: Replacement | None = Field(description="what supersedes it now; null for none")
     in_context: bool = Field(description="whether the context has it")
 
 
@@ -75,6 +76,7 @@ class SearchHit(BaseModel):
     title: str
     url: str
     text: str = Field(description="its first words")
+    replaced_by: Replacement | None = Field(description="what supersedes it now; null for none")
 
 
 class SearchResult(BaseModel):
@@ -228,6 +230,7 @@ def _add_search(server: MCPServer, service: QueryService, find_caller: FindCalle
                     title=_make_title(item),
                     url=_make_url("items", item["id"]),
                     text=sanitise_name(item["text"]),
+                    replaced_by=sanitise_all(item["replaced_by"]),
                 )
                 for item in answer["items"]
             ]
@@ -320,13 +323,16 @@ def _add_resources(server: MCPServer, service: QueryService, find_caller: FindCa
 _REFERENCE_FIELDS: Final = tuple(ItemReference.model_fields.keys() - {"in_context"})
 _METADATA_FIELDS: Final = (
     *("type", "role", "session", "turns", "speaker"),
-    *("time", "time_quality", "project", "source", "previous", "next"),
+    *("time", "time_quality", "project", "source", "previous", "next", "replaced_by"),
 )
 
 
 def quote_items(items: Sequence[Mapping[str, Any]]) -> str:
-    """Return stored items, in their order, as quoted data."""
-    lines = [f"[{_make_head(item)}]\n{sanitise_text(item['text']).strip()}" for item in items]
+    """Return stored items, in their order, as quoted data; superseded ones with what replaced them."""
+    lines = [
+        f"[{_make_head(item)}]{_format_replacement(item['replaced_by'])}\n{sanitise_text(item['text']).strip()}"
+        for item in items
+    ]
     return "\n".join([OPEN, *lines, CLOSE])
 
 
@@ -335,6 +341,14 @@ def _make_head(item: Mapping[str, Any]) -> str:
     minute = mark_time((item["time"] or "")[:16].replace("T", " "), item["time_quality"])
     place = f"{item['session']}#{','.join(item['turns'])}"
     return _join_names(minute, item["speaker"] or item["role"], item["type"], place, item["id"])
+
+
+def _format_replacement(replaced_by: Mapping[str, Any] | None) -> str:
+    """Return a successor's day, words and id in brackets; empty for none."""
+    if replaced_by is None:
+        return ""
+    day = f" {replaced_by['time'][:10]}" if replaced_by["time"] else ""
+    return f' (replaced{day}: "{sanitise_name(replaced_by["text"])}" {replaced_by["id"]})'
 
 
 def _make_title(item: Mapping[str, Any]) -> str:

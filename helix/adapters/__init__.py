@@ -34,5 +34,6 @@ def metadata(item: Item, bundle: Bundle) -> dict[str, Any]:
         "project": item.project,
         "source": item.source,
         "why": dict(item.why),
+        "replaced_by": item.replaced_by and dict(item.replaced_by),
         "degraded": list(bundle.degraded),
     }

@@ -24,6 +24,7 @@ from helix.recipes.registry import recipe
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import clusters
 from helix.stages.pack import pack
+from helix.stages.replaced import add_replacements
 from helix.stages.route import scope
 from helix.stages.trace import Trace
 from helix.types import Bundle, Item, Query
@@ -186,7 +187,8 @@ def _pack(items: Sequence[Item], question: DeepQuestion) -> tuple[str, int, list
     """Pack the items as the profile's recipe does."""
     query, snap = question.query, question.snap
     rows = np.array([snap.find(item.id) for item in items], np.uint32)
-    entries = [{**entry, "text": item.text} for entry, item in zip(snap.text(rows), items, strict=True)]
+    stored = add_replacements(snap.text(rows), rows, snap, query.moment)
+    entries = [{**entry, "text": item.text} for entry, item in zip(stored, items, strict=True)]
     pack_rows = getattr(recipe(question.constants.recipe), "pack_rows", None)
     if pack_rows is None:
         return pack(entries, query.budget, snap.counter)

@@ -28,6 +28,8 @@ from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.snapshot.segment.open import read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.lexical import lexical_score, search_lexical
+from helix.stages.pack import format_replaced
+from helix.stages.replaced import add_replacements
 from helix.stages.trace import Trace, measure
 from helix.text.entities import EVERGREEN
 from helix.types import F32, I64, ROLES, U64, AnyArray, Bool, Bundle, Leg, Plan, Pool, Query
@@ -109,6 +111,7 @@ def recall(query: Query, snap: Snapshot, profile: AnnieProfile, trace: Trace, mo
     trace.record_ranking(pool)
     chosen, entries = trace.run("mmr", _choose, pool, snap, query.k, profile.mmr, trace)
     trace.note("mmr", rows_in=len(pool), rows_out=len(chosen))
+    entries = add_replacements(entries, chosen.row, snap, query.moment)
     statements = _read_statements(chosen, stated, snap)
     items = items_of(chosen, entries, snap, _describe(chosen, statements, snap))
     how = profile.briefing
@@ -175,7 +178,7 @@ def find_facts(query: Query, snap: Snapshot, plan: Plan, hops: int) -> tuple[I64
         (int64[f], entries of `snap.facts.columns`, one a row; their weights float32[f]).
     """
     facts = snap.facts.columns
-    at = int((query.as_of or query.now).timestamp())
+    at = query.moment
     usable = np.flatnonzero(snap.facts.holding(at)) if len(query.mentions) else np.empty(0, np.int64)
     if plan.allowed is not None:
         usable = usable[plan.allowed[facts.row[usable]]]
@@ -341,6 +344,6 @@ def _format_bullets(
     found = np.any(texts, axis=0).tolist()
     roles = [ROLES[role].capitalize() for role in snap.columns.role[pool.row].tolist()]
     return [
-        bullet("" if in_text else statement, entry["speaker"] or role, entry["text"], limit)
+        bullet("" if in_text else statement, entry["speaker"] or role, entry["text"], limit) + format_replaced(entry)
         for entry, statement, role, in_text in zip(entries, statements, roles, found, strict=True)
     ]

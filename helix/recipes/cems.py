@@ -29,6 +29,7 @@ from helix.stages.constants import keys, one_of
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import CLOSE, OPEN, Count, header
+from helix.stages.replaced import add_replacements
 from helix.stages.trace import Trace, measure
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I64, ROLES, U32, AnyArray, Bool, Bundle, Leg, Plan, Pool, Query
@@ -143,7 +144,7 @@ def recall(query: Query, snap: Snapshot, profile: CemsProfile, trace: Trace, mod
     pool = trace.run("rank", _rank, legs, query, vector, snap, plan, profile)
     trace.note("rank", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     trace.record_ranking(pool)
-    found, entries = trace.run("select", _select, pool, snap, query.k, intent, profile, trace)
+    found, entries = trace.run("select", _select, pool, query, snap, intent, profile, trace)
     items = items_of(found, entries, snap)
     context, tokens, placed = trace.run("pack", assemble, entries, query.budget, snap.counter)
     left = np.setdiff1d(np.arange(len(found)), placed)
@@ -339,19 +340,18 @@ def _read_pinned(root: Path, segment: str) -> I64:
 
 
 def _select(
-    pool: Pool, snap: Snapshot, k: int, intent: Intent, profile: CemsProfile, trace: Trace
+    pool: Pool, query: Query, snap: Snapshot, intent: Intent, profile: CemsProfile, trace: Trace
 ) -> tuple[Pool, list[dict[str, Any]]]:
     """Select k items with their shown fields; only this step reads their text.
 
     They are above the threshold, one a turn or section, and for an aggregation from many sessions.
     """
-    base, how = pool.signals["base"], profile.assemble
+    base, how, k = pool.signals["base"], profile.assemble, query.k
     # Without vectors only the order counts: min-max gives the last of two good answers 0.
     below = (base < profile.score.threshold) & (("vector" in pool.signals) | ("rrf" not in pool.signals))
     low = np.flatnonzero(below)
     trace.drop("threshold", pool.row[low], [f"{x:.3f}, and {profile.score.threshold:g} is wanted" for x in base[low]])
-    above = pool.take(np.flatnonzero(~below))
-    most = max(how.pool, 2 * k)
+    above, most = pool.take(np.flatnonzero(~below)), max(how.pool, 2 * k)
     trace.drop("pool", above.row[most:], f"behind the best {most}")
     above = above.take(np.arange(min(most, len(above))))
     entries = snap.text(above.row)
@@ -367,7 +367,7 @@ def _select(
         trace.drop("mmr", above.row[left], [f"it has {score:.3f}, {taken}" for score in above.final[left]])
     at = at[:k]
     trace.note("select", rows_in=len(pool), rows_out=len(at), below=len(low), pieces=int(np.count_nonzero(~best)))
-    return above.take(at), [entries[i] for i in at.tolist()]
+    return above.take(at), add_replacements([entries[i] for i in at.tolist()], above.row[at], snap, query.moment)
 
 
 def pack_rows(

@@ -14,6 +14,7 @@ from helix.errors import EncoderError
 from helix.native.vectors import score_tokens
 from helix.ranking.bm25 import compute_idf
 from helix.stages.embed import embed
+from helix.stages.replaced import explain_superseded
 from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
 from helix.stages.trace import Spent, Trace, list_signals, measure
@@ -46,6 +47,7 @@ def begin(
     plan = trace.run("route", route, query, vector, snap, searchable)
     if trace.on:
         trace.outside = lambda row: explain_filter(query, snap, row)
+        trace.explain_superseded = lambda rows: explain_superseded(rows, snap, query.moment)
         trace.skipped = f"skipped as a question that needs no memory (score {plan.skip_score:.2f})" if plan.skip else ""
         scores = {} if plan.type_scores is None else dict(zip(TYPES, plan.type_scores.tolist(), strict=True))
         state = {"skip": plan.skip, "skip_score": plan.skip_score, "type_scores": scores}
@@ -128,7 +130,7 @@ def items_of(
     """Return the items of a pool, in its order.
 
     Args:
-        entries: `snap.text(pool.row)`.
+        entries: `snap.text(pool.row)`, with `replaced` (see `add_replacements`).
         more: additions to each item's `why`.
     """
     added = more or [{}] * len(entries)
@@ -143,7 +145,7 @@ def make_item(entry: Mapping[str, Any], score: float, type_: str, why: Mapping[s
     """Make one item as every surface shows it.
 
     Args:
-        entry: of `snap.text`; the parts of its salience and its confirmations go into `why`.
+        entry: of `snap.text`, with `replaced`; the parts of its salience and its confirmations go into `why`.
     """
     parts = {sign: round(weight, 4) for sign, weight in entry["salience_parts"] or ()}
     return Item(
@@ -159,7 +161,13 @@ def make_item(entry: Mapping[str, Any], score: float, type_: str, why: Mapping[s
         source=entry["path"],
         why={**why, "salience_parts": parts, "vouched": entry["vouched"]},
         time_quality=entry["time_quality"],
+        replaced_by=describe_replacement(entry["replaced"]),
     )
+
+
+def describe_replacement(later: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return an item's `replaced_by` from the `replaced` of its entry: id, time and text; None for none."""
+    return {"id": later["id"], "time": format_time(later["time"]), "text": later["text"]} if later else None
 
 
 def format_time(time: datetime | None) -> str | None:

@@ -29,6 +29,7 @@ from helix.stages.lexical import Field, lexical_score, search_lexical
 from helix.stages.pack import MIN_EXCERPT, ExcerptRules, pack
 from helix.stages.rank import rank, split_score
 from helix.stages.reading import reorder
+from helix.stages.replaced import add_replacements
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.route import scope
 from helix.stages.sparse import search_sparse
@@ -58,8 +59,8 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     trace.record_ranking(pool.pool())
     chosen = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
     _trace_diversify(pool, chosen, snap, profile, trace)
-    items, entries = _read_items(chosen, snap)
-    around = _read_neighbours(chosen.row, snap, plan, profile.pack.neighbours)
+    items, entries = _read_items(chosen, snap, query.moment)
+    around = _read_neighbours(chosen.row, query, snap, plan, profile.pack.neighbours)
     longest, rules = profile.pack.neighbour_tokens, _excerpt_rules(query, snap, profile.pack)
     how = partial(pack, grouped=profile.pack.grouped)
     context, tokens, placed = trace.run("pack", how, entries, query.budget, snap.counter, around, longest, rules)
@@ -289,8 +290,8 @@ def _rank(
     trace: Trace,
 ) -> Candidates:
     """Score the pool by all signals; superseded items rank below what replaces them."""
-    before, at = len(pool), int((query.as_of or query.now).timestamp())
-    superseded = trace.run("rank", find_superseded, pool.row, snap, at)
+    before = len(pool)
+    superseded = trace.run("rank", find_superseded, pool.row, snap, query.moment)
     if superseded:
         pool = trace.run("rank", add_successors, pool, superseded, plan)
     if trace.on and len(pool):
@@ -349,12 +350,14 @@ def pack_rows(
         entries: their shown fields.
     """
     query, how = add_search_terms(query, snap, profile.ask), profile.pack
-    around = _read_neighbours(rows, snap, plan, how.neighbours)
+    around = _read_neighbours(rows, query, snap, plan, how.neighbours)
     rules = _excerpt_rules(query, snap, how)
     return pack(entries, query.budget, snap.counter, around, how.neighbour_tokens, rules, grouped=how.grouped)
 
 
-def _read_neighbours(rows: U32, snap: Snapshot, plan: Plan, n: int) -> list[tuple[int, bool, dict[str, Any]]]:
+def _read_neighbours(
+    rows: U32, query: Query, snap: Snapshot, plan: Plan, n: int
+) -> list[tuple[int, bool, dict[str, Any]]]:
     """Read the allowed turns before and after each of the first n items, for `pack`, each once."""
     present, columns = set(rows.tolist()), snap.columns
     found: list[tuple[int, bool, int]] = []
@@ -364,7 +367,8 @@ def _read_neighbours(rows: U32, snap: Snapshot, plan: Plan, n: int) -> list[tupl
             if row >= 0 and row not in present and (plan.allowed is None or plan.allowed[row]):
                 present.add(row)
                 found.append((i, is_before, row))
-    entries = snap.text(np.array([row for *_, row in found], np.int64))
+    read = np.array([row for *_, row in found], np.int64)
+    entries = add_replacements(snap.text(read), read, snap, query.moment)
     return [(i, is_before, entry) for (i, is_before, _), entry in zip(found, entries, strict=True)]
 
 
@@ -374,9 +378,9 @@ def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants) -> Ex
     return ExcerptRules(weigh_terms(query, snap), cap, constants.full)
 
 
-def _read_items(chosen: Candidates, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]]]:
+def _read_items(chosen: Candidates, snap: Snapshot, at: int) -> tuple[list[Item], list[dict[str, Any]]]:
     """Read the chosen items' text; no other step does. `why` gets the questions a model wrote for an item."""
-    entries = snap.text(chosen.row)
+    entries = add_replacements(snap.text(chosen.row), chosen.row, snap, at)
     if snap.counter.name == TokenCounter.name:  # ingest counted with the same counter
         tokens = snap.columns.tokens[chosen.row].tolist()
         entries = [{**entry, "tokens": n} for entry, n in zip(entries, tokens, strict=True)]

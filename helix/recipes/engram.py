@@ -27,6 +27,7 @@ from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
+from helix.stages.replaced import add_replacements
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.trace import Trace
 from helix.types import F32, TYPES, U32, Bundle, Leg, Plan, Pool, Query
@@ -129,7 +130,7 @@ def recall(query: Query, snap: Snapshot, profile: EngramProfile, trace: Trace, m
     trace.record_ranking(pool)
     passing = _apply_minimum(pool, profile.cross, trace)
     chosen = passing.take(np.arange(min(query.k, len(passing))))
-    entries = snap.text(chosen.row)
+    entries = add_replacements(snap.text(chosen.row), chosen.row, snap, query.moment)
     items = items_of(chosen, entries, snap)
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)

@@ -24,6 +24,7 @@ from helix.stages.features.excerpt import excerpt
 from helix.stages.graph import pagerank
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import pack
+from helix.stages.replaced import add_replacements
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.trace import Trace
 from helix.types import F32, I64, U32, U64, AnyArray, Bool, Bundle, Item, Leg, Plan, Pool, Query
@@ -105,7 +106,7 @@ def recall(query: Query, snap: Snapshot, profile: MemoriaProfile, trace: Trace, 
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     pool = _rerank(pool, query, snap, profile.rerank, trace, models)
     trace.record_ranking(replace(pool, row=snap.facts.columns.row[pool.row].astype(np.uint32)))
-    items, entries, rows = _read_items(pool.take(np.arange(min(query.k, len(pool)))), snap)
+    items, entries, rows = _read_items(pool.take(np.arange(min(query.k, len(pool)))), snap, query.moment)
     episodes = trace.run("pack", read_episodes, rows, query, snap, profile.pack.episode)
     context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, episodes, query.budget)
     return bundle(query, snap, profile, trace, items, context, tokens, placed)
@@ -300,11 +301,12 @@ def _open_cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
 # ---------------------------------------------------------------- items
 
 
-def _read_items(pool: Pool, snap: Snapshot) -> tuple[list[Item], list[dict[str, Any]], U32]:
+def _read_items(pool: Pool, snap: Snapshot, at: int) -> tuple[list[Item], list[dict[str, Any]], U32]:
     """Read facts as items and as entries of the context; return also the row of each fact's source."""
     facts, field = pool.row, snap.facts.field
     by_row = replace(pool, row=snap.facts.columns.row[facts].astype(np.uint32))
-    sources, sentences = snap.text(by_row.row), field.text(facts)
+    sources = add_replacements(snap.text(by_row.row), by_row.row, snap, at)
+    sentences = field.text(facts)
     times = zip(snap.facts.columns.t_valid[facts].tolist(), snap.facts.ends[facts].tolist(), strict=True)
     spans = [Validity(format_day(since), format_day(until)) for since, until in times]
     entries = [make_entry(source, fact, span) for source, fact, span in zip(sources, sentences, spans, strict=True)]

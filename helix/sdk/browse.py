@@ -14,9 +14,10 @@ import numpy as np
 
 from helix.native.arrays import explain_damage
 from helix.question.build import hash_mentions
-from helix.recipes.common import format_time, ids
+from helix.recipes.common import describe_replacement, format_time, ids
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import LINKS, NO_TIME
+from helix.stages.replaced import add_replacements
 from helix.stages.time_limits import TimeLimits, explain_empty
 from helix.types import I64, ROLES, TYPES, U64
 
@@ -37,8 +38,10 @@ def item(snap: Snapshot, identity: str) -> dict[str, Any] | None:
 def _read_stored(snap: Snapshot, rows: I64) -> list[dict[str, Any]]:
     """Read rows as they are stored: the fields of a recalled item that need no question, and more."""
     columns, found = snap.columns, []
+    now = int(datetime.now(UTC).timestamp())
+    entries = add_replacements(snap.text(rows), rows, snap, now)
     neighbours = zip(*(_item_ids(snap, way[rows]) for way in (columns.previous, columns.next)), strict=True)
-    for row, entry, (previous, following) in zip(rows.tolist(), snap.text(rows), neighbours, strict=True):
+    for row, entry, (previous, following) in zip(rows.tolist(), entries, neighbours, strict=True):
         found.append(
             {
                 "id": entry["id"],
@@ -59,6 +62,7 @@ def _read_stored(snap: Snapshot, rows: I64) -> list[dict[str, Any]]:
                 "tokens": int(columns.tokens[row]),
                 "previous": previous,
                 "next": following,
+                "replaced_by": describe_replacement(entry["replaced"]),
             }
         )
     return found
@@ -326,7 +330,7 @@ def _item_nodes(snap: Snapshot, rows: Sequence[int]) -> list[dict[str, Any]]:
             "id": stored["id"],
             "kind": "item",
             "label": stored["text"][:FIRST_WORDS],
-            **{name: stored[name] for name in ("type", "session", "speaker", "time")},
+            **{name: stored[name] for name in ("type", "session", "speaker", "time", "replaced_by")},
         }
         for stored in _read_stored(snap, np.array(rows, np.int64))
     ]

@@ -68,7 +68,8 @@ def pack(
 
     Args:
         entries: shown fields of each item (id, text, session, turns, speaker, time, title), best first. `tokens`, if
-            all have it, is what `count` returns for the text.
+            all have it, is what `count` returns for the text. `replaced`, if not None, is the item's successor, which
+            the header quotes.
         budget: tokens, wrapper included.
         count: counts the tokens of texts.
         around: neighbours of items, most wanted first: (position in `entries`, whether it comes before, shown fields).
@@ -200,7 +201,8 @@ def _fit_neighbours(
     if not around or min(longest, left) <= 0:
         return found
     lines = [
-        f"[{_place_neighbour(entry, before)}] ({cite_turns(entry)})\n{sanitise_text(str(entry['text'])).strip()}"
+        f"[{_place_neighbour(entry, before)}] ({cite_turns(entry)}){format_replaced(entry)}"
+        f"\n{sanitise_text(str(entry['text'])).strip()}"
         for _, before, entry in around
     ]
     for (i, before, _), line, size in zip(around, lines, count([f"{line}\n" for line in lines]), strict=True):
@@ -251,8 +253,8 @@ def _group_header(entry: Mapping[str, Any]) -> str:
 
 
 def _format_label(entry: Mapping[str, Any]) -> str:
-    """Format an item's speaker and turns."""
-    cited = f"(#{_shorten_name(','.join(entry['turns']))}):"
+    """Format an item's speaker, turns and successor."""
+    cited = f"(#{_shorten_name(','.join(entry['turns']))}){format_replaced(entry)}:"
     return f"{sanitise_name(entry['speaker'])} {cited}" if entry["speaker"] else cited
 
 
@@ -275,7 +277,15 @@ def outside_in(n: int) -> list[int]:
 
 
 def header(entry: Mapping[str, Any]) -> str:
-    """Format an item's day, speaker, title, session and turns."""
+    """Format an item's day, speaker, title, session, turns and successor."""
     names = (sanitise_name(part) if part else "" for part in (entry["speaker"], entry["title"]))
     about, cited = " · ".join(filter(None, (_format_day(entry), *names))), cite_turns(entry)
-    return f"[{about}] ({cited})" if about else f"({cited})"
+    return (f"[{about}] ({cited})" if about else f"({cited})") + format_replaced(entry)
+
+
+def format_replaced(entry: Mapping[str, Any]) -> str:
+    """Format what replaced a superseded item: day, quoted words, session and turns; empty for any other."""
+    later = entry.get("replaced")
+    if not later:
+        return ""
+    return f' ({" ".join(filter(None, ("replaced", _format_day(later))))}: "{later["quote"]}" {cite_turns(later)})'

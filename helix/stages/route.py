@@ -116,10 +116,10 @@ def select_named(query: Query, snap: Snapshot) -> Bool:
 
 
 def _find_expired(query: Query, snap: Snapshot) -> AnyArray:
-    """Return rows that no longer hold; with `current_only` also rows whose facts are all superseded."""
-    ends, at = snap.columns.ends, int((query.as_of or query.now).timestamp())
-    expired = ends[snap.columns.t_invalid[ends] <= at] if len(ends) else ends
-    return np.union1d(expired, snap.facts.find_superseded(at)) if query.current_only else expired
+    """Return rows that no longer hold; with `current_only` also superseded rows."""
+    ends = snap.columns.ends
+    expired = ends[snap.columns.t_invalid[ends] <= query.moment] if len(ends) else ends
+    return np.union1d(expired, snap.changes.find_outdated(query.moment)) if query.current_only else expired
 
 
 def _list_ranges(query: Query, snap: Snapshot) -> Iterator[tuple[str, str, int, int]]:

@@ -1,7 +1,7 @@
 """Around stage 6: superseded items rank below the items that replace them.
 
-An item is superseded when it states facts and none of them holds. Its successors state what holds now of the same
-subject and relation. They join the pool with at least the superseded item's score, which itself loses a share.
+An item is superseded when a later one changes what it says, or when it states facts and none of them holds. The later
+one, its successor, joins the pool with at least the superseded item's score, which itself loses a share.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ class Superseded(NamedTuple):
     """Superseded items of a pool, as rows of the snapshot."""
 
     rows: I64  # int64[s]
-    old: I64  # int64[m], some of them, each with
-    new: I64  # int64[m], a successor
+    old: I64  # int64[m], those of them with a successor
+    new: I64  # int64[m], the successor of each
 
 
 def find_superseded(rows: U32, snap: Snapshot, at: int) -> Superseded | None:
     """Find the items of a pool that are superseded at a moment, in seconds; None if there are none."""
-    stale = rows[snap.facts.stale(rows, at)].astype(np.int64)
-    if not len(stale):
+    new = snap.changes.successors(rows, at)
+    has_successor = new >= 0
+    gone = has_successor | snap.facts.stale(rows, at)
+    if not gone.any():
         return None
-    of, new = snap.facts.successors(stale, at)
-    return Superseded(stale, stale[of], new)
+    known = rows.astype(np.int64)
+    return Superseded(known[gone], known[has_successor], new[has_successor])
 
 
 def add_successors(pool: Candidates, found: Superseded, plan: Plan) -> Candidates:

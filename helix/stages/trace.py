@@ -62,6 +62,7 @@ class Trace:
         self.parts: tuple[AnyArray, Mapping[str, AnyArray]] | None = None
         self.shares: dict[str, dict[int, float]] = {}  # by name and row
         self.outside: Callable[[int], str | None] = lambda row: None
+        self.explain_superseded: Callable[[AnyArray], Mapping[int, str]] = lambda rows: {}
         self.skipped = ""
         self._began = time.perf_counter()
 
@@ -140,8 +141,8 @@ class Trace:
         """Return the report: stages, candidates and spans.
 
         A candidate has its ranks, its signals, the `parts` of its similarity, the `shares` of its score (none where a
-        recipe does not add) and the reason why it was dropped. A span has the start of a piece of work, in
-        milliseconds, and its time.
+        recipe does not add), the reason why it was dropped, and what `replaced` it. A span has the start of a piece
+        of work, in milliseconds, and its time.
 
         Args:
             ids: returns the ids of rows.
@@ -159,6 +160,7 @@ class Trace:
         reasons = {int(row): f"{d.stage}: {why}" for d in self.dropped for row, why in zip(d.rows, d.why, strict=True)}
         rows, parts = self.parts or (np.empty(0, np.int64), {})
         at = {row: i for i, row in enumerate(rows.tolist())}
+        replaced = self.explain_superseded(pool.row)
         out, signals = [], list_signals(pool)
         for place, (row, identity) in enumerate(zip(pool.row.tolist(), ids(pool.row), strict=True)):
             score = value_of(pool.final[place])
@@ -166,7 +168,8 @@ class Trace:
             added = {name: value_of(part[at[row]]) for name, part in known if part[at[row]]}
             shares = {name: share for name, by_row in self.shares.items() if (share := value_of(by_row[row]))}
             entry = {"rank": place + 1, "id": identity, "score": score, **signals[place]}
-            out.append({**entry, "parts": added, "shares": shares, "dropped": reasons.get(row)})
+            entry |= {"parts": added, "shares": shares, "dropped": reasons.get(row), "replaced": replaced.get(row)}
+            out.append(entry)
         return out
 
 
@@ -176,7 +179,13 @@ def value_of(value: float) -> float | None:
 
 
 def why_not(identity: str, row: int, trace: Trace, items: Sequence[Item], packed: Sequence[Item]) -> str:
-    """Explain, in one sentence, at which stage an item fell out and by what margin."""
+    """Explain, in one sentence, at which stage an item fell out and by what margin, and what supersedes it."""
+    place, replaced = _find_place(identity, row, trace, items, packed), trace.explain_superseded(np.array([row]))
+    return f"{place}; {replaced[row]}" if row in replaced else place
+
+
+def _find_place(identity: str, row: int, trace: Trace, items: Sequence[Item], packed: Sequence[Item]) -> str:
+    """Explain at which stage an item fell out and by what margin."""
     if trace.skipped:
         return f"route: {trace.skipped}"
     if outside := trace.outside(row):

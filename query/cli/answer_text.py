@@ -12,6 +12,8 @@ from helix.util.sanitise import printable, sanitise_name
 SHOWN = 30
 """Candidates that --explain lists; --json has all."""
 
+_NOTES = ("dropped", "replaced")  # fields of a candidate that are words
+
 
 def print_answer(answer: dict[str, Any]) -> None:
     """Print an answer."""
@@ -46,9 +48,17 @@ def _print_item(rank: int, item: dict[str, Any], is_explained: bool) -> None:
     )
     text = printable(" ".join(item["text"].split()))
     _print_block(text if len(text) <= 300 else text[:299] + "…")
+    if later := item["replaced_by"]:
+        _print_block(_format_replacement(later), "dim")
     _print_block(_format_signals(item["why"]), "dim")
     if is_explained and (parts := _format_parts(item["why"])):
         _print_block(parts, "dim")
+
+
+def _format_replacement(later: dict[str, Any]) -> str:
+    """Return an item's successor in one line."""
+    day = f" {later['time'][:10]}" if later["time"] else ""
+    return printable(f"replaced{day} by {later['id']}: {later['text']}")
 
 
 def _print_summary(answer: dict[str, Any]) -> None:
@@ -61,7 +71,7 @@ def _print_summary(answer: dict[str, Any]) -> None:
         _print_line((_format_deep(deep), "dim"))
     if trace := answer.get("trace"):
         print_table(_list_stages(trace), ("stage", "in → out", "ms", "details"), (2,), (0, 1, 2))
-        columns = ("rank", "item", "score", "why [and the stage that left it out]")
+        columns = ("rank", "item", "score", "why [the stage that left it out] [what superseded it]")
         print_table(_list_candidates(trace), columns, (0,), (0, 1, 2))
         if (more := len(trace.get("candidates", ())) - SHOWN) > 0:
             print_text(f"and {more} more candidates: --json lists them")
@@ -127,11 +137,11 @@ def _list_stages(trace: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _list_candidates(trace: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield the best candidates with ranks and signals, and the stage that dropped one."""
+    """Yield the best candidates with ranks and signals, the stage that dropped one, and what superseded it."""
     for one in trace.get("candidates", ())[:SHOWN]:
-        signals = {key: value for key, value in one.items() if key not in ("rank", "id", "score", "dropped")}
-        dropped = f"  [{one['dropped']}]" if one["dropped"] else ""
-        yield str(one["rank"]), one["id"], f"{one['score']:.3f}", f"{_format_signals(signals)}{dropped}"
+        signals = {key: value for key, value in one.items() if key not in ("rank", "id", "score", *_NOTES)}
+        notes = "".join(f"  [{one[key]}]" for key in _NOTES if one[key])
+        yield str(one["rank"]), one["id"], f"{one['score']:.3f}", f"{_format_signals(signals)}{notes}"
 
 
 def _shorten(value: Any) -> str:

@@ -52,7 +52,7 @@ def _make_parser() -> Parser:
     add("--ingested-as-of", metavar="T", help="what this store had ingested by then")
     add("--session", metavar="S", help="only this session")
     add("--speaker", metavar="NAME", help="only this speaker")
-    add("--current-only", action="store_true", help="leave out items whose facts no longer hold")
+    add("--current-only", action="store_true", help="leave out what is superseded or no longer holds")
     text = "start the graph walk from this name; may be repeated"
     add("--entity", metavar="E", action="append", default=[], dest="entities", help=text)
     add("--as", metavar="PRINCIPAL", dest="principal", help="the caller, as ACLs name it")

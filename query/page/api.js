@@ -5,11 +5,12 @@ import { askKey, getKey } from './key.js';
 
 /**
  * @typedef {Record<string, any>} Json
+ * @typedef {{id: string, time: string | null, text: string}} Replacement
  * @typedef {{id: string, score: number, type: string, text: string, session: string, turns: string[],
  *   speaker: string | null, time: string | null, time_quality: string | null, project: string, source: string,
- *   why: Json}} Item
+ *   why: Json, replaced_by: Replacement | null}} Item
  * @typedef {{rank: number, id: string, score: number, parts: Record<string, number>, shares: Record<string, number>,
- *   dropped: string | null, [signal: string]: any}} Candidate
+ *   dropped: string | null, replaced: string | null, [signal: string]: any}} Candidate
  * @typedef {{stage: string, rows_in?: any, rows_out?: number, ms?: number, [field: string]: any}} Stage
  * @typedef {{stages: Stage[], candidates: Candidate[], spans: {stage: string, at: number, ms: number}[],
  *   why_not?: string}} Trace
@@ -19,7 +20,7 @@ import { askKey, getKey } from './key.js';
  * @typedef {{id: string, type: string, role: string, text: string, session: string, turns: string[],
  *   speaker: string | null, time: string | null, time_quality: string | null, project: string, source: string,
  *   title: string | null, salience: number | null, confidence: number | null, vouched: string | null,
- *   tokens: number, previous: string | null, next: string | null}} Stored
+ *   tokens: number, previous: string | null, next: string | null, replaced_by: Replacement | null}} Stored
  * @typedef {{snapshot: number, items: number, sessions: number, first: string | null, last: string | null,
  *   projects: Record<string, number>, types: Record<string, number>, speakers: Record<string, number>,
  *   profiles: string[]}} Choices

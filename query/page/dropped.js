@@ -124,6 +124,7 @@ function makeEntry(one) {
     ),
     text,
     reason && h('span', { class: 'reason' }, reason),
+    one.replaced && h('span', { class: 'reason' }, one.replaced),
   );
 }
 

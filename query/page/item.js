@@ -4,7 +4,7 @@
 import { get, getAround } from './api.js';
 import { announce, byId, fill, h } from './dom.js';
 import { showGraph } from './graph.js';
-import { badge, load, pairs, panel } from './marks.js';
+import { badge, load, pairs, panel, showReplacement } from './marks.js';
 import { getLastQuestion, href } from './route.js';
 import { cut, formatTime, formatTurns, getBaseName, score } from './text.js';
 import { makeActions } from './why.js';
@@ -59,6 +59,7 @@ function showItem(item, around) {
           h('span', { class: 'who' }, item.speaker ?? item.role),
         ),
         h('blockquote', { class: 'text whole' }, item.text),
+        showReplacement(item.replaced_by),
         makeActions(item, true),
         h('h2', {}, 'Fields'),
         pairs([
@@ -121,5 +122,6 @@ function makeTurn(item, here) {
     ),
     item.title && item.role === 'document' ? h('p', { class: 'dim small' }, item.title) : null,
     h('p', { class: 'text' }, item.text),
+    showReplacement(item.replaced_by),
   );
 }

@@ -2,7 +2,7 @@
 /** The ranked items, each with the parts of its score. */
 
 import { fill, h, withSpaces } from './dom.js';
-import { badge, legend, meter, origin, SHARES, shareBar } from './marks.js';
+import { badge, legend, meter, origin, SHARES, shareBar, showReplacement } from './marks.js';
 import { findLargest, findLegs, listSignals } from './signals.js';
 import { formatTime, getBaseName, score } from './text.js';
 import { explain } from './why.js';
@@ -76,6 +76,7 @@ function makeCard(item, rank, candidate, scale) {
     { class: 'card', id: `rank-${rank}`, 'data-item': item.id },
     head,
     h('p', { class: 'text' }, item.text),
+    showReplacement(item.replaced_by),
     candidate && drawScore(item, candidate, scale),
     h('p', { class: 'from' }, origin(item), h('span', { class: 'dim' }, ` ${item.project} · ${getBaseName(item.source)}`)),
     panel,

@@ -2,7 +2,7 @@
 /** Elements that several views share: types, notices, pages, bars of scores. */
 
 import { bar, fill, h } from './dom.js';
-import { cut, formatTurns, score } from './text.js';
+import { cut, day, formatTurns, score } from './text.js';
 import { href } from './route.js';
 
 /** @typedef {import('./dom.js').Child} Child */
@@ -67,6 +67,17 @@ export function origin(item) {
   const whole = `${item.session}#${item.turns.join(',')}`;
   const label = `${cut(item.session, 20)}#${formatTurns(item.turns)}`;
   return h('a', { class: 'mono origin', href: href('timeline', { session: item.session }), title: whole }, label);
+}
+
+/**
+ * Show what replaced an item; nothing for a current one.
+ * @param {import('./api.js').Replacement | null} later
+ */
+export function showReplacement(later) {
+  if (!later) return null;
+  const link = h('a', { class: 'mono', href: href('item', {}, later.id) }, later.id);
+  const when = later.time ? ` ${day(later.time)}` : '';
+  return h('p', { class: 'replaced dim small' }, `Replaced${when} by `, link, `: ${later.text}`);
 }
 
 /**

@@ -3,7 +3,7 @@
 
 /** @typedef {import('./api.js').Candidate} Candidate */
 
-const NOT_SIGNALS = new Set(['rank', 'id', 'score', 'parts', 'shares', 'dropped']);
+const NOT_SIGNALS = new Set(['rank', 'id', 'score', 'parts', 'shares', 'dropped', 'replaced']);
 
 /**
  * List a candidate's ranks and signals; the rank in a list without it is null.

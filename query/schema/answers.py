@@ -19,6 +19,14 @@ NOTICE: Final[Any] = Field(
 )
 
 
+class Replacement(BaseModel):
+    """The item that supersedes another."""
+
+    id: str
+    time: str | None = Field(description="ISO 8601, UTC")
+    text: str = Field(description="the sentences nearest to the superseded item, sanitised, at most 200 characters")
+
+
 class RecalledItem(BaseModel):
     """One recalled item."""
 
@@ -34,6 +42,7 @@ class RecalledItem(BaseModel):
     project: str
     source: str = Field(description="the file it was read from")
     why: dict[str, Any] = Field(description="ranks by leg, signals by name, and the parts of its salience")
+    replaced_by: Replacement | None = Field(description="what supersedes it at the moment of the answer; null for none")
 
 
 class RecallAnswer(BaseModel):
@@ -88,6 +97,7 @@ class StoredItem(BaseModel):
     tokens: int
     previous: str | None = Field(description="the item before it in its session")
     next: str | None = Field(description="the item after it in its session")
+    replaced_by: Replacement | None = Field(description="what supersedes it now; null for none")
 
 
 class SessionPage(BaseModel):
@@ -359,4 +369,5 @@ def render_bundle(bundle: Bundle) -> dict[str, Any]:
 def render_item(item: Item) -> dict[str, Any]:
     """Return the promised JSON of an item."""
     fields = {name: getattr(item, name) for name in RecalledItem.model_fields}
-    return {**fields, "turns": list(item.turns), "why": dict(item.why)}
+    replaced_by = item.replaced_by and dict(item.replaced_by)
+    return {**fields, "turns": list(item.turns), "why": dict(item.why), "replaced_by": replaced_by}

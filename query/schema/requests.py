@@ -96,7 +96,7 @@ class RecallRequest(PrincipalRequest):
     ingested_as_of: IngestedAsOf = None
     session: Annotated[str | None, _describe("only this session", "c3")] = None
     speaker: Annotated[str | None, _describe("only this speaker, in any case", "Ana")] = None
-    current_only: Annotated[bool, _describe("leave out items whose facts no longer hold")] = False
+    current_only: Annotated[bool, _describe("leave out superseded items, and items whose facts no longer hold")] = False
     entities: Entities = Field(default_factory=list)
     profile: Profile = "helix"
     mode: Mode = None

@@ -83,6 +83,7 @@ def test_an_item_is_fetched_by_its_id(client: httpx.Client, store: Path) -> None
         "tokens": 2,
         "previous": None,
         "next": fourth,  # the items between have an ACL
+        "replaced_by": None,
     }
     assert BASE == 1_700_000_000
     assert client.get(f"/v1/items/{fourth}").json()["previous"] == first

@@ -28,6 +28,7 @@ from query.serve import make_policy
 from query.service import QueryService
 from tests.support.clients import call_tool, run_client
 from tests.support.serving import serving
+from tests.support.tiny import list_ids, make_store
 
 QUESTION = "What did I tell Priya about vacation?"
 TOOLS = {"recall", "search", "fetch", "timeline", "decisions", "status"}
@@ -119,6 +120,24 @@ def test_search_and_fetch_return_the_recalled_items(service: QueryService, memor
     places = [wide.index(item["text"]) for item in around["items"]]
     assert places == sorted(places)
     assert len(places) == 4
+
+
+def test_every_tool_names_what_replaced_an_item(tmp_path: Path) -> None:
+    make_store(tmp_path, ["we use Jenkins", "we use Buildkite"], changes=[(0, 1, 1.0)])
+    old, new = list_ids(tmp_path)
+    later = {"id": new, "time": "2023-11-14T22:14:20Z", "text": "we use Buildkite"}
+    service = QueryService(tmp_path, Settings())
+    service.start()
+    server = build_server(service)
+    try:
+        recalled, found = (call_tool(server, name, query="Jenkins") for name in ("recall", "search"))
+        whole = call_tool(server, "fetch", id=old)
+    finally:
+        service.stop()
+    for items in (recalled["items"], found["results"]):
+        assert {item["id"]: item["replaced_by"] for item in items} == {old: later, new: None}
+    assert whole["metadata"]["replaced_by"] == later
+    assert f'{old}] (replaced 2023-11-14: "we use Buildkite" {new})\nwe use Jenkins' in whole["text"]
 
 
 async def read_resources(item: Item, client: Client) -> list[str]:

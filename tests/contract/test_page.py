@@ -234,6 +234,17 @@ def test_bars_are_the_shares_of_the_score_or_its_signals_are_listed(tab: Tab) ->
     assert field(page, "Rerank").input_value() == "late"
 
 
+def test_what_replaced_an_item_is_linked_below_it(tab: Tab) -> None:
+    page = tab.open(make_hash("ask", q="where does Zoe live", now=NOW))
+    rome, oslo = "I moved to Rome last week.", "I live in Oslo since January."
+    assert page.locator(".card .replaced").count() == 1
+    said = page.locator(".card").filter(has=page.get_by_text(oslo, exact=True)).locator(".replaced")
+    expect(said).to_have_text(re.compile(rf"^Replaced 2026-03-10 by [0-9a-f]{{16}}: {rome}$"))
+    said.get_by_role("link").click()
+    expect(settle(page).locator("blockquote")).to_have_text(rome)
+    expect(page.locator("#item .replaced")).to_have_count(0)
+
+
 def test_an_item_opens(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q=QUESTION, now=NOW))
     first = tab.recall(query=QUESTION, now=NOW)["items"][0]

@@ -116,7 +116,8 @@ def test_an_empty_answer_names_its_option_of_time_on_every_surface(url: str, sam
 def test_an_answer_has_the_promised_attributes(sample_store: Path) -> None:
     found = helix.open(sample_store).recall(PRIYA, explain=True)
     first = found.items[0]
-    for name in ("id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why"):
+    names = ("id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why")
+    for name in (*names, "replaced_by"):
         assert hasattr(first, name)
     assert all(item in found.items for item in found.packed)
     assert found.packed[0] is first  # outside-in: the best comes first

@@ -16,6 +16,7 @@ from helix.cli import terminal
 from helix.cli.main import main
 from query import auth
 from tests.support.terminals import reading, run_on_terminal
+from tests.support.tiny import list_ids, make_store
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|38|4[0-7]|48|9[0-7])(?:;[0-9;]*)?m")
@@ -130,6 +131,16 @@ def test_an_answer_folds_and_styles_its_parts(sample_store: Path, draw: Draw) ->
     assert re.search(r"^stage +in → out +ms +details", stages, re.M)
     assert re.search(r"^fuse +\d+\+\d+ → \d+ +[\d.]+ ms", stages, re.M)
     assert all(len(line) <= 80 for line in candidates.splitlines())
+
+
+def test_what_replaced_an_item_is_dim_below_it(tmp_path: Path, draw: Draw, call_helix) -> None:
+    make_store(tmp_path / "s", ["we use Jenkins", "we use Buildkite"], changes=[(0, 1, 1.0)])
+    call = ["recall", "Jenkins", "--store", str(tmp_path / "s"), "--now", "2026-01-01"]
+    line = f"replaced 2023-11-14 by {list_ids(tmp_path / 's')[1]}: we use Buildkite"
+    assert f"\x1b[2m{line}\x1b[0m" in draw(lambda: main(call), columns=120)
+    lines = call_helix(*call).stdout.splitlines()
+    assert lines[lines.index("    we use Jenkins") + 1] == f"    {line}"
+    assert sum(one.strip().startswith("replaced") for one in lines) == 1
 
 
 def test_recalled_text_is_not_markup(tmp_path: Path, cache: Path, draw: Draw, call_helix) -> None:

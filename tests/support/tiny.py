@@ -18,9 +18,10 @@ from helix.enrich.neardup import compute_signatures
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import paths, writer
+from helix.snapshot.index.changes import KIND, write_changes
 from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.access_events import load_access
-from helix.snapshot.manifest import Lineage, Manifest, Segment
+from helix.snapshot.manifest import Index, Lineage, Manifest, Segment, describe_tree, make_id
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.write import write_segment
@@ -94,10 +95,12 @@ def make_store(
     links: Sequence[Sequence[tuple[int, int]]] | None = None,
     facts: Sequence[Sequence[Mapping[str, Any]]] | None = None,
     near: Sequence[str | None] | None = None,
+    changes: Sequence[tuple[int, int, float]] = (),
 ) -> Snapshot:
     """A store of the given items, in as many segments as `cuts` say; `deleted` names rows by segment.
 
-    `links` are (key, kind) an item, `facts` what `fact` takes, an item.
+    `links` are (key, kind) an item, `facts` what `fact` takes, an item, and `changes` (changed item, the item that
+    changes it, certainty).
     """
     n = len(texts)
     vectors = np.eye(n, max(n, 2), dtype=np.float32) if vectors is None else np.asarray(vectors, np.float32)
@@ -125,8 +128,25 @@ def make_store(
             segments.append(write_segment(root, rows))
         for segment, gone in (deleted or {}).items():
             deletes.append(writer.write_deletes(root, segments[segment].id, np.array(gone, np.uint32)))
-        publish_segments(held, segments, vectors.shape[1], n, deletes=tuple(deletes))
+        indexes = [_index_changes(root, segments[-1], texts, given, changes)] if changes else []
+        publish_segments(held, segments, vectors.shape[1], n, deletes=tuple(deletes), indexes=tuple(indexes))
     return Snapshot.open(root)
+
+
+def _index_changes(
+    root: Path,
+    segment: Segment,
+    texts: Sequence[str],
+    given: Sequence[Mapping[str, Any]],
+    changes: Sequence[tuple[int, int, float]],
+) -> Index:
+    """Write the index of changes; the first row of the segment stands for all that were compared."""
+    target = root / "indexes" / make_id()
+    records = (record(i, text, more) for i, (text, more) in enumerate(zip(texts, given, strict=True)))
+    keys = np.array([int(one["id"], 16) for one in records], np.uint64)
+    old, new, certainty = zip(*changes, strict=True)
+    write_changes(target / KIND, np.zeros(1, np.uint32), keys[[*old]], keys[[*new]], f32(*certainty))
+    return Index(target.name, KIND, (segment.id,), describe_tree(root, target), {"model": "m"})
 
 
 SETTINGS = Settings()

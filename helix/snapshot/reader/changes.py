@@ -101,6 +101,8 @@ class Changes:
         found = self._next(rows, at)
         for _ in range(_STEPS):
             on = np.flatnonzero(found >= 0)
+            if not len(on):
+                break
             further = self._next(found[on], at)
             moved = (further >= 0) & (self._place(further) > self._place(found[on]))
             if not moved.any():
@@ -126,6 +128,11 @@ class Changes:
         """Return all rows, ascending, that are superseded at a moment, in seconds."""
         maybe = np.union1d(np.unique(self.links.old[self.links.certainty >= MARKED]), self._facts.find_superseded(at))
         return maybe[self.are_superseded(maybe, at)]
+
+    def find_outdated(self, at: int) -> I64:
+        """Return all rows, ascending, that are superseded at a moment, in seconds, or of whose facts none holds."""
+        linked = np.unique(self.links.old[self.links.certainty >= MARKED])
+        return np.union1d(linked[self.are_superseded(linked, at)], self._facts.find_superseded(at))
 
 
 _STEPS: Final = 32  # changes of one chain that are followed

@@ -157,6 +157,22 @@ def test_the_best_stands_first_and_the_second_best_last() -> None:
     ]
 
 
+def test_a_header_quotes_what_replaced_the_item_and_its_tokens_count() -> None:
+    later = {**entry(7, "", session="s12", time=DAY), "quote": "switched to Buildkite"}
+    mark, old = '(replaced 2026-02-03: "switched to Buildkite" s12#t7)', {"speaker": "Bo", "replaced": later}
+    first, last = entry(1, "one", **old), entry(3, "three", session="b", **old)
+    context, tokens, _ = pack([entry(0, "best", session="a"), last, first, entry(2, "two")], 200, words)
+    shared = ["(s)", f"Bo (#t1) {mark}: one", "(#t2): two"]
+    assert body(context) == ["(a#t0)", "best", *shared, f"[Bo] (b#t3) {mark}", "three"]
+    assert tokens == len(context.split())
+
+    def find_least_budget(one: dict[str, Any]) -> int:
+        return next(budget for budget in range(200) if pack([one], budget, words)[0])
+
+    assert find_least_budget(entry(1, "one", replaced=later)) == find_least_budget(entry(1, "one")) + len(mark.split())
+    assert header({**first, "replaced": {**later, "time": None}}).endswith('(replaced: "switched to Buildkite" s12#t7)')
+
+
 def test_items_of_a_session_share_a_header() -> None:
     ana, bo = {"speaker": "Ana", "time": DAY}, {"speaker": "Bo", "time": DAY}
     entries = [

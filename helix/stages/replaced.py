@@ -1,0 +1,69 @@
+"""Superseded items carry what replaced them: the newest item that supersedes each at the moment of the answer.
+
+Texts of successors come from logs, so they are sanitised here, once for all surfaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from helix.stages.features.excerpt import excerpt
+from helix.text.tokenize import tokenise
+from helix.types import AnyArray
+from helix.util.sanitise import sanitise_name
+
+if TYPE_CHECKING:
+    from helix.snapshot.reader.snapshot import Snapshot
+
+SHOWN: Final = 200
+"""Characters of a successor's text."""
+
+QUOTED: Final = 80
+"""Characters of it in a context."""
+
+
+def add_replacements(
+    entries: Sequence[Mapping[str, Any]], rows: AnyArray, snap: Snapshot, at: int
+) -> list[dict[str, Any]]:
+    """Return the entries with `replaced` added: fields of the item's successor, None where it has none.
+
+    They are those of `snap.text`, with a shortened `text`, and a shorter one, `quote`.
+
+    Args:
+        entries: shown fields of items.
+        rows: integer[n], theirs.
+        at: the moment, in seconds.
+    """
+    new = snap.changes.successors(rows, at)
+    places = np.flatnonzero(new >= 0)
+    later = dict(zip(places.tolist(), snap.text(new[places]), strict=True)) if len(places) else {}
+    return [
+        {**entry, "replaced": _shorten(later[i], str(entry["text"])) if i in later else None}
+        for i, entry in enumerate(entries)
+    ]
+
+
+def _shorten(later: Mapping[str, Any], old: str) -> dict[str, Any]:
+    """Shorten a successor's text to the sentences that share most terms with the superseded one."""
+    text = str(later["text"])
+    weights = dict.fromkeys(sorted(set(tokenise(old))), 1.0) if len(text) > QUOTED else {}
+    shown, quote = (sanitise_name(excerpt(text, weights, most) or text, most) for most in (SHOWN, QUOTED))
+    return {**later, "text": shown, "quote": quote}
+
+
+def explain_superseded(rows: AnyArray, snap: Snapshot, at: int) -> dict[int, str]:
+    """Return what supersedes rows and since when, in words, by row; rows without a successor are left out.
+
+    Args:
+        rows: integer[n].
+        at: the moment, in seconds.
+    """
+    new = snap.changes.successors(rows, at)
+    here = np.flatnonzero(new >= 0)
+    new = new[here]
+    days = np.datetime_as_string(snap.changes.said_at[new].astype("datetime64[s]"), unit="D").tolist()
+    found = zip(rows[here].tolist(), snap.columns.key[new].tolist(), days, strict=True)
+    return {row: f"superseded by {key:016x} on {day}" for row, key, day in found}
