@@ -234,7 +234,7 @@ def test_bars_are_the_shares_of_the_score_or_its_signals_are_listed(tab: Tab) ->
     assert field(page, "Rerank").input_value() == "late"
 
 
-def test_what_replaced_an_item_is_linked_below_it(tab: Tab) -> None:
+def test_a_replacement_is_linked_below_the_item(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q="where does Zoe live", now=NOW))
     rome, oslo = "I moved to Rome last week.", "I live in Oslo since January."
     assert page.locator(".card .replaced").count() == 1

@@ -133,7 +133,7 @@ def test_an_answer_folds_and_styles_its_parts(sample_store: Path, draw: Draw) ->
     assert all(len(line) <= 80 for line in candidates.splitlines())
 
 
-def test_what_replaced_an_item_is_dim_below_it(tmp_path: Path, draw: Draw, call_helix) -> None:
+def test_a_replacement_is_dim_below_the_item(tmp_path: Path, draw: Draw, call_helix) -> None:
     make_store(tmp_path / "s", ["we use Jenkins", "we use Buildkite"], changes=[(0, 1, 1.0)])
     call = ["recall", "Jenkins", "--store", str(tmp_path / "s"), "--now", "2026-01-01"]
     line = f"replaced 2023-11-14 by {list_ids(tmp_path / 's')[1]}: we use Buildkite"

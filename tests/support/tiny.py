@@ -140,7 +140,7 @@ def _index_changes(
     given: Sequence[Mapping[str, Any]],
     changes: Sequence[tuple[int, int, float]],
 ) -> Index:
-    """Write the index of changes; the first row of the segment stands for all that were compared."""
+    """Write the index of changes; its rows are only the first of the segment."""
     target = root / "indexes" / make_id()
     records = (record(i, text, more) for i, (text, more) in enumerate(zip(texts, given, strict=True)))
     keys = np.array([int(one["id"], 16) for one in records], np.uint64)
