@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from helix.deep.context import prepare
+from helix.deep.fusion import compose_answer
+from helix.deep.replies import Replies
 from helix.recipes.load_profile import names
 from helix.sdk.memory import Memory
 from helix.stages.replaced import QUOTED, SHOWN, add_replacements
-from helix.types import Bundle
+from helix.types import Bundle, RecallOptions
 from tests.support.tiny import BASE, list_ids, make_store, memory_of
 
 DAY = 86_400
@@ -84,6 +87,14 @@ def test_browsing_carries_it_too(tmp_path: Path) -> None:
         assert stored
         assert stored["replaced_by"] == expected
     assert (memory.item(newest) or {})["replaced_by"] is None
+
+
+def test_the_deep_tier_keeps_it(tmp_path: Path) -> None:
+    memory = world(tmp_path)
+    plain, question = ask(memory), prepare(memory.deep_context, QUESTION, RecallOptions(now=day(90)))
+    found = compose_answer(question, plain, Replies(wordings={"hyde": "Jenkins"}), 0.0)
+    assert read_replacements(found) == {OLD: NEW, MIDDLE: NEW, NEW: None, TEXTS[3]: None}
+    assert found.context.count(f': "{NEW}" s2#t2)') == 2
 
 
 def test_a_superseded_neighbour_is_marked(tmp_path: Path) -> None:
