@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from helix.util.workspaces import Workspace
+
 AnyArray = npt.NDArray[Any]
 Bool = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int8]
@@ -67,6 +69,7 @@ class Session:
     project: str | None = None
     title: str | None = None
     branch_of: str | None = None
+    workspace: Workspace | None = None  # where it worked, as the log tells; it names `project`
 
 
 class Problem(NamedTuple):

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,9 @@ from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.ledger.access_events import AccessEvent, EventAppender, make_event
 from helix.snapshot.reader.snapshot import Snapshot
+from helix.util.workspaces import Workspace
 from query.auth import OWNER, Caller
-from query.hooks.context import answer_hook, build_context, find_project
+from query.hooks.context import answer_hook, build_context
 from query.schema import requests as wire
 from query.schema.answers import run_recall
 
@@ -195,6 +196,17 @@ class QueryService:
         """Return a hook's addition to the agent's context."""
         return answer_hook(self.memory, request.model_dump(), self._filter(None, caller))
 
+    def locate_project(self, workspace: Workspace, caller: Caller = OWNER) -> str:
+        """Return the project of a folder, as the caller sees it.
+
+        Raises:
+            UsageError: the memory has nothing of it.
+        """
+        project = self.find_project(workspace, caller)
+        if project is None:
+            raise UsageError(f"nothing is known of the project of {workspace.folder}", "leave project out")
+        return project
+
     def fetch(
         self, identity: str, request: wire.PrincipalRequest | None = None, caller: Caller = OWNER
     ) -> dict[str, Any] | None:
@@ -217,9 +229,9 @@ class QueryService:
         result: dict[str, Any] | None = getattr(self.memory, method)(*names, **arguments)
         return result
 
-    def find_project(self, folders: Iterable[str], caller: Caller = OWNER) -> str | None:
-        """Return the project of the first folder that has one which the caller may see; None if none has."""
-        return find_project(self._filter(None, caller), folders)
+    def find_project(self, workspace: Workspace, caller: Caller = OWNER) -> str | None:
+        """Return the project of a folder, as the caller sees it; None if the memory has nothing of it."""
+        return self._filter(None, caller).catalog.locate_project([workspace])
 
     def feedback(self, request: wire.FeedbackRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
         """Write an event, and return it as written. None as for `fetch`.

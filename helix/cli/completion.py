@@ -143,26 +143,37 @@ def _list_generations(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return [str(int(path.name[:8])) for path in (_resolve_store(parsed_args) / "manifests").glob("[0-9]*.json")]
 
 
-def _read_column(name: str) -> Callable[..., set[str]]:
-    """Return a completer: the distinct values of a dictionary column in the newest generation."""
+def _read_column(parsed_args: argparse.Namespace, name: str) -> set[str]:
+    """Return the distinct values of a dictionary column in the newest generation."""
+    sys.modules["numpy"] = None  # type: ignore[assignment]  # pyarrow imports twice as fast without it
+    import pyarrow as pa
 
-    def read_values(parsed_args: argparse.Namespace, **_: Any) -> set[str]:
-        sys.modules["numpy"] = None  # type: ignore[assignment]  # pyarrow imports twice as fast without it
-        import pyarrow as pa
+    from helix.snapshot.paths import read_regular
 
-        from helix.snapshot.paths import read_regular
+    root = _resolve_store(parsed_args)
+    current = read_regular(root / "CURRENT", 256).decode().strip()  # does not block on a pipe
+    manifest = json.loads((root / "manifests" / current).read_bytes())
+    values: set[str] = set()
+    for segment in manifest["segments"]:
+        with pa.memory_map(str(root / "segments" / segment["id"] / "columns.arrow")) as file:
+            table = pa.ipc.open_file(file).read_all()
+            for batch in table.column(name).chunks if name in table.column_names else ():
+                values.update(filter(None, batch.dictionary.to_pylist()))
+    return {value for value in values if value.isprintable()}  # a shell prints them unescaped
 
-        root = _resolve_store(parsed_args)
-        current = read_regular(root / "CURRENT", 256).decode().strip()  # does not block on a pipe
-        manifest = json.loads((root / "manifests" / current).read_bytes())
-        values: set[str] = set()
-        for segment in manifest["segments"]:
-            with pa.memory_map(str(root / "segments" / segment["id"] / "columns.arrow")) as file:
-                for batch in pa.ipc.open_file(file).read_all().column(name).chunks:
-                    values.update(filter(None, batch.dictionary.to_pylist()))
-        return {value for value in values if value.isprintable()}  # a shell prints them unescaped
 
-    return read_values
+def _list_speakers(parsed_args: argparse.Namespace, **_: Any) -> set[str]:
+    return _read_column(parsed_args, "speaker")
+
+
+def _list_projects(parsed_args: argparse.Namespace, **_: Any) -> set[str]:
+    """Return the projects as they are shown."""
+    from helix.util.workspaces import decode_workspace, name_workspace, name_workspaces
+
+    shown = name_workspaces([decode_workspace(text) for text in _read_column(parsed_args, "workspace")])
+    replaced = {name_workspace(workspace) for workspace, name in shown.items()} - set(shown.values())
+    names = {*shown.values(), *_read_column(parsed_args, "project")} - replaced
+    return {name for name in names if name and name.isprintable()}
 
 
 def _list_profiles(**_: Any) -> list[str]:
@@ -191,8 +202,8 @@ TYPES = ("episodic", "semantic", "procedural", "decision", "code")
 """The same as `helix.types.TYPES`, whose module needs numpy."""
 
 VALUES: dict[str, Callable[..., Iterable[str]]] = {
-    "project": _read_column("project"),
-    "speaker": _read_column("speaker"),
+    "project": _list_projects,
+    "speaker": _list_speakers,
     "snapshot": _list_generations,
     "generation": _list_generations,
     "documents": _list_dead,

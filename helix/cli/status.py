@@ -29,9 +29,9 @@ def status(argv: Sequence[str]) -> int:
     if options.watch:
         return _watch_status(root, options.json)
     from helix.snapshot.ledger.inbox import ROLLED_BACK
-    from helix.snapshot.status import count_by_field, read_status
+    from helix.snapshot.status import count_by_field, list_old_projects, read_status
 
-    state = {**read_status(root), "breakdown": count_by_field(root)}
+    state = {**read_status(root), "breakdown": count_by_field(root), "old_projects": list_old_projects(root)}
     if options.json:
         print_json(state)
         return 0
@@ -90,6 +90,9 @@ def _describe_items(state: dict[str, Any]) -> list[tuple[str, str, str]]:
         if counts:
             text = ", ".join(f"{sanitise_name(name)} {n:,}" for name, n in list(counts.items())[:8])
             lines.append((f"by {column}", text, ""))
+    if old := state.get("old_projects"):
+        shown = [f"{sanitise_name(name)} → {', '.join(map(sanitise_name, now))}" for name, now in list(old.items())[:8]]
+        lines.append(("old names", "; ".join(shown), ""))
     if state["reindex"]:
         text = "{encoder} in progress, {documents:,} of {of:,} documents, {items:,} items so far"
         lines.append(("reindex", text.format(**state["reindex"], of=state["done"]), PENDING))

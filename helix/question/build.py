@@ -16,6 +16,7 @@ import numpy as np
 from helix.errors import UsageError
 from helix.question.time_ranges import find_days, parse_time, utc
 from helix.settings import Settings
+from helix.snapshot.reader.catalog import Catalog
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
 from helix.stages.constants import Profile
@@ -35,6 +36,7 @@ MODES: Final = ("auto", "hybrid", "vector")
 K: Final = 10
 """Items to return where neither the caller nor a profile names a number."""
 
+_MOST_NAMED: Final = 8  # projects in an error
 _MAX_HOURS: Final = 1_000_000  # of a look-back: more than a century
 
 _WORD: Final = re.compile(r"\w[\w'-]*")
@@ -62,7 +64,7 @@ def build_query(
     k = getattr(profile, "limit", K) if options.k is None else options.k
     check_range("k", k, 1, settings.max_k)
     check_range("budget", options.budget, 0, settings.max_budget)
-    project = check_known("project", options.project, snap.catalog.live_projects)
+    project = check_project(options.project, snap.catalog)
     check_known("type", options.type, TYPES)
     _check_profile_options(options, profile)
     _check_rerank(options, settings)
@@ -218,6 +220,21 @@ def check_known(name: str, value: str | None, known: Sequence[str]) -> str | Non
     near = difflib.get_close_matches(value, known, 3) or sorted(known)[:5]
     listed = ", ".join(map(sanitise_name, near))
     raise UsageError(f"unknown {name} {value[:MAX_NAME]!r}", f"there is {listed}" if near else "the store is empty")
+
+
+def check_project(name: str | None, catalog: Catalog) -> str | None:
+    """Return the live project that is meant: by its name, an old one, or the end of its repository's path.
+
+    Raises:
+        UsageError: it is unknown, or several are meant; the error names some.
+    """
+    if name is not None and name not in catalog.live_projects:
+        found = catalog.find_projects(name)
+        if len(found) > 1:
+            listed = ", ".join(map(sanitise_name, found[:_MOST_NAMED]))
+            raise UsageError(f"several projects are called {name[:MAX_NAME]!r}", f"give one of {listed}")
+        name = found[0] if found else name
+    return check_known("project", name, catalog.live_projects)
 
 
 def parse_moment(value: Time, name: str, *, end: bool = False) -> datetime | None:

@@ -363,6 +363,7 @@ def choices(snap: Snapshot) -> dict[str, Any]:
         "first": format_seconds(time.min()) if len(time) else None,
         "last": format_seconds(time.max()) if len(time) else None,
         "projects": count(columns.project, dict(enumerate(snap.projects))),
+        "old_projects": snap.catalog.old_projects,
         "types": count(columns.type, dict(enumerate(TYPES))),
         "speakers": count(columns.speaker, dict(enumerate(snap.speakers))),
     }

@@ -231,12 +231,12 @@ class Memory(Recaller):
         Raises:
             UsageError: an argument is out of range or names something unknown.
         """
-        from helix.question.build import check_known
+        from helix.question.build import check_project
         from helix.sdk import browse
 
         _check_page(offset, limit)
         snap = self._snapshot.seen_by(principal, projects)
-        project = check_known("project", project, snap.catalog.live_projects)
+        project = check_project(project, snap.catalog)
         moments = _parse_moments(since=since, until=until, as_of=as_of, ingested_as_of=ingested_as_of)
         return browse.timeline(snap, project=project, **moments, offset=offset, limit=limit)
 
@@ -290,12 +290,12 @@ class Memory(Recaller):
         Raises:
             UsageError: an argument is out of range or names something unknown.
         """
-        from helix.question.build import check_known, check_range, parse_moment
+        from helix.question.build import check_project, check_range, parse_moment
         from helix.sdk.decisions.listing import answer_decisions
 
         check_range("limit", limit, 1, MAX_LISTED)
         snap = self._snapshot.seen_by(principal, projects)
-        project = check_known("project", project, snap.catalog.live_projects)
+        project = check_project(project, snap.catalog)
         return answer_decisions(snap, project, parse_moment(as_of, "as_of"), history=history, limit=limit)
 
     def choices(self, *, principal: str | None = None, projects: Sequence[str] | None = None) -> dict[str, Any]:

@@ -34,6 +34,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "type": "episodic, semantic, procedural, decision or code",
         "type_confidence": "confidence of the type, 0 to 1",
         "project": "the project",
+        "workspace": "folder of the session, and what is known of its repository, as a JSON list; null: nothing",
         "time": "time of the turn",
         "time_quality": "exact, derived (a date, an offset, the session's other turns), file (its last change), none",
         "t_valid": "from when on the item holds",

@@ -21,7 +21,9 @@ from helix.snapshot.index.fact_columns import FactColumns, Sayings, find_ends, j
 from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME
 from helix.snapshot.segment.open import check_files, map_deleted_rows, open_segment, read_table
+from helix.snapshot.segment.projects import NameColumn, hash_scopes, read_projects
 from helix.text.entities import EVERGREEN
+from helix.types import AnyArray
 
 _SCHEMAS = {
     "items": ITEMS,
@@ -71,9 +73,17 @@ FROM items GROUP BY source, session
 
 
 def register_live_items(
-    db: duckdb.DuckDBPyConnection, root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]
+    db: duckdb.DuckDBPyConnection,
+    root: Path,
+    segments: Sequence[Segment],
+    deletes: Sequence[Deletes],
+    renamed: Mapping[str, str],
 ) -> None:
-    """Create the view `published`: every live item, with its segment and row; t_ingested in microseconds."""
+    """Create the view `published`: every live item, with its segment and row; t_ingested in microseconds.
+
+    Args:
+        renamed: names of projects by encoded workspace, from `read_projects`.
+    """
     if not segments:
         db.execute(_EMPTY)
         return
@@ -94,13 +104,17 @@ def register_live_items(
         }
     )
     db.register("gone", gone)
+    db.register("renamed", _build_renamed(renamed))
     names = ", ".join("'" + name.replace("'", "''") + "'" for name in files)
+    # Only where some are renamed, all segments need the column: those of an earlier release have none.
+    join = "LEFT JOIN renamed USING (workspace)" if renamed else ""
     db.execute(
         f"""
         CREATE VIEW published AS
-        SELECT id, content, epoch_us(t_ingested) AS t_ingested, source, session, type, project, segment,
-               file_row_number AS row
-        FROM read_parquet([{names}], filename = true, file_row_number = true) JOIN files ON filename = file
+        SELECT id, content, epoch_us(t_ingested) AS t_ingested, source, session, type,
+               {"coalesce(renamed.name, project) AS " if renamed else ""}project, segment, file_row_number AS row
+        FROM read_parquet([{names}], filename = true, file_row_number = true, union_by_name = true)
+        JOIN files ON filename = file {join}
         WHERE NOT EXISTS (SELECT 1 FROM gone WHERE gone.segment = files.segment AND gone.row = file_row_number)
         """
     )
@@ -120,19 +134,22 @@ def create_views(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest |
     place = {segment.id: i for i, segment in enumerate(segments)}
     gone = {place[entry.segment]: _read_deleted_ids(root, entry) for entry in deletes if entry.rows}
     # The underlying tables have a secret name, so a statement can only read the views.
+    renamed, _ = read_projects(root, manifest)
     stored = f"stored_{secrets.token_hex(8)}"
     db.execute(f"CREATE SCHEMA {stored}; USE memory.{stored}").fetchall()
     for name, schema in _SCHEMAS.items():
         live = _match_live(gone, _ITEM[name]) if name in _ITEM and gone else None
         db.from_arrow(_make_dataset(root, files[name], schema, live)).create_view(name)
+    db.from_arrow(_build_renamed(renamed)).create_view("renamed")
     uses_facts = any(name in statement for name in ("facts", "edges"))
-    db.from_arrow(_read_facts(root, segments, deletes) if uses_facts else _make_no_facts()).create_view("facts")
+    facts = _read_facts(root, segments, deletes, renamed) if uses_facts else _make_no_facts()
+    db.from_arrow(facts).create_view("facts")
     expansions = [index for index in (manifest.indexes if manifest else ()) if index.kind == KIND]
     if expansions:
         queries = pa.concat_tables([_read_queries(root, index, place) for index in expansions])
         db.from_arrow(queries).create_view("queries")
     db.execute("USE memory.main").fetchall()
-    for view in _write_views(stored, sorted(gone), bool(expansions)):
+    for view in _write_views(stored, sorted(gone), bool(expansions), bool(renamed)):
         db.execute(view).fetchall()
 
 
@@ -147,7 +164,15 @@ def _make_no_facts() -> pa.Table:
     return table.append_column("t_invalid", table["until"])
 
 
-def _read_facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) -> pa.Table:
+def _build_renamed(renamed: Mapping[str, str]) -> pa.Table:
+    """Return the columns workspace and name."""
+    kinds = pa.schema([("workspace", pa.string()), ("name", pa.string())])
+    return pa.table([list(renamed), list(renamed.values())], schema=kinds)
+
+
+def _read_facts(
+    root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes], renamed: Mapping[str, str]
+) -> pa.Table:
     """Read FACTS of live items, with the end of each."""
     gone = {entry.segment: entry for entry in deletes}
     tables, columns, turns = [], [], []
@@ -159,8 +184,14 @@ def _read_facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Delet
         alive = np.ones(segment.rows, bool)
         if segment.id in gone:
             alive[map_deleted_rows(root, gone[segment.id], segment.rows)] = False
-        tables.append(read_table(root / "segments" / segment.id / "facts.parquet").filter(pa.array(alive[row])))
-        columns.append(join_facts([opened], np.zeros(1, np.int64), alive))
+        table = read_table(root / "segments" / segment.id / "facts.parquet").filter(pa.array(alive[row]))
+        scopes = None
+        if renamed:
+            workspaces = NameColumn.join([opened.columns], "workspace")
+            scopes = hash_scopes(workspaces, renamed)
+            table = _rename_projects(table, workspaces, row[alive[row]], renamed)
+        tables.append(table)
+        columns.append(join_facts([opened], np.zeros(1, np.int64), alive, scopes))
         turns.append([opened.column(name)[columns[-1].row] for name in ("t_valid", "session", "ord")])
     if not tables:
         return _make_no_facts()
@@ -168,6 +199,14 @@ def _read_facts(root: Path, segments: Sequence[Segment], deletes: Sequence[Delet
     since = find_ends(numbers, Sayings(*map(np.concatenate, zip(*turns, strict=True))))
     ends = pa.array(since, mask=since == NO_TIME).cast(FACTS.field("t_valid").type)
     return pa.concat_tables(tables).cast(FACTS).append_column("t_invalid", ends)
+
+
+def _rename_projects(facts: pa.Table, workspaces: NameColumn, rows: AnyArray, renamed: Mapping[str, str]) -> pa.Table:
+    """Return facts with the projects of the rows that state them, as they are shown."""
+    names = [*(renamed.get(text) for text in workspaces.names), None]
+    projects = zip((names[code] for code in workspaces.codes[rows].tolist()), facts["project"].to_pylist(), strict=True)
+    shown = pa.array([name or project for name, project in projects], pa.string())
+    return facts.set_column(facts.schema.get_field_index("project"), FACTS.field("project"), shown)
 
 
 def _list_files(root: Path, segments: Sequence[Segment], name: str) -> list[tuple[int, manifests.File]]:
@@ -228,13 +267,14 @@ def _read_deleted_ids(root: Path, deletes: Deletes) -> pa.Array:
         raise make_damage_error(path, str(error)) from None
 
 
-def _write_views(stored: str, dirty: Sequence[int], expanded: bool) -> list[str]:
+def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: bool) -> list[str]:
     """Write the views in SQL.
 
     Args:
         stored: the schema of the underlying tables.
         dirty: segments with deleted rows.
         expanded: whether a model wrote questions for some items.
+        renamed: whether some projects have another name than the stored one.
     """
     columns = {name: ", ".join(schema.names) for name, schema in _SCHEMAS.items()}
     listed = ", ".join(map(str, dirty))
@@ -252,7 +292,12 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool) -> list[str]
             WHERE kind = 'mentions' AND segment IN ({listed}) GROUP BY ALL
         ) found ON found.segment = entities.segment AND found.dst = printf('%016x', entities.hash)
         """
-    items = f"{stored}.items LEFT JOIN {stored}.queries USING (id, segment)" if expanded else f"{stored}.items"
+    items = f"{stored}.items"
+    if renamed:
+        shown = "items.* REPLACE (coalesce(renamed.name, project) AS project)"
+        items = f"(SELECT {shown} FROM {items} items LEFT JOIN {stored}.renamed renamed USING (workspace)) items"
+    if expanded:
+        items += f" LEFT JOIN {stored}.queries USING (id, segment)"
     return [
         f"CREATE VIEW items AS SELECT {columns['items']}, "
         + ("coalesce(queries, [])" if expanded else "[]::VARCHAR[]")

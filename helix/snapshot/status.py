@@ -15,8 +15,10 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.segment.projects import read_projects
 from helix.snapshot.sql import connect_duckdb
 from helix.snapshot.sql_views import register_live_items
+from helix.util.workspaces import list_old_names
 
 WINDOW: Final = 300.0  # seconds over which throughput is measured
 _DIGITS: Final = 64  # of a document's name; an order's has fewer
@@ -130,13 +132,18 @@ def measure_throughput(root: Path) -> dict[str, float]:
     return {"documents": 0.0, "items": 0.0, "seconds": 0.0}
 
 
+def list_old_projects(root: Path) -> dict[str, list[str]]:
+    """Return the live projects by each old name that some of their items had: `--project` takes it, too."""
+    return list_old_names(read_projects(root, inbox.load_current(root)[1])[1])
+
+
 def count_by_field(root: Path) -> dict[str, dict[str, int]]:
     """Count live items by type, project and source: one pass of SQL over the Parquet files."""
     _, manifest = inbox.load_current(root)
     if manifest is None:
         return {"type": {}, "project": {}, "source": {}}
     with connect_duckdb() as db:
-        register_live_items(db, root, manifest.segments, manifest.deletes)
+        register_live_items(db, root, manifest.segments, manifest.deletes, read_projects(root, manifest)[0])
         return {
             name: dict(db.execute(f"SELECT {name}, count(*) FROM published GROUP BY 1 ORDER BY 2 DESC, 1").fetchall())
             for name in ("type", "project", "source")

@@ -26,13 +26,14 @@ from typing import Final
 from helix.sources.aider_edits import shorten_edits, strip_reasoning
 from helix.sources.common.injected import MIN_ARGUMENT_WORDS, strip_host, strip_memory
 from helix.sources.common.json_text import number_lines
-from helix.sources.common.names import get_file_name, get_folder_name, make_unique, name_session_of_path
+from helix.sources.common.names import get_file_name, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import find_first_prompt, fold_title
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import date_document, parse_iso
 from helix.sources.common.tools import TOOL_CHARS, keep_ends
 from helix.types import Document, Parsed, Session, Turn
+from helix.util.workspaces import Workspace, make_workspace, name_workspace
 
 NAME = "aider"
 JSON = False
@@ -55,7 +56,7 @@ _FENCE: Final = re.compile(r"(`{3,}|~{3,})")
 _PAGE: Final = re.compile(r"</?div\b[^>]{0,200}>")  # published transcripts frame each exchange
 _FRONT_MATTER: Final = re.compile(r"\s*---\n(?:(?!---\n)[^\n]*\n){1,60}---\n")
 _HEADING: Final = re.compile(r"(?m)^#{1,2} +(\S.*)$")
-_WORKING_DIR: Final = re.compile(r"(?:Git|Cur) working dir: (.+)")
+_WORKING_DIR: Final = re.compile(r"(?P<kind>Git|Cur) working dir: (?P<folder>.+)")
 
 _CALL: Final = re.compile(r"(?:\$ )?(?:\S{1,200}[/\\])?aider(?:\.exe)?(?: .*)?")  # the command line of a session
 _CHATTER_CHARS: Final = 500  # longer lines are outputs
@@ -124,14 +125,17 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
 
 def _read_sessions(document: Document, cleaner: TextCleaner) -> Iterator[Session]:
     taken: dict[str, int] = {}
-    place = name_session_of_path(document.path)
+    stem = name_session_of_path(document.path)
     for chat in _split_chats(document.text):
         # An empty chat uses up its id too: it may have turns tomorrow, which must not change the ids of others.
-        name = make_unique(place if chat.stamp is None else f"{place}@{chat.stamp.replace(' ', 'T')}", taken)
+        name = make_unique(stem if chat.stamp is None else f"{stem}@{chat.stamp.replace(' ', 'T')}", taken)
         turns = tuple(_read_turns(chat, *_date_chat(chat, document), cleaner))
         title = _find_heading(chat) or find_first_prompt(turns)
         if turns:
-            yield Session(NAME, name, turns, _find_project(chat, document.path), fold_title(title))
+            workspace = _find_workspace(chat, document.path)
+            yield Session(
+                NAME, name, turns, workspace and name_workspace(workspace), fold_title(title), workspace=workspace
+            )
 
 
 def _split_chats(text: str) -> Iterator[_Chat]:
@@ -153,14 +157,14 @@ def _date_chat(chat: _Chat, document: Document) -> tuple[datetime | None, str]:
     return (time, "derived") if time else (document.mtime, "file" if document.mtime else "none")
 
 
-def _find_project(chat: _Chat, path: str) -> str | None:
+def _find_workspace(chat: _Chat, path: str) -> Workspace | None:
     for _, line in chat.lines:
         folder = _WORKING_DIR.fullmatch(line[2:].rstrip()) if line.startswith("> ") else None
         if folder:
-            return get_folder_name(folder[1])
+            return make_workspace(folder["folder"], folder["folder"] if folder["kind"] == "Git" else None)
     name = get_file_name(path)
     above = path.rstrip("/\\")[: -len(name)].rstrip("/\\")
-    return get_folder_name(above) if name == _FILE and above not in ("", ".") else None
+    return make_workspace(above) if name == _FILE and above not in ("", ".") else None
 
 
 def _find_heading(chat: _Chat) -> str | None:

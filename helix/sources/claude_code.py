@@ -29,13 +29,14 @@ from helix.sources.common.fields import (
     list_blocks,
 )
 from helix.sources.common.json_text import read_records
-from helix.sources.common.names import get_file_stem, get_folder_name
+from helix.sources.common.names import get_file_stem
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import complete_turn, fold_title, name_branch
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_iso
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Session, Turn
+from helix.util.workspaces import Workspace, find_main_tree, list_parents, make_workspace, name_workspace
 
 NAME = "claude-code"
 JSON = True
@@ -68,7 +69,9 @@ _WARMUP: Final = "Warmup"
 class _SessionFacts:
     """Facts that records give about whole sessions."""
 
-    projects: dict[str, str] = field(default_factory=dict)
+    slugs: frozenset[str]  # names of the folders that hold the log: one is made of the session's folder
+    workspaces: dict[str, Workspace] = field(default_factory=dict)
+    worktrees: dict[str, str] = field(default_factory=dict)  # folder of a worktree: the folder it was made from
     titles: list[tuple[int, str, str | None, str]] = field(default_factory=list)  # rank, session, leaf, title
 
 
@@ -93,7 +96,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """Return the sessions of one log, each before its abandoned branches."""
     cleaner = TextCleaner(tool_chars)
     records: dict[str, GraphRecord] = {}
-    facts = _SessionFacts()
+    facts = _SessionFacts(frozenset(re.split(r"[/\\]", document.path)))
     session = ""
     for line, raw in read_records(document.text, cleaner.problems):
         session = get_string(raw, "sessionId") or session or get_file_stem(document.path)
@@ -141,15 +144,26 @@ def _is_known_type(kind: str) -> bool:
 
 
 def _note_facts(raw: Mapping[str, Any], session: str, facts: _SessionFacts) -> None:
-    project = get_folder_name(get_string(raw, "cwd"))
-    if project:
-        facts.projects.setdefault(session, project)
-    kind = raw.get("type")
+    kind, folder = raw.get("type"), get_string(raw, "cwd")
+    if folder and session not in facts.workspaces:
+        is_tracked = get_text(raw, "gitBranch") not in ("", "HEAD")  # HEAD: a detached one, or no repository
+        workspace = make_workspace(_find_first_folder(folder, facts.slugs), tracked=is_tracked)
+        if workspace:
+            facts.workspaces[session] = workspace
+    if kind == "worktree-state":
+        state = get_mapping(raw, "worktreeSession")
+        facts.worktrees[get_text(state, "worktreePath")] = get_text(state, "originalCwd")
     if is_type(kind, _TITLES):
         name, rank = _TITLES[str(kind)]
         title = get_text(raw, name).strip()
         if title:
             facts.titles.append((rank, session, get_string(raw, "leafUuid"), title))
+
+
+def _find_first_folder(folder: str, slugs: Collection[str]) -> str:
+    """Return the folder in which the session began: the one above `folder` whose slug names a folder of the log."""
+    above = (folder, *list_parents(folder.replace("\\", "/")))
+    return next((one for one in above if re.sub(r"[^A-Za-z0-9]", "-", one) in slugs), folder)
 
 
 def _read_record(raw: Mapping[str, Any], line: int, session: str, cleaner: TextCleaner) -> GraphRecord | None:
@@ -286,14 +300,18 @@ def _build_sessions(
         if prompts.get(session, "").strip() == _WARMUP:
             continue
         title = titles.get(session) or prompts.get(session)
+        workspace = facts.workspaces.get(session)
+        if workspace and workspace.folder in facts.worktrees:
+            workspace = workspace._replace(top=find_main_tree(workspace.folder) or facts.worktrees[workspace.folder])
         for branch in sorted(branches, key=lambda branch: branch is not None):
             yield Session(
                 source=NAME,
                 id=session if branch is None else name_branch(session, branch, taken),
                 turns=tuple(map(_make_turn, branches[branch])),
-                project=facts.projects.get(session),
+                project=workspace and name_workspace(workspace),
                 title=fold_title(title),
                 branch_of=None if branch is None else session,
+                workspace=workspace,
             )
 
 

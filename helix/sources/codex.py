@@ -26,13 +26,14 @@ from helix.sources import codex_turns
 from helix.sources.codex_prompts import list_texts
 from helix.sources.common.fields import get_list, get_mapping, get_string, get_text, is_type
 from helix.sources.common.json_text import read_records
-from helix.sources.common.names import get_file_stem, get_folder_name, name_session_of_path
+from helix.sources.common.names import get_file_stem, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_epoch, parse_time
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Session
+from helix.util.workspaces import Workspace, make_workspace
 
 NAME = "codex"
 JSON = True
@@ -64,7 +65,7 @@ def _build_sessions(log: codex_turns.CodexLog, path: str) -> tuple[Session, ...]
         return ()
     id_in_name = _UUID_AT_END.search(get_file_stem(path))
     name = log.id or (id_in_name[0] if id_in_name else name_session_of_path(path))
-    return make_sessions(NAME, name, codex_turns.build_turns(log), project=log.project, title=log.title)
+    return make_sessions(NAME, name, codex_turns.build_turns(log), workspace=log.workspace, title=log.title)
 
 
 def _is_record(raw: Mapping[str, Any]) -> bool:
@@ -115,7 +116,7 @@ def _read_payload(
         codex_turns.read_event(log, line, payload, time)
     elif kind == "turn_context":
         log.open = None
-        log.project = log.project or get_folder_name(get_string(payload, "cwd"))
+        log.workspace = log.workspace or _find_workspace(payload)
     elif kind == "compacted":
         codex_turns.release(log)
         codex_turns.add_summary(log, line, get_text(payload, "message"), time)
@@ -136,7 +137,7 @@ def _identify(log: codex_turns.CodexLog, meta: Mapping[str, Any], time: datetime
             log.is_copying = True
         return
     log.id = name
-    log.project = log.project or get_folder_name(get_string(meta, "cwd"))
+    log.workspace = log.workspace or _find_workspace(meta)
     log.began = parse_time(meta.get("timestamp")) or time
     log.forked = _read_uuid_time(name or "") or log.began
     log.is_copying = get_string(meta, "forked_from_id") is not None
@@ -145,6 +146,12 @@ def _identify(log: codex_turns.CodexLog, meta: Mapping[str, Any], time: datetime
     spawner = spawned.get("other") if isinstance(spawned, dict) else spawned
     log.is_subagent = spawned is not None or thread == "subagent"
     log.is_helper = is_type(spawner, _HELPERS) or is_type(thread, _HELPERS)
+
+
+def _find_workspace(fields: Mapping[str, Any]) -> Workspace | None:
+    """Return the folder and the repository of a header; None without a folder."""
+    folder, git = get_string(fields, "cwd"), get_mapping(fields, "git")
+    return make_workspace(folder, remote=get_string(git, "repository_url"), tracked=bool(git)) if folder else None
 
 
 def _is_own(log: codex_turns.CodexLog, kind: str, payload: Mapping[str, Any], time: datetime | None) -> bool:

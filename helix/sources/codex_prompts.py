@@ -9,7 +9,6 @@ from typing import Final
 from helix.sources.common.fields import get_string, list_blocks
 from helix.sources.common.injected import cut_spans, iterate_between
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import get_folder_name
 from helix.sources.common.text_cleaner import TextCleaner
 
 SHELL_TAG: Final = "<user_shell_command>"
@@ -74,12 +73,12 @@ def _find_context_end(text: str) -> int:
 
 
 def find_folder(texts: Iterable[str]) -> str | None:
-    """Return the project from the environment context of a log without a folder in its header."""
+    """Return the folder in the environment context of a log without one in its header."""
     for text in texts:
         if text.lstrip().lower().startswith("<environment_context>"):
             found = _FOLDER.search(text)
             if found is not None:
-                return get_folder_name((found["new"] or found["old"]).strip())
+                return str(found["new"] or found["old"]).strip()
     return None
 
 

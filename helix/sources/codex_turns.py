@@ -21,6 +21,7 @@ from helix.sources.common.names import make_unique
 from helix.sources.common.sessions import complete_turn
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.types import Turn
+from helix.util.workspaces import Workspace, make_workspace
 
 TURN_STARTS: Final = frozenset({"task_started", "turn_started"})
 """Events that begin a turn of the agent."""
@@ -64,7 +65,7 @@ class CodexLog:
 
     cleaner: TextCleaner
     id: str | None = None
-    project: str | None = None
+    workspace: Workspace | None = None
     title: str | None = None
     began: datetime | None = None
     forked: datetime | None = None  # start of the session: no turn of its own is older
@@ -161,8 +162,8 @@ def _read_message(log: CodexLog, line: int, item: Mapping[str, Any], time: datet
 def _add_prompt(
     log: CodexLog, line: int, item: Mapping[str, Any], texts: list[str], has_pictures: bool, time: datetime | None
 ) -> None:
-    if log.project is None:
-        log.project = codex_prompts.find_folder(texts)
+    if log.workspace is None and (folder := codex_prompts.find_folder(texts)):
+        log.workspace = make_workspace(folder)
     if texts and texts[0].startswith(codex_prompts.SUMMARY_OPENS):
         add_summary(log, line, "\n".join(texts), time)
         return

@@ -29,7 +29,7 @@ from helix.sources.common.fields import (
     walk_tree,
 )
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import get_file_name, get_folder_name, get_uri_path, make_unique, name_session_of_path
+from helix.sources.common.names import get_file_name, get_uri_path, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
@@ -37,6 +37,7 @@ from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
 from helix.sources.copilot_log import is_change, is_snapshot, replay
 from helix.types import Document, Parsed, Turn
+from helix.util.workspaces import Workspace, make_workspace
 
 NAME = "copilot"
 JSON = True
@@ -90,7 +91,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     name = get_string(state, "sessionId") or name_session_of_path(document.path)
     turns = _read_turns(state["requests"], cleaner)
     title = get_string(state, "customTitle", "computedTitle")
-    return cleaner.build(make_sessions(NAME, name, turns, project=_find_project(state), title=title))
+    return cleaner.build(make_sessions(NAME, name, turns, workspace=_find_workspace(state), title=title))
 
 
 def _is_session(value: object) -> bool:
@@ -100,17 +101,19 @@ def _is_session(value: object) -> bool:
     return is_named and all("message" in entry for entry in pick_objects(value["requests"][:3]))
 
 
-def _find_project(state: Mapping[str, Any]) -> str | None:
-    """Return the folder that was open. Most sessions have it only in the model's context."""
-    remote = get_mapping(state, "repoData").get("remoteUrl")
-    if folder := get_uri_path(state.get("workingDirectory")) or get_uri_path(remote):
-        return get_folder_name(folder.removesuffix(".git"))
+def _find_workspace(state: Mapping[str, Any]) -> Workspace | None:
+    """Return the folder that was open, and its remote. Most sessions have it only in the model's context."""
+    remote = get_string(get_mapping(state, "repoData"), "remoteUrl")
+    if workspace := make_workspace(
+        get_uri_path(state.get("workingDirectory")), remote=remote, tracked=remote is not None
+    ):
+        return workspace
     for request in state["requests"]:
         metadata = get_mapping(request, "result", "metadata")
         for name in ("renderedGlobalContext", "renderedUserMessage"):
             found = _FOLDERS.search(_render(metadata.get(name)))
             if found:
-                return get_folder_name(found[1].strip())
+                return make_workspace(found[1].strip())
     return None
 
 

@@ -18,13 +18,14 @@ from typing import Any, Final
 
 from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, join_texts, name_type
 from helix.sources.common.json_text import read_records, try_json
-from helix.sources.common.names import get_folder_name, is_uuid, make_unique, name_session_of_path
+from helix.sources.common.names import is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Session, Turn
+from helix.util.workspaces import Workspace, make_workspace
 
 NAME = "copilot-cli"
 JSON = True
@@ -54,7 +55,7 @@ class _Log:
 
     cleaner: TextCleaner
     session: str | None = None
-    folder: str = ""
+    workspace: Workspace | None = None
     title: str = ""
     turns: list[tuple[int, str, Turn]] = field(default_factory=list)  # line of the event, subagent, turn
     agents: dict[str, str] = field(default_factory=dict)  # subagent: its display name
@@ -91,7 +92,7 @@ def _build_sessions(document: Document, log: _Log) -> Iterator[Session]:
             NAME,
             f"{id}/agent-{agent}" if agent else id,
             (turn if turn.parent in ids else replace(turn, parent=None) for turn in spoken),
-            project=get_folder_name(log.folder),
+            workspace=log.workspace,
             title=log.agents.get(agent) if agent else log.title,
         )
 
@@ -101,7 +102,7 @@ def _read_event(record: Mapping[str, Any], line: int, log: _Log) -> None:
     event = get_string(record, "id")
     before = log.turn_of.get(get_text(record, "parentId"))
     log.session = log.session or (get_string(data, "sessionId") if kind == "session.start" else None)
-    log.folder = log.folder or get_text(data.get("context"), "cwd")
+    log.workspace = log.workspace or _find_workspace(get_mapping(data, "context"))
     if kind == "session.title_changed":
         log.title = get_string(data, "title") or log.title
     elif kind == "session.snapshot_rewind":
@@ -120,6 +121,14 @@ def _read_event(record: Mapping[str, Any], line: int, log: _Log) -> None:
     if event:
         log.numbers.setdefault(event, line)
         log.turn_of[event] = turn.id if turn is not None else before
+
+
+def _find_workspace(context: Mapping[str, Any]) -> Workspace | None:
+    """Return the folder and the repository of a session; None without a folder."""
+    folder, top, name = get_string(context, "cwd"), get_string(context, "gitRoot"), get_string(context, "repository")
+    host = get_string(context, "repositoryHost") or ("github.com" if context.get("hostType") == "github" else None)
+    remote = f"{host}/{name}" if host and name else None
+    return make_workspace(folder, top, remote, tracked=top is not None) if folder else None
 
 
 def _make_turn(

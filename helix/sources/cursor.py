@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from helix.sources.common.fields import get_string, get_text, name_type
 from helix.sources.common.json_text import try_json
-from helix.sources.common.names import get_folder_name, is_uuid, make_unique, name_session_of_path
+from helix.sources.common.names import is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
@@ -28,6 +28,7 @@ from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
 from helix.sources.cursor_store import ASSISTANT, USER, collect, is_companion
 from helix.sources.cursor_transcript import CursorDraft, build_turns, is_record, read_transcript, strip_additions
 from helix.types import Document, Parsed, Session
+from helix.util.workspaces import make_workspace
 
 __all__ = ["GROWS", "JSON", "NAME", "collect", "detect", "is_companion", "parse"]
 
@@ -53,16 +54,16 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     if isinstance(value, dict) and isinstance(value.get("conversation"), list):
         return cleaner.build(_read_session(value, document, cleaner))
     folder, turns = read_transcript(document, cleaner)
-    session, project = name_session_of_path(document.path), get_folder_name(folder)
-    return cleaner.build(make_sessions(NAME, session, turns, project=project))
+    session = name_session_of_path(document.path)
+    return cleaner.build(make_sessions(NAME, session, turns, workspace=make_workspace(folder)))
 
 
 def _read_session(value: Mapping[str, Any], document: Document, cleaner: TextCleaner) -> tuple[Session, ...]:
     name = get_string(value, "composerId") or name_session_of_path(document.path)
     drafts = _draft_turns(value["conversation"], parse_time(value.get("createdAt")), cleaner)
     turns = build_turns(drafts, isinstance(value.get("subagentInfo"), dict))
-    project = get_folder_name(get_string(value, "folder"))
-    return make_sessions(NAME, name, turns, project=project, title=get_string(value, "name"))
+    workspace = make_workspace(get_string(value, "folder"))
+    return make_sessions(NAME, name, turns, workspace=workspace, title=get_string(value, "name"))
 
 
 def _draft_turns(bubbles: Iterable[object], last: datetime | None, cleaner: TextCleaner) -> list[CursorDraft]:

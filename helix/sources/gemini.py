@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from helix.sources.common.fields import get_objects, get_string, get_text, is_type, join_texts
-from helix.sources.common.names import get_folder_name, is_uuid, make_unique, name_session_of_path
+from helix.sources.common.names import is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
@@ -26,6 +26,7 @@ from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
 from helix.sources.gemini_log import SUMMARY, get_content, is_document, is_record, list_parts, list_texts, replay
 from helix.types import Document, Parsed, Turn
+from helix.util.workspaces import make_workspace
 
 NAME = "gemini"
 JSON = True
@@ -74,7 +75,7 @@ class _Reader:
     names: dict[str, int] = field(default_factory=dict)
     callers: dict[str, str] = field(default_factory=dict)  # call id → turn that made the call
     answered: set[str] = field(default_factory=set)  # calls with a result
-    project: str | None = None
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +109,10 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     for id, message in log.messages.items():
         _read_message(reader, id, message)
     in_path = _FOLDER_IN_PATH.search(document.path)
-    project = reader.project or log.folder or (in_path["name"] if in_path else None)
+    workspace = make_workspace(reader.folder or log.folder)
+    project = in_path["name"] if in_path and workspace is None else None
     name = log.session or name_session_of_path(document.path)
-    return cleaner.build(make_sessions(NAME, name, reader.turns, project=project, title=log.title))
+    return cleaner.build(make_sessions(NAME, name, reader.turns, project=project, workspace=workspace, title=log.title))
 
 
 def _read_message(reader: _Reader, id: str, message: Mapping[str, Any]) -> None:
@@ -148,11 +150,11 @@ def _read_user(reader: _Reader, id: str, message: Mapping[str, Any], time: datet
 
 
 def _strip_client(reader: _Reader, sent: str) -> str:
-    """Return the typed part of a text that was sent, and note the project in its context."""
+    """Return the typed part of a text that was sent, and note the folder in its context."""
     if sent.startswith((_CONTEXT[0], _CLIENT_SAYS[0])):
         found = _FOLDER.search(sent)
         if found is not None:
-            reader.project = reader.project or get_folder_name((found["listed"] or found["one"]).strip())
+            reader.folder = reader.folder or str(found["listed"] or found["one"]).strip()
     for opening, closing in (_CONTEXT, _HOOK):
         sent = _cut_blocks(sent, opening, closing, is_last=False)
     sent = _cut_blocks(sent, *_FILES, is_last=True).strip()

@@ -17,7 +17,6 @@ from typing import Any, Final
 from helix.errors import InputRefused
 from helix.sources.common.fields import get_list, get_objects, get_string, list_blocks, pick_objects
 from helix.sources.common.json_text import load_json, read_records
-from helix.sources.common.names import get_folder_name
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
 from helix.types import Problem
@@ -139,7 +138,7 @@ def _note_facts(log: GeminiLog, fields: Mapping[str, Any]) -> None:
     log.is_subagent = log.is_subagent or fields.get("kind") == "subagent"
     folders = get_list(fields, "directories")
     if folders and isinstance(folders[0], str):
-        log.folder = log.folder or get_folder_name(folders[0])
+        log.folder = log.folder or folders[0]
 
 
 def _set_messages(log: GeminiLog, messages: list[Any], mark: str) -> None:

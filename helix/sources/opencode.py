@@ -21,7 +21,7 @@ from typing import Any, Final
 from helix.errors import InputRefused
 from helix.sources.common.fields import get_mapping, get_objects, get_string, get_text, is_type, join_texts, name_type
 from helix.sources.common.json_text import load_document
-from helix.sources.common.names import get_folder_name, make_unique, name_session_of_path
+from helix.sources.common.names import make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
@@ -29,6 +29,7 @@ from helix.sources.common.times import parse_time
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
 from helix.sources.opencode_store import StoredMessage, collect, is_companion
 from helix.types import Document, Parsed, Turn
+from helix.util.workspaces import Workspace, make_workspace
 
 __all__ = ["GROWS", "JSON", "NAME", "collect", "detect", "is_companion", "parse"]
 
@@ -64,12 +65,11 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     cleaner = TextCleaner(tool_chars)
     messages = _cut_reverted(_read_messages(value["messages"]), info.get("revert"))
     title = get_string(info, "title")
-    folders = (get_string(message.info.get("path"), "cwd") for message in messages)
     sessions = make_sessions(
         NAME,
         get_string(info, "id") or name_session_of_path(document.path),
         _read_turns(messages, bool(get_string(info, "parentID")), cleaner),
-        project=get_folder_name(get_string(info, "directory") or next(filter(None, folders), None)),
+        workspace=_find_workspace(info, messages),
         title=None if title and _UNNAMED.match(title) else title,
     )
     return cleaner.build(sessions)
@@ -99,6 +99,14 @@ def _cut_reverted(messages: list[StoredMessage], revert: object) -> list[StoredM
         end = next((number for number, value in enumerate(parts) if value.get("id") == part), len(parts))
         kept.append(messages[at]._replace(parts=parts[:end]))
     return kept
+
+
+def _find_workspace(info: Mapping[str, Any], messages: Iterable[StoredMessage]) -> Workspace | None:
+    """Return the folder of a session, and the top folder of its repository, which only messages name."""
+    paths = [get_mapping(message.info, "path") for message in messages]
+    folder = get_string(info, "directory") or next(filter(None, (get_string(path, "cwd") for path in paths)), None)
+    tops = (get_text(path, "root").rstrip("/") for path in paths if get_string(path, "cwd") == folder)
+    return make_workspace(folder, next(filter(None, tops), None))
 
 
 def _read_turns(messages: Iterable[StoredMessage], is_subagent: bool, cleaner: TextCleaner) -> Iterator[Turn]:

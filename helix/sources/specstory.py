@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from helix.sources.common.injected import strip_host, strip_memory
-from helix.sources.common.names import fold_line, get_folder_name, name_session_of_path
+from helix.sources.common.names import fold_line, name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import find_first_prompt
 from helix.sources.common.text_cleaner import TextCleaner
@@ -26,6 +26,7 @@ from helix.sources.common.times import date_document
 from helix.sources.common.tools import TOOL_CHARS
 from helix.sources.specstory_blocks import TIME, Block, Call, is_heading, read_time, split_blocks
 from helix.types import Document, Parsed, Session, Turn
+from helix.util.workspaces import make_workspace, name_workspace
 
 NAME = "specstory"
 JSON = False
@@ -64,13 +65,15 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     lines = document.text.split("\n")
     name, title, begun = _read_top(lines)
     folder = _FOLDER.fullmatch(document.path)
+    workspace = make_workspace(folder[1]) if folder and folder[1] != "." else None
     turns = tuple(_read_turns(split_blocks(lines, *date_document(document, begun)), cleaner))
     session = Session(
         source=NAME,
         id=name or name_session_of_path(document.path),
         turns=turns,
-        project=get_folder_name(folder[1]) if folder and folder[1] != "." else None,
+        project=workspace and name_workspace(workspace),
         title=fold_line(title or find_first_prompt(turns) or "") or None,
+        workspace=workspace,
     )
     return cleaner.build((session,) if turns else ())
 

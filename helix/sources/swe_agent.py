@@ -21,13 +21,14 @@ from helix.errors import InputRefused
 from helix.sources.common.fields import get_list, get_objects, get_string, get_text, join_texts, list_blocks
 from helix.sources.common.injected import strip_host, strip_memory
 from helix.sources.common.json_text import expand_json, load_document
-from helix.sources.common.names import get_folder_name, name_session_of_path
+from helix.sources.common.names import name_session_of_path
 from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import date_document
 from helix.sources.common.tools import TOOL_CHARS, format_call
 from helix.types import Document, Parsed, Turn
+from helix.util.workspaces import Workspace, get_last_name, make_workspace
 
 NAME = "swe-agent"
 JSON = True
@@ -87,7 +88,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     ]
     title = next((turn.text.split("\n", 1)[0] for turn in turns if turn.role == "user"), None)
     name = name_session_of_path(document.path)
-    return cleaner.build(make_sessions(NAME, name, turns, project=_find_project(run), title=title))
+    return cleaner.build(make_sessions(NAME, name, turns, workspace=_find_workspace(run), title=title))
 
 
 def _is_run(value: Mapping[str, Any]) -> bool:
@@ -183,10 +184,10 @@ def _join_text(content: object) -> str:
     return join_texts(get_string(block, "text") for block in list_blocks(content)).replace("\r\n", "\n")
 
 
-def _find_project(run: Mapping[str, Any]) -> str | None:
+def _find_workspace(run: Mapping[str, Any]) -> Workspace | None:
     """Return the folder of the first step that has one. The state is an object, or one as text."""
     for step in _list_places(run, "trajectory"):
-        name = get_folder_name(get_string(expand_json(step.get("state")), "working_dir"))
-        if name:
-            return None if name == _BOX else name
+        workspace = make_workspace(get_string(expand_json(step.get("state")), "working_dir"))
+        if workspace:
+            return None if get_last_name(workspace.folder) == _BOX else workspace
     return None

@@ -25,7 +25,7 @@ from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger import cursors
 from helix.snapshot.ledger.cursors import ConversationCursor, Cursor
-from helix.snapshot.ledger.inbox import list_dead, read_envelope, revive_document, sync_inbox
+from helix.snapshot.ledger.inbox import Envelope, list_dead, read_envelope, revive_document, sync_inbox
 from helix.snapshot.segment.batch import hash_parts
 from helix.sources import registry as sources
 from helix.sources.common import archive
@@ -181,12 +181,14 @@ def _accept_increments(inbox: Inbox, source: SourceFile, file: BinaryIO, cursor:
     """Accept the bytes after the cursor, which moves with each increment: a kill repeats one at most."""
     size, retry = source.stat.st_size, source.options.retry
     settled = time.time() - source.stat.st_mtime > SETTLED
-    where = _read_path(inbox.root, cursor.document) or source.where
+    before = _read_before(inbox.root, cursor.document)
+    where, repositories = before.path if before else source.where, before.repositories if before else {}
     new: list[str] = []
     began, more = time.monotonic(), False
     for increment in read_increments(file, cursor, settled, inbox.settings):
-        envelope = make_increment(inbox, source, where, cursor, increment)
+        envelope = make_increment(inbox, source, where, cursor, increment, repositories)
         envelope = replace(envelope, instead=instead if not cursor.document else "")
+        repositories = envelope.repositories
         if write_envelope(inbox, envelope, retry):
             new.append(envelope.document)
         cursor = source.advance(replace(increment.end, first=cursor.first or envelope.document), envelope.document)
@@ -205,12 +207,13 @@ def _accept_increments(inbox: Inbox, source: SourceFile, file: BinaryIO, cursor:
     return Accepted(tuple(new), waits, more)
 
 
-def _read_path(root: Path, document: str) -> str:
-    """Return the path of a source's documents, which a rename does not change; empty where unknown."""
+def _read_before(root: Path, document: str) -> Envelope | None:
+    """Read the last document of a source, whose path a rename does not change; None where it is unknown."""
     try:
-        return read_envelope(root, document).path if document else ""
+        envelope = read_envelope(root, document) if document else None
     except StoreError:
-        return ""
+        return None
+    return envelope if envelope and envelope.path else None
 
 
 def _accept_archive(inbox: Inbox, source: SourceFile) -> Accepted:

@@ -24,6 +24,7 @@ from helix.text.aliases import join_names
 from helix.text.entities import find_entities
 from helix.types import F32, Entity, Session, Turn
 from pipelines.ingest.versions import DocumentReading
+from pipelines.ingest.workspaces import SessionProject, find_project
 
 Record = dict[str, Any]
 
@@ -78,13 +79,14 @@ def make_items(reading: DocumentReading, envelope: Envelope, settings: Settings,
         new = [reading.fresh is None or (session.id, turn.id) in reading.fresh for turn in session.turns]
         if not any(new):
             continue
+        project = find_project(session, envelope)
         place, first = reading.passed, new.index(True)
         for number, (turn, is_new) in enumerate(zip(session.turns, new, strict=True)):
             pieces, found = _cut_turn(turn.text, settings.item_words)
             if is_new:
                 redacted.update(found)
             for piece, part in enumerate(pieces if number >= first - CONTEXT else ()):
-                records.append(_make_record(session, turn, part, piece, place + piece, envelope))
+                records.append(_make_record(session, turn, part, piece, place + piece, envelope, project))
                 state.append("new" if is_new else "context")
                 if not piece:
                     parents[records[-1]["id"]] = _shorten_label(turn.parent)
@@ -246,8 +248,11 @@ def make_item_id(session: Session, turn: Turn, piece: int) -> str:
     return hash_parts(session.source, *(() if turn.unique else (session.id,)), turn.id, str(piece))
 
 
-def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope) -> Record:
-    project = str(_shorten_label(envelope.project or turn.project or session.project or NO_PROJECT))
+def _make_record(
+    session: Session, turn: Turn, text: str, piece: int, place: int, envelope: Envelope, found: SessionProject
+) -> Record:
+    found = SessionProject(turn.project) if turn.project and not envelope.project else found
+    project = str(_shorten_label(found.name or NO_PROJECT))
     speaker, title = _clean(turn.speaker), _clean(turn.title or session.title)
     acl = sorted({*envelope.acl, *turn.acl})
     priority = turn.priority if turn.priority is not None else 1.0
@@ -273,6 +278,7 @@ def _make_record(session: Session, turn: Turn, text: str, piece: int, place: int
         "type": turn.type,
         "type_confidence": 1.0 if turn.type else None,
         "project": project,
+        "workspace": found.workspace,
         "time": _to_seconds(turn.time),
         "time_quality": turn.time_quality,
         "t_valid": _to_seconds(turn.time or envelope.accepted),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -16,13 +16,21 @@ from helix.redact.redact import redact
 from helix.settings import Settings
 from helix.snapshot.ledger import cursors
 from helix.snapshot.ledger.cursors import Cursor
-from helix.snapshot.ledger.inbox import Envelope, accept_envelope, name_document, read_accepted_time, revive_document
+from helix.snapshot.ledger.inbox import (
+    Envelope,
+    Repository,
+    accept_envelope,
+    name_document,
+    read_accepted_time,
+    revive_document,
+)
 from helix.sources import registry as sources
 from helix.sources.common.decode import unescape_ascii
 from helix.types import Problem
 from helix.util.failpoints import failpoint
 from pipelines.ingest.forgotten import ForgottenDocuments
 from pipelines.ingest.increments import Increment, is_continued
+from pipelines.ingest.workspaces import find_repositories
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -178,8 +186,14 @@ def is_visible(name: str) -> bool:
     return not name.startswith(".") or name in _HISTORIES
 
 
-def make_increment(inbox: Inbox, source: SourceFile, where: str, start: Cursor, new: Increment) -> Envelope:
-    """Return the envelope of an increment, which follows the document of the cursor."""
+def make_increment(
+    inbox: Inbox, source: SourceFile, where: str, start: Cursor, new: Increment, known: Mapping[str, Repository]
+) -> Envelope:
+    """Return the envelope of an increment, which follows the document of the cursor.
+
+    Args:
+        known: the repositories that the document before it knows.
+    """
     options = source.options
     name = partial(
         name_document,
@@ -208,6 +222,7 @@ def make_increment(inbox: Inbox, source: SourceFile, where: str, start: Cursor, 
         chars=start.chars,
         epoch=start.epoch,
         remember=options.remember,
+        repositories=find_repositories(where, new.text, known),
     )
 
 
@@ -248,6 +263,7 @@ def make_whole(
         problems=tuple(problems),
         instead=older,
         remember=options.remember,
+        repositories=find_repositories(where, text, {}),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +20,12 @@ from helix.snapshot.checked_arrays import map_npy
 from helix.snapshot.ledger import inbox
 from helix.snapshot.segment.arrays import format_hex, look_up
 from helix.snapshot.segment.layout import ARRAYS
-from helix.snapshot.segment.open import read_table
+from helix.snapshot.segment.open import read_items
+from helix.snapshot.segment.projects import read_projects
+from helix.snapshot.status import list_old_projects
 from helix.types import U64, Bool
+from helix.util.sanitise import sanitise_name
+from helix.util.workspaces import Workspace, decode_workspace, extend_names, get_last_name
 from pipelines.ingest.commit_base import CommitBase, open_base
 from pipelines.ingest.enrich import FAULTS, read_item_records
 from pipelines.ingest.forgotten import read_keys
@@ -73,6 +77,8 @@ class DeletionPreview:
     shown: tuple[dict[str, Any], ...]  # id, session, project, time, text of each
 
 
+_COLUMNS = ("id", "session", "project", "workspace", "document")
+
 SHOWN = 5
 """Items that a preview shows."""
 
@@ -85,13 +91,14 @@ def preview_deletion(root: Path, selection: Selection, settings: Settings) -> De
     """
     found = plan_deletion(root, selection, settings)
     if found.is_empty:
-        raise refuse_nothing(selection)
+        raise refuse_nothing(root, selection)
     wanted = format_hex(found.keys)
-    columns = ["id", "session", "project", "time", "text"]
+    columns = ["id", "session", "project", "workspace", "time", "text"]
+    projects = _open_projects(root, {})
     sessions, newest = set[str](), dict[str, dict[str, Any]]()
     for folder in list_segments(root):
-        table = read_table(folder / "items.parquet", columns=columns)
-        table = table.filter(pc.is_in(table["id"], wanted))
+        table = read_items(root, folder.name, columns)
+        table = projects.show(table.filter(pc.is_in(table["id"], wanted)))
         sessions.update(table["session"].to_pylist())
         last = pc.select_k_unstable(table, SHOWN, [("time", "descending")])
         newest |= {row["id"]: row for row in table.take(last).to_pylist()}
@@ -102,9 +109,12 @@ def preview_deletion(root: Path, selection: Selection, settings: Settings) -> De
     return DeletionPreview(len(found.keys), len(sessions), len(found.documents), tuple(shown[:SHOWN]))
 
 
-def refuse_nothing(selection: Selection) -> UsageError:
-    """Return the error for a selection that matches nothing."""
+def refuse_nothing(root: Path, selection: Selection) -> UsageError:
+    """Return the error for a selection that matches nothing. An old name deletes nothing."""
+    now = list_old_projects(root).get(selection.project or "")
     remedy = "see 'helix sql \"SELECT id, session, project FROM items\"'"
+    if now:
+        remedy = f"it is an old name of {', '.join(map(sanitise_name, now))}; give that name to forget all of it"
     return UsageError(f"the store holds no {selection.value}", remedy)
 
 
@@ -122,17 +132,18 @@ def plan_deletion(root: Path, selection: Selection, settings: Settings) -> Delet
     """Plan a deletion over the current generation, older ones, and documents that were never published."""
     base = open_base(root, "CURRENT")
     unfinished = _read_unfinished(root, settings)
+    projects = _open_projects(root, unfinished)
     matched = [parse_ids(selection.items)]
     rows = {}
     for folder in list_segments(root):
-        table = read_table(folder / "items.parquet", columns=["id", "session", "project", "document"])
+        table = projects.show(read_items(root, folder.name, _COLUMNS))
         rows[folder.name] = table = table.filter(pa.array(_is_selected(selection, table)))
         matched.append(parse_ids(table["id"].to_pylist()))
     waiting = [record for records in unfinished.values() for record in records or ()]
-    matched.append(parse_ids(record.id for record in waiting if record.matches(selection)))
+    matched.append(parse_ids(record.id for record in waiting if projects.match(selection, record)))
     keys = np.unique(np.concatenate(matched))
     if not selection.items:
-        keys = keys[~_find_moved(root, keys, selection, base)]
+        keys = keys[~_find_moved(root, keys, selection, base, projects)]
     else:
         keys = keys[_find_known(root, keys) | np.isin(keys, parse_ids(record.id for record in waiting))]
     wanted = set(format_hex(keys).to_pylist())
@@ -145,15 +156,15 @@ def plan_deletion(root: Path, selection: Selection, settings: Settings) -> Delet
             segments.add(name)
             documents.update(older["document"].to_pylist())
     if not selection.items:
-        documents |= _find_published_versions(root, selection, documents | unfinished.keys(), settings)
+        documents |= _find_published_versions(root, selection, documents | unfinished.keys(), settings, projects)
     for document, records in unfinished.items():
-        older_ids = [record.id for record in records or () if record.matches(selection) and record.id not in wanted]
-        if older_ids:
-            versions[document] = older_ids
+        older = [record for record in records or () if projects.match(selection, record) and record.id not in wanted]
+        if older:
+            versions[document] = [record.id for record in older]
         if records is None:  # unreadable: its bytes decide
-            hit = _may_match(root, document, selection)
+            hit = _may_match(root, document, projects.list_words(selection))
         else:
-            hit = any(record.id in wanted or record.matches(selection) for record in records)
+            hit = any(record.id in wanted or projects.match(selection, record) for record in records)
         if hit:
             documents.add(document)
     return DeletionPlan(keys, frozenset(documents), versions, frozenset(segments))
@@ -183,7 +194,7 @@ def _is_selected(selection: Selection, table: pa.Table) -> Bool:
     return np.asarray(pc.fill_null(pc.equal(table[column], value), False).to_numpy(), bool)
 
 
-def _find_moved(root: Path, keys: U64, selection: Selection, base: CommitBase) -> Bool:
+def _find_moved(root: Path, keys: U64, selection: Selection, base: CommitBase, projects: _Projects) -> Bool:
     """Return which items live on in another session or project, where a resumed log took them: bool[n]."""
     out = np.zeros(len(keys), bool)
     for segment, live in zip(base.opened, base.alive, strict=True):
@@ -191,8 +202,8 @@ def _find_moved(root: Path, keys: U64, selection: Selection, base: CommitBase) -
         here = np.flatnonzero(row >= 0)
         here = here[live[row[here]]]
         if len(here):
-            table = read_table(root / "segments" / segment.id / "items.parquet", columns=["session", "project"])
-            out[here] = ~_is_selected(selection, table.take(pa.array(row[here])))
+            table = read_items(root, segment.id, _COLUMNS).take(pa.array(row[here]))
+            out[here] = ~_is_selected(selection, projects.show(table))
     return out
 
 
@@ -216,15 +227,58 @@ def _find_documents(root: Path, keys: U64) -> set[str]:
 
 
 class _EnvelopeItem(NamedTuple):
-    """One item of an envelope."""
+    """One item of an envelope. Its workspace is encoded."""
 
     id: str
     session: str
     project: str
+    workspace: str | None
 
-    def matches(self, selection: Selection) -> bool:
-        """Return whether the item is of the selected session or project."""
-        return selection.session == self.session or selection.project == self.project
+
+@dataclass(frozen=True, slots=True)
+class _Projects:
+    """The projects of workspaces: of live ones as they are shown, of others as they would be."""
+
+    names: Mapping[Workspace, str]
+
+    def _name(self, workspace: str) -> str:
+        known = decode_workspace(workspace)
+        return self.names.get(known) or extend_names(self.names, [known])[known]
+
+    def show(self, items: pa.Table) -> pa.Table:
+        """Return items with the names of their projects as they are shown."""
+        workspaces = items["workspace"].combine_chunks().dictionary_encode()
+        names = pa.array([self._name(text) for text in workspaces.dictionary.to_pylist()], pa.string())
+        shown = pc.coalesce(names.take(workspaces.indices), items["project"])
+        return items.set_column(items.schema.get_field_index("project"), "project", shown)
+
+    def match(self, selection: Selection, item: _EnvelopeItem) -> bool:
+        """Return whether an item is of the selected session or project."""
+        if selection.session is not None:
+            return selection.session == item.session
+        project = self._name(item.workspace) if item.workspace else item.project
+        return selection.project is not None and selection.project == project
+
+    def list_words(self, selection: Selection) -> list[str] | None:
+        """List words of which an envelope with such an item holds one; None where any envelope may have one."""
+        if selection.items:
+            return []
+        if selection.project is None:  # a branch is named after its session
+            return [(selection.session or "").partition("~")[0]]
+        if selection.project == NO_PROJECT:  # no envelope names it
+            return None
+        places = [place for known, name in self.names.items() if name == selection.project for place in known[:3]]
+        return sorted({selection.project, *filter(None, map(get_last_name, places))})
+
+
+def _open_projects(root: Path, unfinished: Mapping[str, Sequence[_EnvelopeItem] | None]) -> _Projects:
+    """Return the projects of the current generation's workspaces, of older ones', and of unpublished items'."""
+    names = read_projects(root, inbox.load_current(root)[1])[1]
+    encoded = {record.workspace for records in unfinished.values() for record in records or ()}
+    for folder in list_segments(root):
+        encoded.update(pc.unique(read_items(root, folder.name, ["workspace"])["workspace"]).to_pylist())
+    others = [decode_workspace(text) for text in encoded if text]
+    return _Projects({**extend_names(names, others), **names})
 
 
 def _read_unfinished(root: Path, settings: Settings) -> dict[str, list[_EnvelopeItem] | None]:
@@ -234,17 +288,19 @@ def _read_unfinished(root: Path, settings: Settings) -> dict[str, list[_Envelope
     return {document: _read_items(root, document, settings) for document in unfinished}
 
 
-def _find_published_versions(root: Path, selection: Selection, others: Set[str], settings: Settings) -> set[str]:
+def _find_published_versions(
+    root: Path, selection: Selection, others: Set[str], settings: Settings, projects: _Projects
+) -> set[str]:
     """Return more published documents that hold a version of a turn from the selected session or project.
 
     The turn lives on in another document's version, or was replaced; no row need tell of it.
     """
-    found = set()
+    found, words = set(), projects.list_words(selection)
     for document in inbox.list_accepted(root):
-        if document in others or not _may_match(root, document, selection):
+        if document in others or not _may_match(root, document, words):
             continue
         records = _read_items(root, document, settings)
-        if records is None or any(record.matches(selection) for record in records):
+        if records is None or any(projects.match(selection, record) for record in records):
             found.add(document)
     return found
 
@@ -255,16 +311,15 @@ def _read_items(root: Path, document: str, settings: Settings) -> list[_Envelope
         records = read_item_records(root, inbox.read_envelope(root, document), settings)
     except FAULTS:
         return None
-    return [_EnvelopeItem(record["id"], record["session"], record["project"]) for record in records]
+    return [
+        _EnvelopeItem(record["id"], record["session"], record["project"], record.get("workspace")) for record in records
+    ]
 
 
-def _may_match(root: Path, document: str, selection: Selection) -> bool:
-    """Return whether an envelope, damaged or not, holds the name of the selected session or project."""
-    if selection.items:
-        return False
-    if selection.project == NO_PROJECT:  # no envelope names it
+def _may_match(root: Path, document: str, words: Sequence[str] | None) -> bool:
+    """Return whether an envelope, damaged or not, holds one of the words; see `_Projects.list_words`."""
+    if words is None:
         return True
-    # A branch is named after its session.
-    name = selection.project if selection.project is not None else (selection.session or "").partition("~")[0]
-    data = (root / "inbox" / document).read_bytes()
-    return any(each.encode() in data for each in (name, json.dumps(name)[1:-1], orjson.dumps(name).decode()[1:-1]))
+    data = (root / "inbox" / document).read_bytes() if words else b""
+    spellings = {spelt for word in words for spelt in (word, json.dumps(word)[1:-1], orjson.dumps(word).decode()[1:-1])}
+    return any(spelt.encode() in data for spelt in spellings)

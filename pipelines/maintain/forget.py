@@ -66,7 +66,7 @@ def forget(root: Path, selection: Selection, settings: Settings, say: Say | None
     if found.is_empty:
         if interrupted:  # a kill interrupted this very command: it is finished now
             return read_purge(root / "receipts" / f"{interrupted[-1]}.json") or {}
-        raise refuse_nothing(selection)
+        raise refuse_nothing(root, selection)
     identity = make_id()
     purge = {
         "id": identity,

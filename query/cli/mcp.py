@@ -7,6 +7,8 @@ from pathlib import Path
 
 from helix.cli.parser import build_parser, resolve_store
 from helix.settings import load
+from helix.util.repositories import find_repository
+from helix.util.workspaces import Workspace
 
 
 def mcp(argv: Sequence[str]) -> int:
@@ -29,9 +31,16 @@ def mcp(argv: Sequence[str]) -> int:
     projects = None if options.project is None else tuple(options.project)
     service = QueryService(resolve_store(options, settings), settings)
     service.start_in_background()  # the store opens while the SDK is imported: an agent waits for both
-    from query.hooks.protocol import list_folders
     from query.mcp import serve
 
-    caller = Caller("", options.principal, projects, frozenset(SCOPES))
-    serve(service, caller, list_folders({"cwd": str(Path.cwd())}))
+    serve(service, Caller("", options.principal, projects, frozenset(SCOPES)), _find_workspace())
     return 0
+
+
+def _find_workspace() -> Workspace | None:
+    """Return the folder of this process: an agent starts its servers in its own. None where it is gone."""
+    try:
+        folder = str(Path.cwd())
+    except OSError:
+        return None
+    return Workspace(folder, *find_repository(folder))

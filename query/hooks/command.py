@@ -180,7 +180,7 @@ class HookCall:
 
         # Gemini's and Cursor's transcripts may not name the session's folder.
         folders = protocol.list_folders(payload) if self._agent in ("gemini", "cursor") else []
-        self._notes.append(start_ingest(self._root, present, protocol.get_project_name(folders[0]) if folders else ""))
+        self._notes.append(start_ingest(self._root, present, protocol.name_project(folders[0]) if folders else ""))
 
 
 def read_arguments(argv: Sequence[str]) -> tuple[str, str]:

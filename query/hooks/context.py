@@ -6,7 +6,7 @@ has it already. A starting session gets a briefing: the newest of its project.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -18,8 +18,8 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.stages.trace import Trace
 from helix.types import RecallOptions
+from helix.util.workspaces import Workspace
 from query.hooks.held_decisions import SHARE, format_held_decisions, insert_lines
-from query.hooks.protocol import get_project_name
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -47,19 +47,32 @@ class HookQuestion(NamedTuple):
 
     kind: str  # prompt | start
     prompt: str
-    folders: tuple[str, ...]  # of the agent, the likeliest first
+    workspaces: tuple[Workspace, ...]  # folders of the agent, the likeliest first
     session: str
     source: str  # of a start: startup | resume | clear | compact
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> HookQuestion:
         """Read the fields from JSON; a value of a wrong type counts as absent."""
-        folders = raw.get("folders")
-        names = tuple(one for one in folders if isinstance(one, str)) if isinstance(folders, list) else ()
+        folders, known = raw.get("folders"), raw.get("repositories")
+        workspaces = tuple(
+            Workspace(folder.replace("\\", "/").rstrip("/"), *_read_repository(known, folder))
+            for folder in (folders if isinstance(folders, list) else ())
+            if isinstance(folder, str)
+        )
         kind, prompt, session, source = (
             value if isinstance(value := raw.get(name), str) else "" for name in ("kind", "prompt", "session", "source")
         )
-        return cls(kind, prompt, names, session, source)
+        return cls(kind, prompt, workspaces, session, source)
+
+
+def _read_repository(known: object, folder: str) -> tuple[str, str]:
+    """Return (top folder, remote) of a folder, as the hook found them; empty texts where it did not."""
+    found = known.get(folder) if isinstance(known, dict) else None
+    match found:
+        case [str(top), str(remote)]:
+            return top, remote
+    return "", ""
 
 
 def open_memory(root: Path | str, encoder: EncoderProcess | None = None) -> Memory:
@@ -80,15 +93,10 @@ def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | Non
     view = view or memory.snapshot.seen_by(None)
     after_compaction = question.kind == "start" and question.source == "compact"  # then the agent lost its session
     snap = view if after_compaction else _drop_session(view, question.session)
-    project = find_project(snap, question.folders)
+    project = snap.catalog.locate_project(question.workspaces)
     recall = _brief_project if question.kind == "start" else _recall_prompt
     context, note = recall(memory, snap, question, project)
     return {"context": context, "said": f"{note}, {'project' if project else 'no project'}"}
-
-
-def find_project(snap: Snapshot, folders: Iterable[str]) -> str | None:
-    """Return the project of the first folder that has one in a view; None if none has."""
-    return next((name for name in map(get_project_name, folders) if name in snap.catalog.live_projects), None)
 
 
 def build_context(memory: Memory, snap: Snapshot, question: str | None, project: str | None, **options: Any) -> str:
@@ -108,9 +116,9 @@ def build_context(memory: Memory, snap: Snapshot, question: str | None, project:
     if question is not None:
         bundle = _recall(memory, snap, question, **options)
         return bundle.context or bundle.notice or ""
-    from helix.question.build import check_known, parse_moment
+    from helix.question.build import check_project, parse_moment
 
-    project = check_known("project", project, snap.catalog.live_projects)
+    project = check_project(project, snap.catalog)
     seen = snap.known_at(*(parse_moment(options.get(name), name) for name in ("as_of", "ingested_as_of")))
     budget = options.pop("budget", _BUDGET)
     lines = _format_decisions(seen, project, budget)

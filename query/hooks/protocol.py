@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 
+from helix.util.repositories import find_repository
+
 TYPE_CHECKING = False  # `typing` imports slowly
 if TYPE_CHECKING:
     from typing import Any
@@ -77,9 +79,10 @@ def list_folders(payload: Mapping[str, Any]) -> list[str]:
     return [folder for folder in folders if folder]
 
 
-def get_project_name(folder: str) -> str:
-    """Return the project of a folder: its name, as `helix.sources.common.names.get_folder_name` reads it."""
-    return folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
+def name_project(folder: str) -> str:
+    """Return the project of a folder, by itself: the name of its repository, else its own."""
+    top, remote = find_repository(folder)
+    return (remote or top or folder).replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def build_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -90,10 +93,12 @@ def build_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | No
     if len(prompt) > MAX_PROMPT:
         half = MAX_PROMPT // 2
         prompt = f"{prompt[:half]}\n{prompt[-half:]}"
+    folders = list_folders(payload)
     return {
         "kind": EVENTS[event],
         "prompt": prompt,
-        "folders": list_folders(payload),
+        "folders": folders,
+        "repositories": {folder: found for folder in folders if (found := find_repository(folder))[0]},
         "session": _find_text(payload, "session_id", "conversation_id"),
         "source": _find_text(payload, "source"),
     }

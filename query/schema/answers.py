@@ -270,6 +270,7 @@ class FilterChoices(BaseModel):
     first: str | None
     last: str | None
     projects: dict[str, int]
+    old_projects: dict[str, list[str]] = Field(description="projects by each old name, which filters take too")
     types: dict[str, int]
     speakers: dict[str, int]
     profiles: list[str]

@@ -186,5 +186,12 @@ class HookRequest(BaseModel):
     kind: Annotated[str, _describe("prompt or start", "prompt")] = ""
     prompt: Annotated[str, _describe("the user's prompt")] = ""
     folders: Annotated[list[Any], _describe("the agent's folders, the likeliest first", ["/home/ana/ledgerline"])] = []
+    repositories: Annotated[
+        dict[str, Any],
+        _describe(
+            "of each folder in a repository: its top folder, and its remote or an empty text",
+            {"/home/ana/ledgerline/docs": ["/home/ana/ledgerline", "github.com/ana/ledgerline"]},
+        ),
+    ] = {}
     session: Annotated[str, _describe("the agent's session, which is left out")] = ""
     source: Annotated[str, _describe("of a start: startup, resume, clear or compact")] = ""

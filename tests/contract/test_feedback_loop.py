@@ -23,7 +23,7 @@ Records = Callable[[int, str], list[dict[str, Any]]]
 
 def claude(i: int, context: str) -> list[dict[str, Any]]:
     """Return a prompt, a hook's addition and a tool call as Claude Code logs them."""
-    common = {"sessionId": "loop", "cwd": "/home/ana/ledgerline", "timestamp": f"2026-06-01T10:{i:02}:00Z"}
+    common = {"sessionId": "loop", "cwd": "/home/ana/src/ledgerline", "timestamp": f"2026-06-01T10:{i:02}:00Z"}
     call = {"type": "tool_use", "id": f"t{i}", "name": "mcp__helix__recall", "input": {"query": PROMPT}}
     result = {"type": "tool_result", "tool_use_id": f"t{i}", "content": [{"type": "text", "text": context}]}
     reminder = f"<system-reminder>\nUserPromptSubmit hook additional context: {context}\n</system-reminder>"
@@ -55,7 +55,7 @@ def codex(i: int, context: str) -> list[dict[str, Any]]:
 
     meta = {
         "id": "0199a213-81c0-7800-8aa1-bbab2a035a53",
-        "cwd": "/home/ana/ledgerline",
+        "cwd": "/home/ana/src/ledgerline",
         "timestamp": "2026-06-01T10:00:00Z",
     }
     call = {"type": "function_call", "name": "mcp__helix__recall", "arguments": json.dumps({"query": PROMPT})}
@@ -75,7 +75,7 @@ def gemini(i: int, context: str) -> list[dict[str, Any]]:
         "sessionId": "loop",
         "projectHash": "f0",
         "startTime": "2026-06-01T10:00:00Z",
-        "directories": ["/home/ana/ledgerline"],
+        "directories": ["/home/ana/src/ledgerline"],
     }
     asked = {"id": "u", "timestamp": "2026-06-01T10:00:00Z", "type": "user", "content": PROMPT}
     responses = [{"functionResponse": {"id": f"c{i}", "name": "helix__recall", "response": {"output": context}}}]
@@ -115,7 +115,7 @@ def test_feedback_through_a_hook_raises_salience(
     transcript.parent.mkdir(parents=True)
 
     def hook(event: str) -> str:
-        given = {"session_id": "another", "transcript_path": str(transcript), "cwd": "/home/ana/ledgerline"}
+        given = {"session_id": "another", "transcript_path": str(transcript), "cwd": "/home/ana/src/ledgerline"}
         done = subprocess.run(
             [HELIX, "hook", event, "--store", str(own_store)],
             input=json.dumps({**given, "hook_event_name": event, "prompt": PROMPT}),

@@ -40,7 +40,7 @@ SESSION = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"  # in the sample: Claude Code's
 CLAUDE = {
     "session_id": "11111111-2222-4333-8444-555555555555",
     "transcript_path": "/nowhere/11111111.jsonl",
-    "cwd": "/home/ana/ledgerline",
+    "cwd": "/home/ana/src/ledgerline",
     "permission_mode": "default",
     "hook_event_name": "UserPromptSubmit",
     "prompt": PROMPT,
@@ -52,7 +52,7 @@ CURSOR = {
     "generation_id": "g",
     "hook_event_name": "sessionStart",
     "cursor_version": "2.0",
-    "workspace_roots": ["/home/ana/ledgerline"],
+    "workspace_roots": ["/home/ana/src/ledgerline"],
     "transcript_path": None,
 }
 
@@ -172,7 +172,7 @@ def test_a_prompt_that_asks_for_nothing_gets_nothing(hook: Hook, store: Path) ->
     fillers = ("", "   ", "yes", "Yes, go ahead!", "continue", "1", "ok thanks", "/compact", "/review the webhook code")
     for prompt in (*fillers, added):
         assert_silent(hook("UserPromptSubmit", {**CLAUDE, "prompt": prompt}, store))
-    for cwd in ("/home/ana/ledgerline", "/somewhere/else"):
+    for cwd in ("/home/ana/src/ledgerline", "/somewhere/else"):
         assert_silent(hook("UserPromptSubmit", {**CLAUDE, "prompt": "what is 17*23", "cwd": cwd}, store))
         assert "skipped" in read_log(store / "logs").splitlines()[-1]
 
@@ -185,7 +185,9 @@ def test_a_known_folder_limits_the_answer_to_its_project(hook: Hook, store: Path
     assert "we can do march" in recall("/home/ana/unknown").lower()
     for context in (
         recall("C:\\Users\\ana\\ledgerline\\"),
-        recall("/home/ana/ledgerline/src", CLAUDE_PROJECT_DIR="/home/ana/ledgerline"),  # the agent went into a folder
+        recall(
+            "/home/ana/src/ledgerline/src", CLAUDE_PROJECT_DIR="/home/ana/src/ledgerline"
+        ),  # the agent went into a folder
     ):
         assert set(re.findall(r"\((c\d)\b", context)) <= {"c2"}  # of the chats, the one of this project
 

@@ -21,6 +21,7 @@ from helix.sdk.memory import Memory
 from helix.sdk.open import open as open_store
 from helix.settings import Settings
 from helix.types import Item
+from helix.util.workspaces import Workspace
 from query import auth
 from query.auth import SCOPES, Caller
 from query.mcp import build_server
@@ -242,6 +243,25 @@ def test_a_caller_sees_only_its_projects(service: QueryService) -> None:
     server = build_server(service, Caller("", None, ("holidays",), frozenset(SCOPES)))
     assert {item["project"] for item in call_tool(server, "recall", query="timeout", k=50)["items"]} <= {"holidays"}
     assert {one["project"] for one in call_tool(server, "timeline")["sessions"]} == {"holidays"}
+
+
+def test_a_dot_means_the_project_of_the_agents_folder(service: QueryService) -> None:
+    here = build_server(service, here=Workspace("/home/ana/src/ledgerline/x", "/home/ana/src/ledgerline"))
+    assert {one["project"] for one in call_tool(here, "timeline", project=".")["sessions"]} == {"ledgerline"}
+    found = call_tool(here, "search", query=QUESTION, project=".")["results"]
+    assert found == call_tool(here, "search", query=QUESTION, project="ledgerline")["results"] != []
+    assert {item["project"] for item in call_tool(here, "recall", query=QUESTION, project=".")["items"]} == {
+        "ledgerline"
+    }
+
+    async def ask(client: Client) -> str:
+        wrong = await client.call_tool("recall", {"query": QUESTION, "project": "."})
+        return f"{client.instructions}\n{wrong.content[0].text}"
+
+    nowhere = build_server(service, here=Workspace("/home/ana/nothing-known"))
+    assert 'pass "." as project' in run_client(nowhere, ask)
+    assert "nothing is known of the project of /home/ana/nothing-known; leave project out" in run_client(nowhere, ask)
+    assert "unknown project '.'" in run_client(build_server(service), ask)
 
 
 def test_stdio_answers_from_a_cold_start(served_store: Path, cache: Path, memory: Memory, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_an_item_has_every_column(store: Path) -> None:
     assert row == (
         {"id": A2, "source": "tiny", "path": "tiny.jsonl", "document": "0" * 64, "session": "a", "branch_of": None}
         | {"turns": ["a2"], "piece": 0, "ord": 2, "speaker": "Bob", "role": "user", "origin": "human", "title": None}
-        | {"text": "two", "type": "decision", "type_confidence": 1.0, "project": "p"}
+        | {"text": "two", "type": "decision", "type_confidence": 1.0, "project": "p", "workspace": None}
         | {"time": utc(120), "time_quality": "exact", "t_valid": utc(120), "t_invalid": None, "t_ingested": utc(0)}
         | {"salience": 0.5, "confidence": 0.5, "priority": 1.0, "pinned": False, "acl": ["ana", "bob"], "tokens": 1}
         | {"content": hash_parts("two"), "near": None, "vouched": None, "salience_parts": None, "queries": []}

@@ -317,7 +317,7 @@ def make_claude_log() -> str:
         {
             "type": role, "uuid": f"00000000-0000-4000-8000-00000000000{i}",
             "parentUuid": f"00000000-0000-4000-8000-00000000000{i - 1}" if i else None, "sessionId": "7e44",
-            "timestamp": f"2026-05-18T09:0{i}:00Z", "cwd": "/home/ana/ledgerline",
+            "timestamp": f"2026-05-18T09:0{i}:00Z", "cwd": "/home/ana/src/ledgerline",
             "message": {"role": role, "content": text},
         }
         for i, (role, text) in enumerate(said)

@@ -36,8 +36,12 @@ class FactColumns(NamedTuple):
         return FactColumns._make(array[chosen] for array in self)
 
 
-def join_facts(opened: Sequence[OpenSegment], starts: I64, alive: Bool) -> FactColumns:
-    """Join the facts of the live rows of a snapshot, segment by segment."""
+def join_facts(opened: Sequence[OpenSegment], starts: I64, alive: Bool, scopes: U64 | None = None) -> FactColumns:
+    """Join the facts of the live rows of a snapshot, segment by segment.
+
+    Args:
+        scopes: uint64[rows], different for two projects of one stored name; None: no project is renamed.
+    """
 
     def column(name: str, dtype: Any) -> AnyArray:
         return np.concatenate([np.empty(0, dtype), *(each.facts[name].to_numpy() for each in opened)]).astype(dtype)
@@ -47,7 +51,10 @@ def join_facts(opened: Sequence[OpenSegment], starts: I64, alive: Bool) -> FactC
     kinds: dict[str, Any] = {"confidence": np.float32, "functional": bool, "closes": bool}
     kinds |= dict.fromkeys(("group", "family", "object", "subject_entity", "object_entity"), np.uint64)
     kinds |= dict.fromkeys(("t_valid", "until", "t_ingested"), np.int64)
-    return FactColumns(row, **{name: column(name, kind) for name, kind in kinds.items()}).take(alive[row])
+    found = FactColumns(row, **{name: column(name, kind) for name, kind in kinds.items()}).take(alive[row])
+    if scopes is None:
+        return found
+    return found._replace(group=found.group ^ scopes[found.row], family=found.family ^ scopes[found.row])
 
 
 class Sayings(NamedTuple):

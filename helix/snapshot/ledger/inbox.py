@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,9 @@ from helix.snapshot.digests import DOCUMENT, check_name
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.open import read_table
 from helix.types import Problem
+
+Repository = tuple[str, str]
+"""Top folder and remote (host/owner/name) of a repository; an unknown one is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Envelope:
     chars: int = 0
     epoch: int = 0  # how often another source replaced the one at this path
     remember: bool = False  # its forgotten items are wanted again
+    repositories: Mapping[str, Repository] = field(default_factory=dict)  # by folder that the text names
 
 
 def name_document(
@@ -80,7 +84,7 @@ def name_document(
 SEAL: Final = 64  # characters of the digest that begins an envelope
 ROLLED_BACK: Final = "rolled back from generation"  # begins the error of a document that a rollback made dead
 
-_OPTIONAL: Final = ("forgotten", "after", "first", "instead", "lines", "chars", "epoch", "remember")
+_OPTIONAL: Final = ("forgotten", "after", "first", "instead", "lines", "chars", "epoch", "remember", "repositories")
 """Fields that are written only if they are not empty."""
 _done_cache: Final[dict[Path, tuple[str | None, set[str]]]] = {}  # by store: name and documents of its manifest
 
@@ -179,6 +183,7 @@ def _parse_envelope(document: str, data: bytes, where: str, remedy: str) -> Enve
         accepted=_parse_time(raw["accepted"]) or datetime.now(UTC),
         redacted=raw["redacted"],
         problems=tuple(Problem(*entry) for entry in raw["problems"]),
+        repositories={folder: (top, remote) for folder, (top, remote) in raw.pop("repositories", {}).items()},
         **{name: raw[name] for name in _OPTIONAL if name in raw},
     )
 
@@ -215,7 +220,7 @@ def forget_text(root: Path, document: str, kept: str = "") -> None:
     except StoreError:  # damaged: no field of it can be retained
         accept_envelope(root, emptied)
         return
-    place = {name: getattr(old, name) for name in _OPTIONAL if name not in ("forgotten", "remember")}
+    place = {name: getattr(old, name) for name in _OPTIONAL if name not in ("forgotten", "remember", "repositories")}
     accept_envelope(root, replace(emptied, format=old.format, accepted=old.accepted, **place))
 
 

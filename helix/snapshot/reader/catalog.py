@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from typing import Final
@@ -15,6 +16,16 @@ from helix.snapshot.segment.columns import list_distinct
 from helix.text.gazetteer import COMMON_WORDS
 from helix.text.tokenize import STOP_WORDS, split_project_words
 from helix.types import I64, U32, U64, Bool
+from helix.util.workspaces import (
+    Workspace,
+    decode_workspace,
+    extend_names,
+    find_old_name,
+    get_last_name,
+    has_end,
+    list_old_names,
+    name_workspace,
+)
 
 _FEW_NAMES: Final = 200_000
 """Up to so many ACL entries, Python finds the different ones faster than Arrow's `unique` is imported."""
@@ -30,11 +41,13 @@ class Catalog:
     def __init__(self, rows: RowMap, base: Catalog | None = None) -> None:
         self._rows, self._base = rows, base
         self.projects, self.speakers = rows.columns.projects, rows.columns.speakers
+        self.workspaces = rows.columns.workspaces
 
     def replace_rows(self, rows: RowMap) -> Catalog:
         """Return the same catalog with other live rows, whose projects are listed again."""
         other = copy(self)
-        vars(other).pop("live_projects", None)
+        for name in ("live_projects", "project_of", "old_projects"):
+            vars(other).pop(name, None)
         other._rows = rows
         return other
 
@@ -42,6 +55,45 @@ class Catalog:
     def live_projects(self) -> list[str]:
         """Projects with a live item."""
         return [self.projects[code] for code in self._live_codes("project")]
+
+    @cached_property
+    def project_of(self) -> dict[Workspace, str]:
+        """The project of each workspace of a live item."""
+        live = [self.workspaces[code] for code in self._live_codes("workspace")]
+        return {decode_workspace(text): self._name_project(text) for text in live}
+
+    def _name_project(self, workspace: str) -> str:
+        """Return the project of a live workspace, which is encoded."""
+        return self._rows.columns.renamed.get(workspace) or name_workspace(decode_workspace(workspace)) or ""
+
+    @cached_property
+    def old_projects(self) -> dict[str, list[str]]:
+        """Live projects by each other name that they had when a folder named a project; both ascending."""
+        return list_old_names(self.project_of)
+
+    def find_projects(self, name: str) -> list[str]:
+        """Find the live projects that a name may mean which none of them has, ascending.
+
+        It may be an old name, or the end of the path of a repository: of its remote or of its top folder.
+        """
+        return sorted(self._find_by_path(name).union(self.old_projects.get(name, ())))
+
+    def _find_by_path(self, end: str) -> set[str]:
+        return {project for workspace, project in self.project_of.items() if has_end(workspace, end)}
+
+    def locate_project(self, workspaces: Sequence[Workspace]) -> str | None:
+        """Return the live project of the first of some workspaces that is in one; None if none is."""
+        unplaced = self._rows.alive & (self._rows.columns.workspace < 0)
+        codes = _distinct_codes(self._rows.columns.project[unplaced] + 1, len(self.projects) + 1).tolist()
+        named = {self.projects[code - 1] for code in codes if code}  # by a caller, or by an earlier release
+        placed = set(self.project_of.values())
+        for workspace in workspaces:
+            project = extend_names(self.project_of, [workspace])[workspace]
+            if project in placed | named:
+                return project
+            if (old := get_last_name(workspace.folder)) in named - placed:  # else it may be another repository's
+                return old
+        return None
 
     @cached_property
     def project_names(self) -> dict[str, list[tuple[tuple[str, ...], int]]]:
@@ -152,8 +204,18 @@ class Catalog:
         readable = unrestricted if principal is None else unrestricted | self.named_in_acl(principal)
         visible: Bool = self._rows.alive & readable
         if projects is not None:
-            allowed = np.array([name in projects for name in self.projects] + [False], bool)  # the last: no project
-            visible &= allowed[self._rows.columns.project]
+            columns = self._rows.columns
+            # A name stays valid when another project of its end comes or goes.
+            others = [self._find_by_path(name) for name in projects if name not in self.live_projects]
+            named = projects.union(*(found for found in others if len(found) == 1))
+            allowed = np.array([name in named for name in self.projects] + [False], bool)  # the last: no project
+            # Under an old name the items that had it stay visible, and no others of their project.
+            before = np.zeros(len(self.workspaces) + 1, bool)
+            for code in self._live_codes("workspace"):
+                text = self.workspaces[code]
+                old = find_old_name(decode_workspace(text), self._name_project(text))
+                before[code] = bool(old) and old in projects
+            visible &= allowed[columns.project] | before[columns.workspace]
         return visible
 
     # ------------------------------------------------------------ accesses

@@ -28,7 +28,8 @@ class Facts:
     @cached_property
     def columns(self) -> FactColumns:
         """One entry a fact."""
-        return join_facts(self._rows.segments, self._rows.generation.starts, self._rows.alive)
+        rows = self._rows
+        return join_facts(rows.segments, rows.generation.starts, rows.alive, rows.columns.fact_scopes)
 
     @cached_property
     def field(self) -> FactField:

@@ -38,9 +38,15 @@ class RowMap:
         return int(self.alive.sum())
 
     def narrow(self, alive: Bool, at: int | None) -> RowMap:
-        """Return the same rows with fewer live ones; columns are shared, neighbours are not."""
+        """Return the same rows with fewer live ones; columns are shared, neighbours are not.
+
+        As of a moment, projects keep their names: a question asks by them.
+        """
         linked = relink_sessions(self.columns, read_order(self.segments), alive, self.alive & ~alive)
-        return RowMap(self.generation, alive, self.columns.replace_links(*linked), self.sessions, at)
+        columns = self.columns.replace_links(*linked)
+        return RowMap(
+            self.generation, alive, columns.rename_projects(alive) if at is None else columns, self.sessions, at
+        )
 
     def exclude(self, sessions: Sequence[int]) -> RowMap:
         """Return the same rows without those of some sessions, by code; neighbours stay as they are."""
@@ -120,6 +126,9 @@ class RowMap:
         for segment, here, local in self.split(rows):
             for position, entry in zip(here.tolist(), segment.texts(local), strict=True):
                 out[position] = entry
+        if self.columns.renamed:
+            for entry, code in zip(out, self.columns.project[rows].tolist(), strict=True):
+                entry["project"] = self.columns.projects[code]
         return out
 
     def signatures(self, rows: AnyArray) -> U32:
@@ -137,7 +146,8 @@ def map_rows(generation: Generation) -> RowMap:
     """Return the rows of a whole generation."""
     alive = generation.undeleted
     session, previous, following, sessions = link_sessions(generation.segments, generation.starts, alive)
-    return RowMap(generation, alive, SnapshotColumns(generation.segments, session, previous, following), sessions)
+    columns = SnapshotColumns(generation.segments, session, previous, following, alive)
+    return RowMap(generation, alive, columns, sessions)
 
 
 def concatenate(parts: Sequence[AnyArray], dtype: Any) -> AnyArray:

@@ -37,6 +37,7 @@ ITEMS = pa.schema(
         ("type", pa.string()),
         ("type_confidence", pa.float32()),
         ("project", pa.string()),
+        ("workspace", pa.string()),
         ("time", _time),
         ("time_quality", pa.string()),
         ("t_valid", _time),

@@ -16,6 +16,7 @@ from helix.native.arrays import explain_damage
 from helix.native.zones import Zones, build_zones
 from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import OpenSegment
+from helix.snapshot.segment.projects import NameColumn, hash_scopes, resolve_projects
 from helix.types import I32, I64, U32, U64, AnyArray, Bool
 
 D = TypeVar("D", bound=np.generic)
@@ -41,20 +42,43 @@ class SnapshotColumns:
     Codes index the list of names of the same column; −1 is none.
     """
 
-    def __init__(self, segments: Sequence[OpenSegment], session: I32, previous: I32, following: I32) -> None:
+    def __init__(
+        self, segments: Sequence[OpenSegment], session: I32, previous: I32, following: I32, alive: Bool
+    ) -> None:
         self.segments = segments
         self.session = session  # dense code of the session
         self.previous = previous  # row of the turn before in the session, −1 at its start
         self.next = following
-        self.project, self.projects = _join_dictionary([segment.columns for segment in segments], "project")
-        self.speaker, self.speakers = _join_dictionary([segment.columns for segment in segments], "speaker")
-        self._zones: dict[str, Zones] = {}  # views share them: these columns do not depend on the view
+        tables = [segment.columns for segment in segments]
+        self.speaker, self.speakers = NameColumn.join(tables, "speaker")
+        self.workspace, self.workspaces = self._workspaces = NameColumn.join(tables, "workspace")
+        self._stored_projects = NameColumn.join(tables, "project")
+        self._zones: dict[str, Zones] = {}  # views share them: but for projects, columns do not depend on the view
+        self._resolve_projects(alive)
+
+    def _resolve_projects(self, alive: Bool) -> None:
+        """Name the projects of the live rows."""
+        found = resolve_projects(self._stored_projects, self._workspaces, alive)
+        (self.project, self.projects), self.renamed = found.projects, found.renamed
 
     def replace_links(self, session: I32, previous: I32, following: I32) -> SnapshotColumns:
         """Return the same columns with other neighbours."""
         other = copy(self)
         other.session, other.previous, other.next = session, previous, following
         return other
+
+    def rename_projects(self, alive: Bool) -> SnapshotColumns:
+        """Return the same columns with the projects of fewer live rows, which no other row has a part in."""
+        other = copy(self)
+        other._resolve_projects(alive)
+        if other.renamed != self.renamed:
+            other._zones = {name: zones for name, zones in self._zones.items() if name != "project"}
+        return other
+
+    @property
+    def fact_scopes(self) -> U64 | None:
+        """Numbers that tell the facts of renamed projects apart: uint64[rows]; None if no project is renamed."""
+        return hash_scopes(self._workspaces, self.renamed) if self.renamed else None
 
     def zones(self, name: str) -> Zones:
         """Return the least and the greatest value of a column in runs of rows, computed on first use.
@@ -152,22 +176,6 @@ def _link_rows(rows: AnyArray, session: I32, previous: I32, following: I32, orde
     joined = session[reading][1:] == session[reading][:-1]
     left, right = reading[:-1][joined], reading[1:][joined]
     previous[right], following[left] = left, right
-
-
-def _join_dictionary(tables: list[pa.Table], name: str) -> tuple[I32, list[str]]:
-    """Join a dictionary column: (codes int32[rows], −1 for null; names)."""
-    if not tables:
-        return np.empty(0, np.int32), []
-    column = pa.concat_tables([table.select([name]) for table in tables]).unify_dictionaries()[name]
-    codes = [_fill_nulls(chunk.indices) for chunk in column.chunks]
-    names = column.chunks[-1].dictionary.to_pylist() if column.num_chunks else []
-    return np.concatenate(codes) if codes else np.empty(0, np.int32), names
-
-
-def _fill_nulls(codes: pa.Array) -> I32:
-    """Return int32[n], −1 for null."""
-    values = codes.to_numpy(zero_copy_only=False)  # float64 with NaN for nulls, if there are any
-    return np.asarray(np.nan_to_num(values, nan=-1.0) if codes.null_count else values, np.int32)
 
 
 def list_acl(tables: list[pa.Table]) -> tuple[I64, pa.Array]:

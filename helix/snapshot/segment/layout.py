@@ -98,6 +98,7 @@ COLUMNS: Final = pa.schema(
         *((name, pa.uint32()) for name in ("tokens", "length", "ord")),
         ("session", pa.uint64()),
         ("project", _name),
+        ("workspace", _name),
         ("speaker", _name),
         ("acl", pa.list_(pa.string())),
     ]
@@ -119,6 +120,8 @@ TEXT: Final = pa.schema(
 
 LATER: Final = ("vouched", "salience_parts", "time_quality")
 """Columns of text.arrow that an earlier release lacks: the first two in format 2."""
+
+WORKSPACE: Final = "workspace"  # column of columns.arrow that a segment of an earlier release lacks
 
 FACT_NUMBERS: Final = pa.schema(
     [

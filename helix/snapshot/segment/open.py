@@ -15,6 +15,7 @@ import pyarrow as pa
 from helix.snapshot.checked_arrays import ArrayKind, check_below, make_damage_error, map_arrays, map_ipc, map_npy
 from helix.snapshot.manifest import Deletes, File, Manifest, Segment
 from helix.snapshot.segment import layout
+from helix.snapshot.segment.batch import ITEMS
 from helix.types import F32, I64, ROLES, TYPES, U32, U64, AnyArray, Bool
 
 DIGEST_UP_TO = 1 << 20  # bytes: up to here a file's digest is checked on opening, above only its size
@@ -78,7 +79,7 @@ def open_segment(
         StoreError: a file is missing or damaged; it is named.
     """
     folder = root / "segments" / segment.id
-    columns = pa.Table.from_batches(map_ipc(folder / "columns.arrow", layout.COLUMNS, full=True))
+    columns = _map_columns(folder / "columns.arrow")
     text = tuple(map_ipc(folder / "text.arrow", layout.TEXT, optional=layout.LATER))
     counts = [batch.num_rows for batch in text]
     if columns.num_rows != segment.rows or sum(counts) != segment.rows:
@@ -104,6 +105,15 @@ def open_segment(
         facts,
         _map_table(folder / "facts.text.arrow", present, layout.FACT_TEXT),
     )
+
+
+def _map_columns(path: Path) -> pa.Table:
+    """Map columns.arrow; a column that an earlier release did not write is null."""
+    table = pa.Table.from_batches(map_ipc(path, layout.COLUMNS, optional=(layout.WORKSPACE,), full=True))
+    for name in set(layout.COLUMNS.names) - set(table.column_names):
+        kind = layout.COLUMNS.field(name).type
+        table = table.append_column(name, pa.nulls(len(table), kind))
+    return table.select(layout.COLUMNS.names)
 
 
 def _map_arrays(
@@ -242,8 +252,21 @@ def check_files(root: Path, files: Iterable[File]) -> None:
             raise make_damage_error(path, f"its sha256 is {digest[:12]}…, the manifest says {file.sha256[:12]}…")
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_items(root: Path, segment: str, columns: Sequence[str]) -> pa.Table:
+    """Read columns of a segment's items.parquet; one that an earlier release did not write is null.
+
+    Raises:
+        StoreError: the file is damaged.
+        FileNotFoundError: it is missing; another process may have removed it.
+    """
+    return read_table(root / "segments" / segment / "items.parquet", columns, ITEMS)
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None, schema: pa.Schema | None = None) -> pa.Table:
     """Read a Parquet file, or some of its columns.
+
+    Args:
+        schema: a column of it that the file lacks is null; None: each column has to be in the file.
 
     Raises:
         StoreError: the file is damaged.
@@ -252,7 +275,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     import pyarrow.parquet as pq  # here: a recall reads none
 
     try:
-        return pq.read_table(path, columns=columns)
+        return pq.read_table(path, columns=columns and list(columns), schema=schema)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:

@@ -243,6 +243,7 @@ def _build_columns(rows: RowBatch) -> pa.Table:
             "ord": items["ord"],
             "session": pa.array(hash_sessions(items)),
             "project": items["project"].combine_chunks().dictionary_encode(),
+            "workspace": items["workspace"].combine_chunks().dictionary_encode(),
             "speaker": items["speaker"].combine_chunks().dictionary_encode(),
             "acl": items["acl"],
         }

@@ -25,12 +25,6 @@ def get_file_stem(path: str) -> str:
     return name.rsplit(".", 1)[0] or name or "input"
 
 
-def get_folder_name(cwd: str | None) -> str | None:
-    """Return the last component of a working folder: the project. None for a root."""
-    name = get_file_name(cwd or "")
-    return None if not name or re.fullmatch(r"[A-Za-z]:", name) else name
-
-
 def get_uri_path(uri: object) -> str | None:
     """Return the path of a URI, which may be a text or an object of its parts."""
     if isinstance(uri, dict):

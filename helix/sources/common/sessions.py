@@ -10,6 +10,7 @@ from typing import Final
 from helix.sources.common.names import fold_line, make_unique
 from helix.sources.common.times import complete_time
 from helix.types import Session, Turn
+from helix.util.workspaces import Workspace, name_workspace
 
 _BRANCH_CHARS: Final = 8  # of a message's id, in the id of the branch that begins with it
 
@@ -32,13 +33,19 @@ def make_sessions(
     turns: Iterable[Turn],
     *,
     project: str | None = None,
+    workspace: Workspace | None = None,
     title: str | None = None,
     branch_of: str | None = None,
 ) -> tuple[Session, ...]:
-    """Return the one session of these turns; none without turns. Its title is by default the first user's turn."""
+    """Return the one session of these turns; none without turns. Its title is by default the first user's turn.
+
+    Args:
+        project: by default the workspace names it.
+    """
     whole = tuple(turns)
     title = title or next((turn.text for turn in whole if turn.role == "user"), None)
-    return (Session(source, id, whole, project, fold_title(title), branch_of),) if whole else ()
+    project = project or (name_workspace(workspace) if workspace else None)
+    return (Session(source, id, whole, project, fold_title(title), branch_of, workspace),) if whole else ()
 
 
 def fold_title(title: str | None) -> str | None:

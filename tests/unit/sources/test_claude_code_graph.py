@@ -1,3 +1,4 @@
+from helix.util.workspaces import Workspace
 from tests.support.turns import cases
 from tests.unit.sources.test_claude_code import answer, call, parse, read_texts, record, result, turns, user
 
@@ -129,6 +130,33 @@ AGENT = {"type": "agent-name", "agentName": "Fixer", "sessionId": "s1"}
 def test_titles_by_rank(records, title):
     (session,) = parse(*records, user("u1", None, "Fix the\nwebhook")).sessions
     assert session.title == title
+
+
+@cases("folder, place, tracked",
+    ("-home-ana-api", "/home/ana/api", "main"), ("-home-ana-api-src", "/home/ana/api/src", "main"),
+    ("elsewhere", "/home/ana/api/src", "main"), ("elsewhere", "/home/ana/api/src", ""),
+    ("elsewhere", "/home/ana/api/src", "HEAD"))  # fmt: skip
+def test_the_folder_of_a_log_is_that_of_its_session(folder, place, tracked):
+    first = user("u1", None, "Hi", cwd="/home/ana/api/src", gitBranch=tracked)
+    (session,) = parse(first, path=f"/home/ana/.claude/projects/{folder}/s1.jsonl").sessions
+    assert session.workspace == Workspace(place, tracked=tracked == "main")
+
+
+@cases(
+    "worktree, project",
+    ("/home/ana/api/.claude/worktrees/bold-fox", "api"),
+    ("/home/ana/bold-fox", "src"),
+    ("/home/ana/other", "bold-fox"),
+)
+def test_a_log_names_the_folder_that_its_worktree_was_made_from(worktree, project):
+    state = {"originalCwd": "/home/ana/api/src", "worktreePath": worktree}
+    folder = worktree.replace("other", "bold-fox")
+    records = [
+        user("u1", None, "Hi", cwd=folder),
+        {"type": "worktree-state", "sessionId": "s1", "worktreeSession": state},
+    ]
+    (session,) = parse(*records).sessions
+    assert session.project == project
 
 
 def test_the_first_folder_counts_and_a_title_has_80_characters():

@@ -209,6 +209,15 @@ def test_the_project_is_the_folder_of_the_session_else_of_a_turn(first, project)
     assert session.project == project
 
 
+def test_a_header_names_the_remote():
+    git = {"branch": "main", "repository_url": "git@example.org:mara/tide-watch.git"}
+    (session,) = parse(meta(git=git), user("Hi")).sessions
+    assert (session.project, session.workspace.remote) == ("tide-watch", "example.org/mara/tide-watch")
+    assert session.workspace.tracked
+    (session,) = parse(meta(git=None), user("Hi")).sessions
+    assert not session.workspace.tracked
+
+
 def test_titles_and_times():
     assert parse(meta(), user("Fix\nit"), answer("x")).sessions[0].title == "Fix it"
     names = [event("thread_name_updated", thread_name=name) for name in ("One", "Two", None)]

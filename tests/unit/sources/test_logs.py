@@ -45,7 +45,8 @@ def write_record(name):
     parsed = adapter_of(name).parse(DOCUMENTS[name])
     rows = []
     for session in parsed.sessions:
-        rows.append({name: value for name, value in asdict(session).items() if name != "turns"})
+        fields = {name: value for name, value in asdict(session).items() if name != "turns"}
+        rows.append({name: value for name, value in fields.items() if name != "workspace" or value})
         turns = map(asdict, session.turns)
         rows += [{name: value for name, value in turn.items() if value != TURN[name]} for turn in turns]
     rows.append({"problems": parsed.problems, "unknown": dict(sorted(parsed.unknown.items())), "junk": parsed.junk})

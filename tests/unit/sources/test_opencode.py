@@ -136,7 +136,7 @@ def test_ids_stay_apart_and_host_texts_are_left_out():
     ({"title": "Mine", "directory": "C:\\work\\ferryline"}, "Mine", "ferryline"),
     ({"title": "New session - 2026-05-11T07:00:00.000Z", "directory": "/"}, "Why twice?", None),
     ({"title": "Child session - 2026-05-11T07:00:00.000Z"}, "Why twice?", "ferryline"),
-    ({"title": "", "directory": None}, "Why twice?", "elsewhere"),
+    ({"title": "", "directory": None}, "Why twice?", "srv"),  # the top folder of its repository
     ({"title": "x" * 200}, "x" * 79 + "…", "ferryline"),
 )
 def test_title_and_project(info, title, project):

@@ -16,7 +16,7 @@ from helix.cli import registry
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.sources import claude_code, codex, cursor, gemini
-from helix.sources.common.names import get_folder_name
+from helix.util.workspaces import Workspace, name_workspace
 from query.hooks import command, protocol
 from query.hooks import context as hooks
 from query.hooks.context import HookQuestion
@@ -106,7 +106,10 @@ def test_folders_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/p")
     payload = {"cwd": "/p/below", "workspace_roots": ["/w", 3], "session_id": 7, "source": "x"}
     request = protocol.build_request("SessionStart", payload)
-    assert request == {"kind": "start", "prompt": "", "folders": ["/p", "/p/below", "/w"], "session": "", "source": "x"}
+    assert request == {
+        **{"kind": "start", "prompt": "", "folders": ["/p", "/p/below", "/w"], "repositories": {}},
+        **{"session": "", "source": "x"},
+    }
 
 
 def test_transcripts_include_subagents(tmp_path: Path) -> None:
@@ -151,12 +154,16 @@ def test_a_url_names_the_server(monkeypatch: pytest.MonkeyPatch, url: str, serve
 
 def test_wrong_types_count_as_absent() -> None:
     assert HookQuestion.from_json({"kind": 1, "folders": "x", "prompt": None}) == HookQuestion("", "", (), "", "")
-    assert HookQuestion.from_json({"folders": ["a", 2]}).folders == ("a",)
+    assert HookQuestion.from_json({"folders": ["a", 2]}).workspaces == (Workspace("a"),)
+    for wrong in ([], {"a": "b"}, {"a": ["b"]}, {"a": ["b", 2]}):
+        assert HookQuestion.from_json({"folders": ["a"], "repositories": wrong}).workspaces == (Workspace("a"),)
+    known = {"folders": ["a/b"], "repositories": {"a/b": ["a", "example.org/x/a"]}}
+    assert HookQuestion.from_json(known).workspaces == (Workspace("a/b", "a", "example.org/x/a"),)
 
 
 @pytest.mark.parametrize("folder", ["/home/ana/ledgerline", "/home/ana/ledgerline/", "C:\\Users\\ana\\ledgerline", "x"])
 def test_a_project_has_the_name_of_ingest(folder: str) -> None:
-    assert protocol.get_project_name(folder) == get_folder_name(folder)
+    assert protocol.name_project(folder) == name_workspace(Workspace(folder))
 
 
 def test_sources_are_the_agents_formats_and_characters_are_counted_in_utf16() -> None:

@@ -144,7 +144,7 @@ def columns(sessions: list[int]) -> SnapshotColumns:
     """Return rows of sessions with the given numbers of rows; a row's time is its session's day."""
     session = np.repeat(np.arange(len(sessions), dtype=np.int32), sessions)
     nothing = np.full(len(session), -1, np.int32)
-    found = SnapshotColumns([], session, nothing, nothing)
+    found = SnapshotColumns([], session, nothing, nothing, np.ones(len(session), bool))
     found.__dict__["time"] = session.astype(np.int64) * 86_400
     found.__dict__["type"] = np.zeros(len(session), np.uint8)
     return found
