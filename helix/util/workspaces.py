@@ -57,9 +57,12 @@ def decode_workspace(text: str) -> Workspace:
     """Return the workspace of a text.
 
     Raises:
-        ValueError, TypeError: it is none.
+        ValueError: it is none.
     """
-    return Workspace(*json.loads(text))
+    match json.loads(text):
+        case [str(folder), str(top), str(remote), bool(tracked)]:
+            return Workspace(folder, top, remote, tracked)
+    raise ValueError(f"no workspace: {text[:80]}")
 
 
 def get_last_name(path: str) -> str:

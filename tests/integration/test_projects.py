@@ -21,6 +21,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.sql import run_statement
 from helix.snapshot.status import count_by_field, list_old_projects
 from helix.types import Session
+from helix.util.workspaces import Workspace
 from pipelines.ingest import part
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.workspaces import SessionProject
@@ -169,6 +170,21 @@ def test_a_deletion_takes_one_project_of_a_name(own_copy: Path, settings: Settin
     for key in ("api", "code/api"):  # also the name from when there were two
         assert {item.text for item in open_store(own_copy).recall(QUESTION, projects=[key]).items} == set(API), key
     assert texts_of(own_copy, "api") == sorted(API)
+
+
+def test_a_repository_without_memory_is_in_no_project_of_its_name(
+    own_copy: Path, world: World, settings: Settings, encoder: Encoder, tmp_path: Path
+) -> None:
+    forget(own_copy, Selection(project="other/api"), settings)
+    notes = tmp_path / "notes.jsonl"
+    notes.write_text(json.dumps({"text": "Named by its caller.", "project": "api"}) + "\n")
+    publish_log(own_copy, notes, encoder, settings)
+    catalog = Snapshot.open(own_copy).catalog
+    assert catalog.live_projects == ["api"]
+    assert catalog.locate_project([Workspace(str(world.twin), str(world.twin))]) is None
+    assert catalog.locate_project([Workspace(str(world.api / "new"), str(world.api))]) == "api"
+    elsewhere = [Workspace("/w/elsewhere"), Workspace("/home/ben/x", "/home/ben/api")]
+    assert catalog.locate_project(elsewhere) == "api"  # of another home: it may be the same
 
 
 def ask_hook(root: Path, folder: Path) -> str:

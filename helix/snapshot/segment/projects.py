@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from helix.native.arrays import explain_damage
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.open import load_alive, open_segment
@@ -57,9 +58,15 @@ def resolve_projects(stored: NameColumn, workspaces: NameColumn, alive: Bool) ->
     Args:
         stored: the names that each row's workspace alone, or the caller, gave its project.
         alive: bool[rows]; only their workspaces count.
+
+    Raises:
+        StoreError: a workspace is damaged.
     """
     live = workspaces.list_present(alive) if workspaces.names else []
-    known = {code: decode_workspace(workspaces.names[code]) for code in live}
+    try:
+        known = {code: decode_workspace(workspaces.names[code]) for code in live}
+    except ValueError:
+        raise explain_damage("a column names a workspace that is none") from None
     shown = name_workspaces(known.values())
     renamed = {code: shown[known[code]] for code in live if shown[known[code]] != name_workspace(known[code])}
     if not renamed:

@@ -167,4 +167,7 @@ def test_a_repository_is_found_by_the_end_of_its_path() -> None:
 def test_a_workspace_is_kept_as_text() -> None:
     for workspace in workspaces((f"{H}/Grüße", f"top={H}", f"remote={ORG1}", "tracked"), ('/a"b\nc',)):
         assert decode_workspace(encode_workspace(workspace)) == workspace
+    for text in ("", "{}", "[]", '["a", "", "", 1]', '["a", "", ""]', '[["a"], "", "", true]'):
+        with pytest.raises(ValueError, match=r"no workspace|Expecting value"):
+            decode_workspace(text)
     assert make_workspace(None) is make_workspace("", None, "no remote") is None
