@@ -43,7 +43,9 @@ class Changes:
         """All links between live rows, by old row and then by time of the new one."""
         old, new, certainty = join_links(self._rows.generation.changes)
         before, after = self._rows.by_key(old), self._rows.by_key(new)
+        project = self._rows.columns.project  # as it is named now: two repositories may have had one name
         here = np.flatnonzero((before >= 0) & (after >= 0))
+        here = here[project[before[here]] == project[after[here]]]
         before, after, certainty = before[here], after[here], certainty[here]
         order = np.lexsort((after, self.said_at[after], before))
         return Links(before[order], after[order], certainty[order])
