@@ -19,7 +19,7 @@ from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.index.doc2query import KIND
 from helix.snapshot.index.fact_columns import FactColumns, Sayings, find_ends, join_facts
 from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
-from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME, complete_facts
 from helix.snapshot.segment.open import check_files, map_deleted_rows, open_segment, read_table
 from helix.snapshot.segment.projects import NameColumn, hash_scopes, read_projects
 from helix.text.entities import EVERGREEN
@@ -36,7 +36,7 @@ _ITEM = {"items": "id", "edges": "src"}  # column with the item's id
 
 _FACTS = (
     *("subject", "relation", "object", "qualifier", "t_valid", "t_invalid", "t_ingested", "item", "project"),
-    *("confidence", "said", "subject_entity", "object_entity", "id"),
+    *("confidence", "said", "reason", "subject_entity", "object_entity", "id"),
 )
 """Columns of the view `facts`."""
 
@@ -184,7 +184,8 @@ def _read_facts(
         alive = np.ones(segment.rows, bool)
         if segment.id in gone:
             alive[map_deleted_rows(root, gone[segment.id], segment.rows)] = False
-        table = read_table(root / "segments" / segment.id / "facts.parquet").filter(pa.array(alive[row]))
+        table = read_table(root / "segments" / segment.id / "facts.parquet")
+        table = complete_facts(table.filter(pa.array(alive[row])))
         scopes = None
         if renamed:
             workspaces = NameColumn.join([opened.columns], "workspace")
@@ -198,7 +199,7 @@ def _read_facts(
     numbers = FactColumns(*map(np.concatenate, zip(*columns, strict=True)))
     since = find_ends(numbers, Sayings(*map(np.concatenate, zip(*turns, strict=True))))
     ends = pa.array(since, mask=since == NO_TIME).cast(FACTS.field("t_valid").type)
-    return pa.concat_tables(tables).cast(FACTS).append_column("t_invalid", ends)
+    return pa.concat_tables(tables).append_column("t_invalid", ends)
 
 
 def _rename_projects(facts: pa.Table, workspaces: NameColumn, rows: AnyArray, renamed: Mapping[str, str]) -> pa.Table:

@@ -179,6 +179,7 @@ def _draw_facts(
         "family": pa.array(group),
         "subject_entity": pa.array(hashes[subject]),
         "object_entity": pa.array(hashes[object_]),
+        "reason": pa.array([""] * len(at), pa.string()),
     }
     counts = np.zeros(items.num_rows, np.int64)
     counts[at] = 1

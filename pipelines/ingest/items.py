@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from helix.enrich.chunk import chunk
-from helix.enrich.facts import Fact, extract_facts, is_functional
 from helix.enrich.salience import apply_input, judge
 from helix.enrich.type_model import TypeModel, classify_all
 from helix.enrich.utterance import SessionItem
@@ -23,6 +22,7 @@ from helix.snapshot.segment.batch import LINKS, hash_parts
 from helix.text.aliases import join_names
 from helix.text.entities import find_entities
 from helix.types import F32, Entity, Session, Turn
+from pipelines.ingest.item_facts import find_facts, list_before
 from pipelines.ingest.versions import DocumentReading
 from pipelines.ingest.workspaces import SessionProject, find_project
 
@@ -145,8 +145,10 @@ def batch_records(
         out.links += _link_items(session, mentions, parents)
     if "context" in state:
         _mark_changed(out)
-    states = zip(records, out.mentions, out.state or repeat("new"), strict=False)
-    out.facts = [_find_facts(record, found) if state != "context" else [] for record, found, state in states]
+    states = zip(records, out.mentions, out.state or repeat("new"), list_before(records), strict=False)
+    out.facts = [
+        find_facts(record, found, before) if state != "context" else [] for record, found, state, before in states
+    ]
     return out
 
 
@@ -315,43 +317,6 @@ def _to_seconds(time: datetime | None) -> int | None:
 
 def _to_datetime(seconds: int | datetime | None) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else seconds
-
-
-# ---------------------------------------------------------------- facts
-
-
-def _find_facts(record: Record, mentions: Sequence[Entity]) -> list[Record]:
-    """Return the facts an item states, as records of FACTS."""
-    text, speaker, role, origin = (record[name] for name in ("text", "speaker", "role", "origin"))
-    found = extract_facts(text, speaker, role, origin, _to_datetime(record["time"]))
-    hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in reversed(mentions)}
-    # A fact supersedes others of its group only: never those of another project or of other readers.
-    scope = (record["project"], ",".join(record["acl"] or ()))
-    return [_make_fact(record, fact, hashes, scope) for fact in found]
-
-
-def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tuple[str, ...]) -> Record:
-    def entity(key: str, kind: str) -> int:
-        return hashes.get(key) or (int(hash_parts(kind, key), 16) if key else 0)
-
-    closes = "closes" if fact.closes else ""
-    return {
-        "id": hash_parts(record["id"], fact.subject_key, fact.relation, fact.qualifier, fact.object_key, closes),
-        "item": record["id"],
-        "project": record["project"],
-        **{key: getattr(fact, key) for key in ("subject", "subject_key", "relation", "object", "object_key", "said")},
-        "qualifier": fact.qualifier,
-        "t_valid": _to_seconds(fact.valid) if fact.valid else record["t_valid"],
-        "until": _to_seconds(fact.until),
-        "t_ingested": record["t_ingested"],
-        "confidence": fact.confidence,
-        "functional": is_functional(fact),
-        "closes": fact.closes,
-        "group": int(hash_parts("fact", *scope, fact.subject_key, fact.relation, fact.qualifier), 16),
-        "family": int(hash_parts("fact", *scope, fact.subject_key, fact.relation, ""), 16),
-        "subject_entity": entity(fact.subject_key, "person"),
-        "object_entity": entity(fact.object_key, "name"),
-    }
 
 
 # ---------------------------------------------------------------- links

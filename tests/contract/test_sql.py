@@ -177,7 +177,7 @@ def test_facts_follow_their_items(tmp_path: Path) -> None:
     facts[6][0]["closes"] = True
     root = tmp_path / "s"
     make_store(root, TEXTS, given=GIVEN, mentions=MENTIONS, cuts=[4, 7], deleted=DELETED, facts=facts)
-    likes = {"subject": "ana", "relation": "likes", "qualifier": "", "project": "p", "confidence": 0.5}
+    likes = {"subject": "ana", "relation": "likes", "qualifier": "", "project": "p", "confidence": 0.5, "reason": ""}
     expected = []
     for item, object_, said, since, until in (
         (A0, "figs", "zero", utc(0), None),

@@ -138,7 +138,7 @@ We have moved, I am in Paris now.
 [works at · since 2024-02-03] (work#w1)
 ben works at acme
 [friend · since 2024-02-03 until 2024-09-01] (work#w1)
-ana friend ben
+ana's friend is ben
 [source · 2024-02-03 · Ben] (work#w1)
 Ben, who works at Acme, says hello.
 </memory>"""
@@ -162,7 +162,7 @@ def test_every_rank_and_score_of_the_example(tmp_path: Path) -> None:
     ranks = {one.text: [one.why[leg] for leg in ("dense", "bm25", "graph")] for one in found.items}
     assert ranks == {
         "ana lives in paris": [1, 1, 2],
-        "ana friend ben": [2, 2, 1],
+        "ana's friend is ben": [2, 2, 1],
         "ben works at acme": [3, None, 3],
     }
     scores = [1 / 61 + 1 / 61 + 1 / 62, 1 / 62 + 1 / 62 + 1 / 61, 2 / 63]
@@ -204,8 +204,8 @@ def test_a_fact_of_the_future_does_not_hold_yet(tmp_path: Path) -> None:
         time=read_noon("2024-01-10"),
     )
     snapshot = with_encoder(fact_store(tmp_path, [one]))
-    assert texts(answer(snapshot, ask_facts(snapshot, now="2024-03-01"))) == ["ana plans a"]
-    assert set(texts(answer(snapshot, ask_facts(snapshot, now="2090-01-02")))) == {"ana plans a", "ana plans b"}
+    assert texts(answer(snapshot, ask_facts(snapshot, now="2024-03-01"))) == ["ana plans to a"]
+    assert set(texts(answer(snapshot, ask_facts(snapshot, now="2090-01-02")))) == {"ana plans to a", "ana plans to b"}
 
 
 def test_an_item_is_a_fact_under_the_id_of_its_source(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_closing_statement_is_no_fact(tmp_path: Path) -> None:
     closing = state_fact("ana", "friend", "ben", closes=True, functional=False)
     found = fact_texts(store(tmp_path, (*ITEMS, item("x", closing, time=read_noon("2024-05-05")))))
     assert [text for text in texts(found) if "no longer" in text] == []
-    assert "ana friend ben" not in texts(found)  # it ends the friendship
+    assert "ana's friend is ben" not in texts(found)  # it ends the friendship
 
 
 def test_facts_that_may_not_be_searched_or_seen_are_in_no_list(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_as_many_facts_as_asked_for(tmp_path: Path) -> None:
 def test_how_many_facts_each_list_gives(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
     one = {"dense": 0, "bm25": 0, "graph": 0}
-    friend, paris = "ana friend ben", "ana lives in paris"
+    friend, paris = "ana's friend is ben", "ana lives in paris"
     for leg, best in (("dense", paris), ("bm25", paris), ("graph", friend)):
         how = profile(retrieve=replace(profile().retrieve, **{**one, leg: 1}))
         found = answer(snapshot, ask_facts(snapshot), how)
@@ -519,15 +519,15 @@ def test_it_starts_from_entities_that_are_given(tmp_path: Path, hint: str) -> No
     assert all(one.why["graph"] is None for one in plain.items)
     forced = answer(snapshot, ask_facts(snapshot, "who has a job", entities=(hint,)))
     walked = {one.text: one.why["graph"] for one in forced.items}
-    assert walked == {"ana friend ben": 1, "ben works at acme": 2, "ana lives in paris": 3}
+    assert walked == {"ana's friend is ben": 1, "ben works at acme": 2, "ana lives in paris": 3}
 
 
 def test_a_cross_encoder_orders_the_best(tmp_path: Path) -> None:
     snapshot = store(tmp_path)
     models = Models({"ben works at acme": 0.9, "ana lives in paris": 0.2})
     found = answer(snapshot, ask_facts(snapshot), models=models)
-    assert texts(found) == ["ben works at acme", "ana friend ben", "ana lives in paris"]
-    assert models.read == ["ana lives in paris", "ana friend ben", "ben works at acme"]
+    assert texts(found) == ["ben works at acme", "ana's friend is ben", "ana lives in paris"]
+    assert models.read == ["ana lives in paris", "ana's friend is ben", "ben works at acme"]
     assert [one.why["cross"] for one in found.items] == pytest.approx([0.9, 0.5, 0.2])
 
 

@@ -61,7 +61,7 @@ def fact(item: Mapping[str, Any], subject: str, relation: str, object_: str, **g
         "functional": given.get("functional", True), "closes": given.get("closes", False),
         "group": int(hash_parts("fact", subject, relation), 16),
         "family": int(hash_parts("fact", subject, relation), 16), "subject_entity": entity(subject),
-        "object_entity": entity(object_),
+        "object_entity": entity(object_), "reason": "",
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from helix.util.wordlists import fill_pattern, read_patterns
 _READERS: Final[Mapping[str, Callable[[str], list[str]]]] = {
     name.removeprefix("read_"): reader for name, reader in vars(slots).items() if name.startswith("read_")
 }
-_PIECES, _TABLES = read_patterns("helix.enrich", "fact_rules", {**words.PIECES, "JOBS": " ".join(words.JOBS)})
+PIECES, _TABLES = read_patterns("helix.enrich", "fact_rules", {**words.PIECES, "JOBS": " ".join(words.JOBS)})
 _TOKEN: Final = re.compile(r"[a-zß-öø-ÿ]+|[/_#]")
 
 
@@ -29,6 +29,7 @@ class FactRule(NamedTuple):
     closes: bool = False
     presupposed: bool = False
     negative: bool = False
+    lead: str = ""
 
 
 def split_tokens(text: str) -> list[str]:
@@ -42,8 +43,8 @@ def _make_rule(
     pattern: str = "",
     person: tuple[str, str] | None = None,
     verb: tuple[str, ...] | None = None,
-    pieces: Mapping[str, str] = _PIECES,
-    **flags: bool,
+    pieces: Mapping[str, str] = PIECES,
+    **more: Any,
 ) -> FactRule:
     if verb:
         person = _conjugate(*verb)
@@ -52,7 +53,7 @@ def _make_rule(
         pattern = f"{{BEFORE}}(?:(?P<s>I|[Ww]e) {{ADVERBS}}(?:{first})|{{THIRD}} {{ADVERBS}}(?:{third})){pattern}"
     relation, reader, confidence = fact
     tokens = frozenset(split_tokens(fill_pattern(needs, pieces)))
-    return FactRule(relation, _READERS[reader], confidence, tokens, fill_pattern(pattern, pieces), **flags)
+    return FactRule(relation, _READERS[reader], confidence, tokens, fill_pattern(pattern, pieces), **more)
 
 
 def _conjugate(base: str, third: str, ing: str, participle: str = "(?!)") -> tuple[str, str]:
@@ -65,7 +66,7 @@ def _conjugate(base: str, third: str, ing: str, participle: str = "(?!)") -> tup
 
 def _make_kin_rules(relation: str, nouns: str) -> Iterator[FactRule]:
     """Yield the rules of one kind of relative, friend, boss or pet."""
-    pieces = _PIECES | {"NOUNS": nouns, "NAMED": "(?: called| named)" + ("" if relation == "pet" else "?")}
+    pieces = PIECES | {"NOUNS": nouns, "NAMED": "(?: called| named)" + ("" if relation == "pet" else "?")}
     pieces["WHOSE"] = fill_pattern("{OWNER} {KIN_ADJECTIVE}(?:{NOUNS})", pieces)
     pieces["OF_MINE"] = fill_pattern("(?:an? |the )?{KIN_ADJECTIVE}(?:{NOUNS}) of (?P<mine>mine|ours)", pieces)
     for row in _TABLES["kin"]:

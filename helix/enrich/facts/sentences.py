@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from helix.enrich.facts.words import PATTERNS
@@ -19,38 +19,39 @@ _QUOTED_SPEECH: Final = re.compile(r"[\"“«][^\"“”«»]*\s[^\"“”«»]*
 _SAMPLE: Final = re.compile(r"\A[^:]{0,80}\b(?:sentence|text|sample|example|bio|template|prompt)\b[^:]{0,40}:", re.I)
 
 
-def drop_play(sentences: Iterable[str]) -> list[str]:
-    """Return the sentences up to the begin of make-believe, without jokes and the sentences before them."""
-    serious: list[str] = []
-    for raw in sentences:
-        sentence = raw.strip()
-        if PATTERNS["play"].search(sentence.lower()):
-            break
-        if _JOKE.search(sentence):
-            if serious:
-                serious.pop()
-        elif _SHORTEST <= len(sentence) <= _LONGEST:
-            serious.append(sentence)
-    return serious
+def is_play(sentence: str) -> bool:
+    """Return whether the rest of a text is make-believe, or material to work on."""
+    return PATTERNS["play"].search(sentence.lower()) is not None
 
 
-def cut_statement(sentence: str) -> str:
-    """Return the stated part of a sentence; "" for a question, a supposition, an order or a quotation."""
+def is_joke(sentence: str) -> bool:
+    """Return whether a sentence takes itself and the one before it back."""
+    return _JOKE.search(sentence) is not None
+
+
+def is_readable(sentence: str) -> bool:
+    """Return whether a sentence has the length of prose; a longer one is a log."""
+    return _SHORTEST <= len(sentence) <= _LONGEST
+
+
+def cut_question(sentence: str) -> str:
+    """Return a sentence without the question after its statement: "…, what about you?"; "" for a question."""
     if sentence.endswith("?") or "?" in sentence[-4:]:
         tail = _OK_TAIL.search(sentence) or PATTERNS["tail question"].search(sentence)
-        if tail is None:
-            return ""
-        sentence = sentence[: tail.start()].rstrip(" ,;:-–—(")
-    opens = PATTERNS["asks"].match(sentence) or PATTERNS["orders"].match(sentence) or _SAMPLE.match(sentence)
-    if opens or PATTERNS["unreal"].search(sentence):
-        return ""
-    quotes = len(_QUOTE.findall(sentence))
-    if quotes and (quotes % 2 or _QUOTED_SPEECH.search(sentence)):
-        return ""
+        return sentence[: tail.start()].rstrip(" ,;:-–—(") if tail else ""
     return sentence
 
 
-_SHORTEST, _LONGEST = 6, 600  # characters of a sentence; a longer one is a log
+def is_stated(statement: str) -> bool:
+    """Return whether it is no question, supposition, order or quotation."""
+    opens = PATTERNS["asks"].match(statement) or PATTERNS["orders"].match(statement) or _SAMPLE.match(statement)
+    if opens or PATTERNS["unreal"].search(statement):
+        return False
+    quotes = len(_QUOTE.findall(statement))
+    return not (quotes and (quotes % 2 or _QUOTED_SPEECH.search(statement)))
+
+
+_SHORTEST, _LONGEST = 6, 600  # characters of a sentence
 _SHORT_REPORT: Final = 5  # words: "…, she says" attributes the clause before it
 
 
@@ -64,13 +65,21 @@ def is_doubtful(clause: str) -> bool:
     return is_hedged(clause) or PATTERNS["modal"].search(clause) is not None
 
 
-def attribute_clauses(clauses: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each clause, and whether it is attributed to somebody else or revoked by the next one: "…, I guess"."""
+def attribute_clauses(clauses: list[str]) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each clause, whether the next one attributes or revokes it ("…, I guess"), and whether it does itself."""
     for clause, after in zip(clauses, [*clauses[1:], ""], strict=True):
         short = len(after.split()) <= _SHORT_REPORT
         tail = PATTERNS["reported"].search(after)
         by_tail = (tail is not None and (tail.start() == 0 or short)) or (short and is_hedged(after))
-        yield clause, by_tail or PATTERNS["reported"].search(clause) is not None
+        yield clause, by_tail, PATTERNS["reported"].search(clause) is not None
+
+
+def is_attributed(match: re.Match[str]) -> bool:
+    """Return whether the speaker doubts a match, or reports it of somebody else, before the comma after its object."""
+    text = match.string
+    comma = text.find(",", max(match.start("o") if "o" in match.groupdict() else match.end(), 0))
+    end = comma if comma >= 0 else len(text)
+    return bool(PATTERNS["hedged"].search(text, 0, end) or PATTERNS["reported"].search(text, 0, end))
 
 
 def is_denied(clause: str, match: re.Match[str], negative: bool) -> bool:
@@ -98,7 +107,7 @@ def split_sentences(text: str) -> Iterator[str]:
         fenced ^= fence
         line = line.rstrip()
         if fence or fenced or line.endswith((";", "{", "}")) or not line or PATTERNS["no prose"].match(line):
-            yield from PATTERNS["end"].split(held)
+            yield from _split_line(held)
             held = ""
             continue
         marker = _MARKER.match(line)
@@ -107,9 +116,17 @@ def split_sentences(text: str) -> Iterator[str]:
         if held and not marker and line[:1].islower() and held[-1] not in ".!?:":
             held = f"{held} {line}"
             continue
-        yield from PATTERNS["end"].split(held)
+        yield from _split_line(held)
         held = line
-    yield from PATTERNS["end"].split(held)
+    yield from _split_line(held)
+
+
+# Before most ends of sentences, and much quicker to find.
+_END_HINT: Final = re.compile(r"[.!?…\"')\]\U0001F300-\U0001FAFF]\s| (?:Do|Can|Could|Would|Did|How|What) ")
+
+
+def _split_line(line: str) -> list[str]:
+    return PATTERNS["end"].split(line) if _END_HINT.search(line) else [line]
 
 
 _CONTRACTIONS: Final = read_toml("helix.enrich", "fact_patterns")["contractions"]
@@ -118,11 +135,22 @@ SPACE: Final = re.compile(r"\s+")
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,2}(?=\w)|(?<=\w)_{1,2}(?!\w)")
 
 
+_SHORT_FORMS: Final = frozenset(key for key in _CONTRACTIONS if key.isalpha())
+
+
+_LINK: Final = re.compile(r"\[([^\]\[]{1,80})\]\([^()\s]{1,300}\)")
+
+
 def normalise(sentence: str) -> str:
     """Return a sentence without contractions, emphasis and double spaces, so that one pattern fits all spellings."""
-    sentence = _EMPHASIS.sub("", sentence)
-    sentence = PATTERNS["contraction"].sub(lambda m: _CONTRACTIONS.get(m.group().lower(), m.group()), sentence)
-    return SPACE.sub(" ", PATTERNS["is"].sub(" is ", sentence)).strip()
+    if "*" in sentence or "_" in sentence:
+        sentence = _EMPHASIS.sub("", sentence)
+    if "](" in sentence:
+        sentence = _LINK.sub(r"\1", sentence)
+    if "'" in sentence or not _SHORT_FORMS.isdisjoint(sentence.lower().split()):
+        sentence = PATTERNS["contraction"].sub(lambda m: _CONTRACTIONS.get(m.group().lower(), m.group()), sentence)
+        sentence = PATTERNS["is"].sub(" is ", sentence)
+    return " ".join(sentence.split())
 
 
 def _is_doubt(clause: str) -> bool:
@@ -157,3 +185,9 @@ def split_clauses(statement: str) -> Iterator[str]:
             # "trying to set up X and use Y" states no use; in "friends who …" the friends are not the subject.
             again = border["again"]
             share = again is not None and not _INFINITIVE.search(clause) and (again != "who" or clause == subject)
+
+
+def find_reason(statement: str) -> tuple[int, str]:
+    """Return begin and text of the reason that a statement gives: "too much to run"; "" for none."""
+    match = PATTERNS["reason"].search(statement)
+    return (match.start(), match["why"].strip(" .,;!)")) if match else (0, "")

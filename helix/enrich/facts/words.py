@@ -24,3 +24,14 @@ KIN: Final = {kin: fill_pattern(nouns, {}) for kin, nouns in read_toml("helix.en
 PIECES, _TABLES = read_patterns("helix.enrich", "fact_patterns", {"ANY_KIN": "|".join(KIN.values())})
 PATTERNS: Final = {name: re.compile(fill_pattern(text, PIECES)) for name, text in _TABLES["patterns"].items()}
 """Patterns by name; the file describes each."""
+
+_VALUE_PIECES, _VALUE_TABLES = read_patterns("helix.enrich", "fact_values", PIECES)
+VALUES: Final = {
+    name: re.compile(fill_pattern(text, _VALUE_PIECES)) for name, text in _VALUE_TABLES["patterns"].items()
+}
+"""Patterns of values by name; the file describes each."""
+FOLDED: Final = {word: unit for unit, words in _VALUE_TABLES["folded"].items() for word in words.split()}
+"""Spelling of a unit or number → the one of keys."""
+
+PLACE_NOUNS: Final = tuple(_VALUE_PIECES["PLACES"].split("|"))
+"""Nouns of rooms and furniture, where a thing is kept."""

@@ -69,6 +69,7 @@ FACTS = pa.schema(
         ("functional", pa.bool_()),
         ("closes", pa.bool_()),
         *((name, pa.uint64()) for name in ("group", "family", "subject_entity", "object_entity")),
+        ("reason", pa.string()),
     ]
 )
 
@@ -78,6 +79,13 @@ LINKS = ("reply", "same")  # kinds of edges from an item to an earlier one; a ki
 def hash_parts(*parts: str) -> str:
     """Hash the parts, each ended by a NUL byte, to sixteen hex digits: ids, session keys, entity hashes."""
     return hashlib.sha256("".join(f"{part}\0" for part in parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def complete_facts(table: pa.Table) -> pa.Table:
+    """Return a table of facts with the columns of FACTS; an earlier release wrote no reasons."""
+    if "reason" not in table.column_names:
+        table = table.append_column("reason", pa.array([""] * len(table), pa.string()))
+    return table.select(FACTS.names).cast(FACTS)
 
 
 @dataclass(frozen=True, slots=True)

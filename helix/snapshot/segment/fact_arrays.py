@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from helix.snapshot.segment.arrays import invert_csr, parse_hex
 from helix.snapshot.segment.layout import FACT_TEXT
+from helix.text.relations import describe_fact
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I8, AnyArray
-
-_BETWEEN: Final = {"prefers": ""}  # its qualifier begins with "over"; those of other relations name a purpose
 
 
 def format_fact(subject: str, relation: str, object: str, qualifier: str, closes: bool) -> str:
     """Format a fact as one sentence, which is embedded, searched by BM25 and shown.
 
-    >>> fact_text("Ana", "lives_in", "Oslo", "", False), fact_text("we", "uses", "Redis", "queue", True)
-    ('Ana lives in Oslo', 'we no longer: uses Redis for queue')
+    >>> format_fact("Ana", "lives_in", "Oslo", "", False), format_fact("we", "uses", "Redis", "the queue", True)
+    ('Ana lives in Oslo', 'we no longer use Redis for the queue')
     """
-    words = [subject, *(["no longer:"] if closes else []), relation.replace("_", " "), object]
-    words += [_BETWEEN.get(relation, "for"), qualifier] if qualifier else []
-    return " ".join(word for word in words if word)
+    return describe_fact(subject, relation, object, qualifier, closes)
 
 
 def format_facts(facts: pa.Table) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from helix.snapshot.segment import write
 from helix.snapshot.segment.arrays import BANDS, flatten_rows, hash_bands, parse_hex
-from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, complete_facts
 from helix.snapshot.segment.open import OpenSegment, read_table
 from helix.types import I64, AnyArray, Bool
 from helix.util.failpoints import failpoint
@@ -168,7 +168,7 @@ def _merge_facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
         row = opened.facts["row"].to_numpy().astype(np.int64)
         if len(row):
             table = read_table(root / "segments" / opened.id / "facts.parquet")
-            tables.append(table.filter(pa.array(keep[row])).cast(FACTS))
+            tables.append(complete_facts(table.filter(pa.array(keep[row]))))
             rows.append((start - 1 + np.cumsum(keep))[row[keep[row]]])
         start += int(keep.sum())
     return pa.concat_tables(tables), np.concatenate(rows)

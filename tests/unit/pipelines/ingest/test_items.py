@@ -170,17 +170,31 @@ def test_groups_and_families_of_facts() -> None:
     assert (first["group"], first["family"]) == (later["group"], later["family"])
     others = [
         states("We use Postgres.", project="other"), states("We use Postgres.", acl=("ana",)),
-        states("We use Postgres.", acl=("bo",)), states("We decided to use Postgres."), states("I use Postgres."),
+        states("We use Postgres.", acl=("bo",)), states("I use Postgres."),
     ]  # fmt: skip
     for name in ("group", "family"):
-        assert len({fact[name] for fact in (first, *others)}) == 6
+        assert len({fact[name] for fact in (first, *others)}) == 5
+    assert states("We decided to use Postgres.")["group"] == first["group"]
     named = found_in([turn(0, "We use Postgres.", project="other")])
     assert take_only(named)["group"] == others[0]["group"]
-    plain, queue, ledger = (states(f"We use Postgres{what}.") for what in ("", " for the queue", " for the ledger"))
-    assert [fact["qualifier"] for fact in (plain, queue, ledger)] == ["", "queue", "ledger"]
+    plain, queue, ledger = (states(f"We use Plonk{what}.") for what in ("", " for the queue", " for the ledger"))
+    assert [fact["qualifier"] for fact in (plain, queue, ledger)] == ["", "the queue", "the ledger"]
     assert len({fact["group"] for fact in (plain, queue, ledger)}) == 3
     assert len({fact["family"] for fact in (plain, queue, ledger)}) == 1
     assert plain["group"] == plain["family"]
+
+
+def test_a_later_turn_answers_the_one_before() -> None:
+    talk = [turn(0, "The read timeout is 30 s, should we raise it?"), turn(1, "ok, let's make it 45 then")]
+    facts = take_facts(talk)
+    assert [fact["object"] for fact in facts] == ["30 s", "45 s"]
+    assert len({fact["group"] for fact in facts}) == 1
+    assert facts[0]["confidence"] > facts[1]["confidence"]
+    assert not take_facts(talk[1:])
+
+
+def take_facts(talk: list[Turn]) -> list[Record]:
+    return [fact for facts in found_in(talk).facts for fact in facts]
 
 
 def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_its_acceptance() -> None:

@@ -54,10 +54,8 @@ def texts(entries: list[dict[str, str]]) -> list[str]:
 def test_a_fact_is_one_plain_sentence() -> None:
     for fact, text in (
         (("Ana", "lives_in", "Oslo", "", False), "Ana lives in Oslo"),
-        (("we", "uses", "Redis", "queue", False), "we uses Redis for queue"),
         (("Ben", "prefers", "tea", "over coffee", False), "Ben prefers tea over coffee"),
-        (("we", "uses", "Redis", "queue", True), "we no longer: uses Redis for queue"),
-        (("Ana", "works_at", "", "", True), "Ana no longer: works at"),
+        (("we", "uses", "Redis", "the queue", True), "we no longer use Redis for the queue"),
     ):
         assert format_fact(*fact) == text
 

@@ -1,0 +1,51 @@
+"""Rules that a person sets: "never push to main", "from now on run the linter first"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from helix.enrich.facts.changes import Clause, read_slots
+from helix.enrich.facts.drafts import Draft, Voice
+from helix.enrich.facts.words import PATTERNS, WORDS
+
+CONDUCT_WORDS: Final = WORDS["conduct words"]
+"""Words of which a sentence with a rule has one."""
+
+_MOST_WORDS: Final = 24
+
+
+def read_conduct(sentence: str, voice: Voice) -> Iterator[Draft]:
+    """Yield the rule that a sentence sets, and the choice of a tool that it makes."""
+    if "?" in sentence[-3:]:
+        return
+    match = PATTERNS["conduct"].match(sentence)
+    if not match:
+        return
+    rule = match["named"] or match["strict"] or match["colon"] or match["lasting"] or match["ordered"]
+    rule = PATTERNS["lasting"].sub("", rule).strip(" .,!;:")
+    words = rule.replace("no one ", "nobody ").replace("No one ", "Nobody ").split()
+    if (
+        not 2 < len(words) <= _MOST_WORDS
+        or PATTERNS["unreal"].search(sentence)
+        or words[1].lower().strip(",.;:") in WORDS["no rule"]
+    ):
+        return
+    if match["strict"] and not _is_rule([word.lower().strip(",.;:") for word in words]):
+        return
+    rule = rule[0].lower() + rule[1:] if words[0].lower() in WORDS["rule words"] or words[0].istitle() else rule
+    yield Draft("we", "rule", rule, "", False, 0.85)
+    if words[0].lower() in ("use", "using"):
+        text = f"we {rule}"
+        for draft in read_slots(Clause(text, text, False), voice):
+            yield draft._replace(confidence=round(draft.confidence * 0.8, 4))
+
+
+def _is_rule(words: list[str]) -> bool:
+    """Return whether a sentence with "never" or "everybody" is a rule, not a report: "never started"."""
+    verb = words[1]
+    if verb.endswith("ed") or verb in WORDS["dangling"]:
+        return False
+    if words[0] in ("always", "never", "do"):
+        return True
+    return WORDS["refers back"].isdisjoint(words) and (verb.endswith("s") or verb in ("may", "must", "can", "shall"))

@@ -1,0 +1,73 @@
+"""Facts of items, as records: their slots, their entities, and the texts that they refer to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from helix.enrich.facts import WEIGHTS, Fact, extract_facts, is_functional
+from helix.snapshot.segment.batch import hash_parts
+from helix.types import Entity
+
+Record = dict[str, Any]
+
+BEFORE: Final = 3
+"""Earlier texts of a session to which a text may refer."""
+
+
+def list_before(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
+    """Yield, for each record, the texts of people, assistants and documents before it in its session, nearest first."""
+    recent: deque[str] = deque(maxlen=BEFORE)
+    session = None
+    for record in records:
+        if (record["source"], record["session"]) != session:
+            session = (record["source"], record["session"])
+            recent.clear()
+        yield tuple(recent)
+        if record["role"] in WEIGHTS and record["origin"] not in ("tool", "runtime_context"):
+            recent.appendleft(record["text"])
+
+
+def find_facts(record: Record, mentions: Sequence[Entity], before: Sequence[str]) -> list[Record]:
+    """Return the facts an item states, as records of FACTS."""
+    text, speaker, role, origin = (record[name] for name in ("text", "speaker", "role", "origin"))
+    found = extract_facts(text, speaker, role, origin, _read_time(record["time"]), before)
+    hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in reversed(mentions)}
+    # A fact supersedes others of its group only: never those of another project or of other readers.
+    scope = (record["project"], ",".join(record["acl"] or ()))
+    return [_make_fact(record, fact, hashes, scope) for fact in found]
+
+
+def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tuple[str, ...]) -> Record:
+    def entity(key: str, kind: str) -> int:
+        return hashes.get(key) or (int(hash_parts(kind, key), 16) if key else 0)
+
+    closes = "closes" if fact.closes else ""
+    subject, slot, purpose = fact.slot
+    return {
+        "id": hash_parts(record["id"], fact.subject_key, fact.relation, fact.qualifier, fact.object_key, closes),
+        "item": record["id"],
+        "project": record["project"],
+        **{key: getattr(fact, key) for key in ("subject", "subject_key", "relation", "object", "object_key")},
+        **{key: getattr(fact, key) for key in ("qualifier", "said", "reason")},
+        "t_valid": _to_seconds(fact.valid) if fact.valid else record["t_valid"],
+        "until": _to_seconds(fact.until),
+        "t_ingested": record["t_ingested"],
+        "confidence": fact.confidence,
+        "functional": is_functional(fact),
+        "closes": fact.closes,
+        "group": int(hash_parts("fact", *scope, subject, slot, purpose), 16),
+        "family": int(hash_parts("fact", *scope, subject, slot, ""), 16),
+        "subject_entity": entity(fact.subject_key, "person"),
+        "object_entity": entity(fact.object_key, "name"),
+    }
+
+
+def _read_time(seconds: int | datetime | None) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else seconds
+
+
+def _to_seconds(time: datetime | None) -> int | None:
+    return int(time.timestamp()) if time else None
