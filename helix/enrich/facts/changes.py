@@ -223,7 +223,7 @@ def _build_part(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft]
 def _build_holding(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft]:
     """Yield the holder of a duty or a thing: "Marta owns the import pipeline"."""
     assert rule.read is not None
-    person = groups.get("person") or ""
+    person = groups.get("person") or groups.get("s") or ""
     holder = voice.first if person == "I" else person.lower() if person.lower() == "we" else person
     if not holder or (holder == person and person.lower() != "we" and not is_person(person)):
         return
@@ -260,7 +260,7 @@ def _build_value(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft
     objects, former = read(raw)[:1], read(old)[:1] if (old := groups.get("old")) else []
     if objects == ["me"]:
         objects = [voice.first]
-    if not objects or not objects[0] or not _is_fitting(rule, subject, objects[0], groups):
+    if not objects or not objects[0] or not _is_fitting(rule, subject, objects[0], groups, voice):
         return
     if groups.get("attr"):
         subject = f"{groups['attr']} of the {subject}" if groups.get("det") else f"{groups['attr']} of {subject}"
@@ -274,7 +274,7 @@ _SCOPED: Final = frozenset(("is", "set_to", "defaults_to", "kept_for"))
 _UNIT: Final = re.compile(r"\d[\s\d.,-]*[A-Za-z%€$£°µ/]|[A-Za-z€$£]")
 
 
-def _is_fitting(rule: SlotRule, subject: str, value: str, groups: Groups) -> bool:
+def _is_fitting(rule: SlotRule, subject: str, value: str, groups: Groups, by: Voice) -> bool:
     """Return whether subject and value fit the relation."""
     if rule.relation in ("owned_by", "held_by"):
         return value.lower() == "we" or is_person(value)
@@ -284,6 +284,8 @@ def _is_fitting(rule: SlotRule, subject: str, value: str, groups: Groups) -> boo
         return not is_setting(subject) or get_head(subject) == "date"
     if rule.relation == "is" and rule.fits:
         named = is_setting(subject) or groups.get("attr") is not None
+        if rule.fits == "strict" and by.role == "assistant" and get_head(subject) in WORDS["measures"]:
+            return False
         return named or (rule.fits == "loose" and _UNIT.match(value) is not None)
     return True
 

@@ -42,10 +42,10 @@ def read_conduct(sentence: str, voice: Voice) -> Iterator[Draft]:
 
 
 def _is_rule(words: list[str]) -> bool:
-    """Return whether a sentence with "never" or "everybody" is a rule, not a report: "never started"."""
-    verb = words[1]
-    if verb.endswith("ed") or verb in WORDS["dangling"]:
-        return False
+    """Return whether "always", "never" or "everybody" opens an order or a custom, not a report: "never started"."""
+    verb = words[1] if words[0] != "do" else words[3] if len(words) > 3 else ""
     if words[0] in ("always", "never", "do"):
-        return True
-    return WORDS["refers back"].isdisjoint(words) and (verb.endswith("s") or verb in ("may", "must", "can", "shall"))
+        return verb in WORDS["rule verbs"]
+    base = verb.removesuffix("s")
+    known = base in WORDS["rule verbs"] or verb.removesuffix("es") in WORDS["rule verbs"]
+    return WORDS["refers back"].isdisjoint(words) and (known or verb in ("may", "must", "can", "shall"))

@@ -122,7 +122,10 @@ def _read_value(topic: Topic, raw: str, voice: Voice) -> str:
 
 
 def _read_setting(raw: str, at: datetime | None) -> list[str]:
-    return read_amount(raw + ".") or read_literal(raw)
+    return read_amount(raw + ".") or [value for value in read_literal(raw) if not value.isalpha() or value in _SWITCHES]
+
+
+_SWITCHES: Final = frozenset(("on", "off", "true", "false"))
 
 
 _READERS: Final[dict[str, Callable[[str, datetime | None], list[str]]]] = {

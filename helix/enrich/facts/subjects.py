@@ -122,7 +122,7 @@ def is_no_thing(phrase: str, relation: str) -> bool:
 _OF_ANYTHING: Final = frozenset(("located_at", "scheduled_for", "called", "owned_by", "held_by", "kept_for"))
 
 
-_IDENTIFIER: Final = re.compile(r"`[^`]+`|\w*[a-z][A-Z]\w*(?:\(\))?|\w+(?:[_-]\w+)+|\w+\(\)|[\w-]+\.[a-z]{1,5}")
+_IDENTIFIER: Final = re.compile(r"`[^`]+`|\w+(?:[_-]\w+)+|\w+\(\)|[\w-]+\.[a-z]{1,5}")
 
 
 def is_part(phrase: str) -> bool:
