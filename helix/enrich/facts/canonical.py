@@ -92,6 +92,10 @@ def is_exclusive(kind: str) -> bool:
     return kind in _read_kinds().exclusive
 
 
+# A value that names no scope is one of these.
+_MAIN_SCOPES: Final = frozenset(("production", "prod", ".env"))
+
+
 def find_slot(subject: str, relation: str, object: str, qualifier: str, closes: bool) -> tuple[str, str, str]:
     """Return (subject, relation, qualifier) as keys of a slot.
 
@@ -107,7 +111,7 @@ def find_slot(subject: str, relation: str, object: str, qualifier: str, closes: 
     if relation == "does":
         return subject, relation, _fold_word(object.partition(" ")[0])
     if relation != "uses":
-        return subject, relation, qualifier
+        return subject, relation, "" if qualifier in _MAIN_SCOPES else qualifier
     if qualifier:
         return subject, relation, find_purpose(qualifier) or fold_subject(qualifier)
     return subject, relation, "" if closes else find_kind(object)

@@ -16,9 +16,9 @@ OPAQUE: Final = "\ua66d"
 """Ends the mask of code that is no name: "result := make(…)"."""
 
 _SPAN: Final = re.compile(r"`[^`\n]{1,200}`")
-_COMPLEX: Final = re.compile(r"[^\w./:@#*~$-]")
+_COMPLEX: Final = re.compile(r"[^\w./:@#~$-]")
 _MASK: Final = re.compile(f"{MARK}(\\d+){OPAQUE}?")
-_NAMED: Final = re.compile(r"[\w./ -]+|[\w.]+\([^()]*\)")
+_NAMED: Final = re.compile(r"[\w./ -]+|[\w.]+\([^()]*\)|\*[\w.]+")
 
 
 def mask_code(text: str) -> tuple[str, list[str]]:

@@ -47,7 +47,7 @@ def read_subject(words: str, determined: bool) -> str:
         return ""
     if any(part.endswith(".") for part in parts[:-1]) or (not determined and parts[0] in WORDS["imperatives"]):
         return ""
-    if OPAQUE in name:
+    if OPAQUE in name or _ARTICLE.search(name):
         return ""
     if _SPAN.fullmatch(name):
         return name if MARK in name or (name[1:-1].isalpha() and name.islower()) else name[1:-1]
@@ -55,6 +55,10 @@ def read_subject(words: str, determined: bool) -> str:
 
 
 _SPAN: Final = re.compile(r"`[^`]+`")
+# "The comment notes the route": an article inside a phrase follows a verb, or one of these.
+_ARTICLE: Final = re.compile(
+    r"(?<! (?:of|in|on|to|at|by))(?<! (?:for|and))(?<! (?:from|with)) (?:the|an?) "
+)
 
 
 def _lower_first(name: str) -> str:

@@ -38,7 +38,10 @@ def read_part_place(raw: str) -> str:
     """Return where the things of `raw` were added or removed, "" if that is not said: "`pkg/session/session.go`"."""
     _, rest = _split_parts(raw)
     match = VALUES["part place"].match(rest)
-    return match["place"].replace("`", "") if match else ""
+    return match["place"].replace("`", "") if match and not _BOTH.match(rest) else ""
+
+
+_BOTH: Final = re.compile(r" \w+ both [^,.;]* and ")
 
 
 def _split_parts(raw: str) -> tuple[list[str], str]:
@@ -54,8 +57,10 @@ def _split_parts(raw: str) -> tuple[list[str], str]:
         if match["more"]:
             continue
         # "`a` and `b` columns" share their noun, and so do "columns `a` and `b`".
-        if len(parts) > 1 and (not parts[-1].endswith("`") or re.match(r"[^`]*s `", parts[0])):
+        if len(parts) > 1 and (parts[-1].endswith("s") or re.match(r"[^`]*s `", parts[0])):
             parts = [raw[: match.end("part")]]
+        elif parts[-1][-1] != "`" and any(part.endswith("`") for part in parts):  # what follows, like its place, is said of the last one alone
+            parts = parts[-1:]
         return [_name_part(part) for part in parts], raw[start:]
     return [], raw
 
