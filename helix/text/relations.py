@@ -105,7 +105,7 @@ _OWN_PREPOSITION: Final = re.compile(r"(?:over|for|in|on|at|to|during|from|until
 # ---------------------------------------------------------------- subjects
 
 _PRONOUNS: Final = {"we": "our", "i": "my", "they": "their", "he": "his", "she": "her"}
-_PLURAL: Final = re.compile(r"[A-Za-zé'][a-zé'’-]*[^su'’i]s\Z|[A-Za-z][a-zé-]+(?:ses|zes|xes|ies)\Z")
+_PLURAL: Final = re.compile(r"[A-Za-zé'][a-zé'’-]*[^su'’i_]s\Z|[A-Za-z][a-zé-]+(?:ses|zes|xes|ies)\Z")
 _PLAIN: Final = re.compile(r"[a-zé'][a-zé'’-]*\Z")
 _TAIL: Final = re.compile(r" (?:of|for|in|on|at|from|to|per|with|by|under|after|before) ")
 

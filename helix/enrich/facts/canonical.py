@@ -41,7 +41,7 @@ def find_purpose(words: str) -> str:
     return _read_kinds().of_purpose.get(_cut_determiner(words.lower().strip("`\"' ")), "")
 
 
-_DETERMINER: Final = re.compile(r"\A(?:the|our|my|a|an|their|its|this|all|all the|all of our) ")
+_DETERMINER: Final = re.compile(r"\A(?:the|our|my|a|an|their|its|this|all|all the|all of our|every|each|any) ")
 
 
 def _cut_determiner(words: str) -> str:
@@ -61,7 +61,7 @@ def is_ours(phrase: str) -> bool:
 
 _OWNER: Final = re.compile(r"(.{2,60}?)(?:'s|s') (.+)")
 _OF: Final = re.compile(r"(.{2,60}?) (?:of|for|in|on|at) (?:the |our |my |all )?(.+)")
-_WORD: Final = re.compile(r"[a-z]{2,}[^su'’i]s\Z")
+_WORD: Final = re.compile(r"[a-z]{2,}[^su'’i_]s\Z")
 
 
 def _fold_word(word: str) -> str:

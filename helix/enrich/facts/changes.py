@@ -24,7 +24,7 @@ from helix.enrich.facts.subjects import (
     read_subject,
     split_purpose,
 )
-from helix.enrich.facts.values import is_known_tool, read_part_place, read_when, split_wish
+from helix.enrich.facts.values import is_known_tool, read_duty, read_part_place, read_when, split_wish
 from helix.enrich.facts.words import JOBS, PATTERNS, VALUES, WORDS
 from helix.text.gazetteer import GIVEN_NAMES
 from helix.text.relations import inflect_verb, is_plural
@@ -72,7 +72,8 @@ def read_slots(clause: Clause, voice: Voice) -> Iterator[Draft]:
 
 
 def _match_rules(clause: Clause, head: str, purpose: str, voice: Voice) -> Iterator[Draft]:
-    candidates = {index for word in split_tokens(head) for index in SLOT_TRIGGERS.get(word, ())}
+    words = [*split_tokens(head), "longer"] if clause.closes else split_tokens(head)
+    candidates = {index for word in words for index in SLOT_TRIGGERS.get(word, ())}
     future = _FUTURE.search(head) is not None
     for index in sorted(candidates):
         rule = SLOT_RULES[index]
@@ -82,7 +83,8 @@ def _match_rules(clause: Clause, head: str, purpose: str, voice: Voice) -> Itera
         match = compile_slot(index).match(clause.whole if own else head)
         found = list(_build(rule, match.groupdict(), head, purpose, voice)) if match else []
         if match and found:
-            if is_attributed(match) or (not rule.modal and is_denied(match.string, match, False)):
+            ends = match.groupdict().get("when") == "no longer"
+            if is_attributed(match) or (not rule.modal and is_denied(match.string, match, ends)):
                 continue
             yield from (draft._replace(closes=draft.closes or (clause.closes and not own)) for draft in found)
             return
@@ -127,7 +129,7 @@ def _build_use(rule: SlotRule, groups: Groups, head: str, purpose: str, voice: V
     old = groups.get("old") or instead
     assert rule.read is not None
     tools, former = rule.read(raw), read_tool(old) if old else []
-    if not tools or (groups.get("old") and not former):
+    if not tools or (groups.get("old") and not former) or (groups.get("n") and not is_person(groups["n"] or "")):
         return
     both = [*tools, *former]
     found = _place_thing(rule, groups, tools)
@@ -183,7 +185,7 @@ def _build_action(rule: SlotRule, groups: Groups, raw: str, voice: Voice) -> Ite
     name = groups.get("n") or ""
     if name and name.lower().partition(" ")[0] not in GIVEN_NAMES:  # "Nudge me on Mondays" is an order
         return
-    subject = "we" if groups.get("us") else voice.first if speaks else name or _read_thing(groups, "does")
+    subject = "we" if (groups.get("us") or groups.get("t") or "").lower() == "we" else voice.first if speaks else name or _read_thing(groups, "does")
     if not subject or (not speaks and not name and not _agree(subject, raw)):
         return
     if rule.fits == "component" and not is_part(groups.get("t") or ""):
@@ -254,9 +256,12 @@ def _build_person(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draf
 def _build_value(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft]:
     raw = (groups.get("o") or "").strip()
     subject = rule.subject or _read_thing(groups, rule.relation)
+    if groups.get("q"):  # "on call for search"
+        subject = read_duty(groups["q"] or "")[0]
     if not subject or not raw:
         return
-    read = rule.read or (lambda text: read_when(text, voice.at))
+    of_day = get_head(subject) == "day"
+    read = rule.read or (lambda text: read_when(text, voice.at, of_day))
     objects, former = read(raw)[:1], read(old)[:1] if (old := groups.get("old")) else []
     if objects == ["me"]:
         objects = [voice.first]
@@ -280,6 +285,8 @@ def _is_fitting(rule: SlotRule, subject: str, value: str, groups: Groups, by: Vo
         return value.lower() == "we" or is_person(value)
     if rule.fits == "office":
         return get_head(subject) in WORDS["offices"] | JOBS and is_person(value)
+    if rule.relation == "runs_on":  # "Ana moved to Bergen"
+        return subject.lower().partition(" ")[0] not in GIVEN_NAMES
     if rule.relation == "scheduled_for":
         return not is_setting(subject) or get_head(subject) == "date"
     if rule.relation == "is" and rule.fits:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from helix.enrich.facts.changes import Clause, read_slots
 from helix.enrich.facts.drafts import Draft, Voice
+from helix.enrich.facts.reference import LESS
+from helix.enrich.facts.sentences import is_doubtful
+from helix.enrich.facts.values import is_tool
 from helix.enrich.facts.words import PATTERNS, WORDS
 
 CONDUCT_WORDS: Final = WORDS["conduct words"]
@@ -21,8 +25,9 @@ def read_conduct(sentence: str, voice: Voice) -> Iterator[Draft]:
         return
     match = PATTERNS["conduct"].match(sentence)
     if not match:
+        yield from _read_joint_choice(sentence, voice)
         return
-    rule = match["named"] or match["strict"] or match["colon"] or match["lasting"] or match["ordered"]
+    rule = next(filter(None, match.group("named", "strict", "colon", "lasting", "ordered", "local")))
     rule = PATTERNS["lasting"].sub("", rule).strip(" .,!;:")
     words = rule.replace("no one ", "nobody ").replace("No one ", "Nobody ").split()
     if (
@@ -39,6 +44,32 @@ def read_conduct(sentence: str, voice: Voice) -> Iterator[Draft]:
         text = f"we {rule}"
         for draft in read_slots(Clause(text, text, False), voice):
             yield draft._replace(confidence=round(draft.confidence * 0.8, 4))
+
+
+_PAST: Final = {"move": "moved", "migrate": "migrated", "adopt": "adopted", "pick": "picked", "choose": "chose"} | {
+    "swap": "swapped",
+    "drop": "dropped",
+    "ditch": "ditched",
+    "go for": "go with",
+    "stay on": "stay with",
+    "keep using": "stick with",
+}
+_CHOSEN: Final = frozenset(("uses", "is", "kept_for", "scheduled_for", "called"))
+_TASK: Final = re.compile(r" \S+ (?:to|here|on|in) (?!(?:the |our )?(?:backend|frontend|API|repo|project|prod|production|CI)\b)")
+
+
+def _read_joint_choice(sentence: str, voice: Voice) -> Iterator[Draft]:
+    """Yield what a user chooses for both: "let's go with Redis for sessions"; "let's use grep here" is a task."""
+    match = PATTERNS["let us"].match(sentence) if voice.role == "user" else None
+    if not match or PATTERNS["unreal"].search(sentence) or is_doubtful(sentence):
+        return
+    verb = match["verb"].lower()
+    if verb == "use" and _TASK.match(match["rest"]):
+        return
+    text = f"we {_PAST.get(verb, verb)}{match['rest']}"
+    drafts = list(read_slots(Clause(text, text, False), voice))
+    if all(draft.relation in _CHOSEN and (draft.relation != "uses" or is_tool(draft.object)) for draft in drafts):
+        yield from (draft._replace(confidence=round(draft.confidence * LESS, 4)) for draft in drafts)
 
 
 def _is_rule(words: list[str]) -> bool:

@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from helix.enrich.facts import sentences
+from helix.enrich.facts.canonical import find_purpose, is_component
 from helix.enrich.facts.changes import Clause, read_slots
 from helix.enrich.facts.drafts import Draft, Voice
 from helix.enrich.facts.slots import make_key, read_host, read_tool
-from helix.enrich.facts.subjects import is_person, read_subject
+from helix.enrich.facts.subjects import is_person, make_name, read_subject
 from helix.enrich.facts.values import (
+    is_tool,
     read_amount,
     read_holder,
     read_known_tool,
@@ -41,6 +43,7 @@ class Topic(NamedTuple):
     relation: str
     qualifier: str
     object: str
+    asked: bool  # the text asks about the value, and does not state it
 
 
 Reader = Callable[[str, Voice], list[Draft]]
@@ -53,23 +56,27 @@ def find_topic(texts: Sequence[str], voice: Voice, read: Reader) -> Topic | None
         drafts = [
             draft for draft in read(text.replace("?", "."), voice) if draft.relation in _READERS and not draft.closes
         ]
-        drafts += [draft for draft in read_proposal(text, voice) if draft.relation in _READERS]
-        if drafts:
-            last = drafts[-1]
-            return Topic(last.subject, last.relation, last.qualifier, last.object)
+        asked = [draft for draft in read_proposal(text, voice, read) if draft.relation in _READERS]
+        if drafts or asked:
+            last = [*drafts, *asked][-1]
+            return Topic(last.subject, last.relation, last.qualifier, last.object, bool(asked))
     return None
 
 
-def read_proposal(text: str, voice: Voice) -> list[Draft]:
+def read_proposal(text: str, voice: Voice, read: Reader) -> list[Draft]:
     """Return the facts that the question at the end of a text proposes: "want me to bump the pool to 40?"."""
-    last = ""
-    for sentence in sentences.split_sentences(text[-600:]):
-        last = sentence.strip() or last
-    match = PATTERNS["proposal"].match(sentences.normalise(last).rstrip("? ")) if "?" in last[-3:] else None
+    question = _find_question(text)
+    match = PATTERNS["proposal"].match(question) if question else None
     if not match:
         return []
     speaker = Voice(voice.first or "we", voice.at, "user")
-    return list(read_slots(Clause(f"we {match['rest']}", f"we {match['rest']}", False), speaker))
+    clause = f"we {match['rest']}"
+    if _OBJECT.match(clause):
+        stated = [draft for draft in read(text[: text.rindex("?")].rpartition(". ")[0], voice) if not draft.closes]
+        clause = resolve_object(clause, stated[-1].subject) if stated else ""
+        drafts = read_slots(Clause(clause, clause, False), speaker)
+        return [draft._replace(object=_add_unit(draft.object, stated[-1].object)) for draft in drafts]
+    return list(read_slots(Clause(clause, clause, False), speaker))
 
 
 def read_reply(text: str, before: Sequence[str], voice: Voice, read: Reader) -> Iterator[tuple[Draft, str]]:
@@ -80,9 +87,14 @@ def read_reply(text: str, before: Sequence[str], voice: Voice, read: Reader) -> 
         return
     plain = sentences.normalise(text.strip())
     if len(plain) <= _LONGEST_ASSENT and PATTERNS["assent"].match(plain):
-        for draft in read_proposal(before[0], voice):
+        for draft in read_proposal(before[0], voice, read):
             yield _weaken(draft), text.strip()
         return
+    if len(plain) <= _LONGEST_ASSENT and voice.role == "user":
+        chosen = [_weaken(draft) for draft in _read_choice(plain, before[0])]
+        yield from ((draft, text.strip()) for draft in chosen)
+        if chosen:
+            return
     if not _REFERS.search(plain):
         return
     topic: Topic | None = None
@@ -97,10 +109,33 @@ def read_reply(text: str, before: Sequence[str], voice: Voice, read: Reader) -> 
         if topic is None:
             return
         value = _read_value(topic, (match["o1"] or match["o2"] or match["o3"] or "").strip(), voice)
-        if value and make_key(value) != make_key(topic.object):
+        if value and (topic.asked or make_key(value) != make_key(topic.object)):
             draft = Draft(topic.subject, topic.relation, value, topic.qualifier, False, 0.8)
             yield _weaken(draft), sentence.strip()
             return
+
+
+def _read_choice(answer: str, question: str) -> Iterator[Draft]:
+    """Yield the tool that answers "which database should we use?"."""
+    last = _find_question(question)
+    match = PATTERNS["choice asked"].match(last) if last else None
+    if match:
+        tools = [tool for tool in read_tool(_ANSWER.sub("", answer)) if is_tool(tool)]
+        what, of = match["what"], match["q"] or ""
+        purpose = of if of and not find_purpose(what) else what if what.endswith("s") else f"the {what}"
+        subject = make_name(of) if is_component(of) else "we"
+        yield from (Draft(subject, "uses", tool, purpose, False, 0.8) for tool in tools)
+
+
+_ANSWER: Final = re.compile(r"(?i)\A(?:(?:ok|okay|hm+|well|yes|let's|let us|I would|I will|we will|we|go|use|with|say|take|please)\b[, ]*){0,4}| please\Z")
+
+
+def _find_question(text: str) -> str:
+    """Return the question at the end of a text, without its mark; "" for none."""
+    last = ""
+    for sentence in sentences.split_sentences(text[-600:]):
+        last = sentence.strip() or last
+    return sentences.normalise(last).rstrip("? ") if "?" in last[-3:] else ""
 
 
 def _weaken(draft: Draft) -> Draft:
@@ -110,15 +145,20 @@ def _weaken(draft: Draft) -> Draft:
 def _read_value(topic: Topic, raw: str, voice: Voice) -> str:
     """Return a new value of a slot, with the unit of the former one where it has none; "" for another kind."""
     for value in _READERS[topic.relation](raw, voice.at)[:1]:
-        if topic.relation in ("is", "set_to", "kept_for") and re.fullmatch(r"[\d.,]+", value):
-            unit = re.fullmatch(r"[\d.,]+( ?[^\d\s].*)", topic.object)
-            return value + (unit[1] if unit else "")
+        if topic.relation in ("is", "set_to", "kept_for"):
+            return _add_unit(value, topic.object)
         if value == "me":
             return voice.first
         if topic.relation in ("owned_by", "held_by") and not is_person(value):
             return ""
         return value
     return ""
+
+
+def _add_unit(value: str, former: str) -> str:
+    """Return a number with the unit of the former value; any other value as it is."""
+    unit = re.fullmatch(r"[\d.,]+( ?[^\d\s].*)", former) if re.fullmatch(r"[\d.,]+", value) else None
+    return value + (unit[1] if unit else "")
 
 
 def _read_setting(raw: str, at: datetime | None) -> list[str]:

@@ -154,7 +154,7 @@ def _read_clause(text: str, discourse: Discourse) -> _Reading:
         resolved = resolve_object(head, discourse.find_antecedent())
     bare, closes = cut_ending(resolved or text)
     whole = resolved or head
-    tokens = split_tokens(bare)
+    tokens = [*split_tokens(bare), "longer"] if closes else split_tokens(bare)
     plain = masks.unmask(bare, discourse.masked)
     slots: list[Draft] = []
     others: list[tuple[Draft, bool]] = []

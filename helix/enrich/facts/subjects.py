@@ -123,7 +123,7 @@ def is_no_thing(phrase: str, relation: str) -> bool:
     return head in WORDS["no thing"] | WORDS["no slot"]
 
 
-_OF_ANYTHING: Final = frozenset(("located_at", "scheduled_for", "called", "owned_by", "held_by", "kept_for"))
+_OF_ANYTHING: Final = frozenset(("requires", "located_at", "scheduled_for", "called", "owned_by", "held_by", "kept_for"))
 
 
 _IDENTIFIER: Final = re.compile(r"`[^`]+`|\w+(?:[_-]\w+)+|\w+\(\)|[\w-]+\.[a-z]{1,5}")

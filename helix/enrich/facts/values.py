@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from typing import Final
 
+from helix.enrich.facts.canonical import find_kind
 from helix.enrich.facts.slots import TRAILING, cut_at, cut_clause, read_path, read_people, read_role, read_tool
 from helix.enrich.facts.words import FOLDED, JOBS, NOT_NAMES, PATTERNS, TITLES, VALUES, WORDS
 from helix.text.dates import find_moments
@@ -19,6 +20,12 @@ def is_known_tool(name: str) -> bool:
     low = name.lower()
     known = {low, low.partition(" ")[0]}
     return not known.isdisjoint(PROJECTS) or (name[:1].isupper() and not known.isdisjoint(AMBIGUOUS_PROJECTS))
+
+
+def is_tool(name: str) -> bool:
+    """Return whether all of a name is software that the gazetteer knows: "Vitest", but not "git stash"."""
+    low = name.lower()
+    return low in PROJECTS or low in AMBIGUOUS_PROJECTS or find_kind(low) != ""
 
 
 def read_known_tool(raw: str) -> list[str]:
@@ -88,7 +95,8 @@ def read_predicate(raw: str) -> list[str]:
     """Return a verb with its objects: "accepts a string parameter for `cloudURL`"."""
     phrase = cut_at(VALUES["predicate end"], raw).strip(" ,")
     words = phrase.split()
-    if raw[len(phrase) : len(phrase) + 1] == "," and len(words) > 3 and words[-2] in _BEFORE_NOUN:
+    cut = raw[len(phrase) : len(phrase) + 1] == ","
+    if cut and len(words) > 3 and words[-1].islower() and words[-2] in _BEFORE_NOUN:
         words = words[:-2]  # "for concurrent, nil-safe access" is cut inside its noun phrase
         phrase = " ".join(words)
     if not 1 < len(words) <= 16 or words[0].lower() in WORDS["no predicate"] or _REFERS.search(phrase):
@@ -169,8 +177,14 @@ def read_holder(raw: str) -> list[str]:
 
 
 def read_duty(raw: str) -> list[str]:
-    """Return the duty of who is called first, however it is named."""
-    return ["on-call duty"]
+    """Return the duty of who is called first, however it is named, with its scope: "on-call duty for search"."""
+    match = _DUTY_SCOPE.search(raw)
+    scope = match["scope"] if match else ""
+    timely = not WORDS["shifts"].isdisjoint(scope.lower().split())
+    return ["on-call duty" if timely or not scope else f"on-call duty for {scope}"]
+
+
+_DUTY_SCOPE: Final = re.compile(r" for (?:the |our )?(?P<scope>[\w-]+(?: [\w-]+){0,2})(?=[.,;!]|\Z| (?:now|from|since|until|this)\b)")
 
 
 def read_name(raw: str) -> list[str]:
@@ -227,10 +241,14 @@ def read_requirement(raw: str) -> list[str]:
 _DAYS_AHEAD: Final = "it will be "
 
 
-def read_when(raw: str, at: datetime | None) -> list[str]:
-    """Return the day at the begin of `raw` in ISO 8601, with its time of day; a recurring time as written."""
+def read_when(raw: str, at: datetime | None, recurs: bool = False) -> list[str]:
+    """Return the day at the begin of `raw` in ISO 8601, with its time of day; a recurring time as written.
+
+    Args:
+        recurs: a bare weekday is one of every week, as in "the deploy day is Wednesday".
+    """
     raw = re.sub(r"\A ?(?:(?:on|for|at|in|the) ){0,2}", "", raw)
-    recurring = VALUES["recurring"].match(raw)
+    recurring = VALUES["recurring"].match(raw) or (VALUES["weekday"].match(raw) if recurs else None)
     if recurring:
         return [recurring[0].rstrip(TRAILING)]
     spans = find_moments(_DAYS_AHEAD + raw, at)
