@@ -185,7 +185,13 @@ def _build_action(rule: SlotRule, groups: Groups, raw: str, voice: Voice) -> Ite
     name = groups.get("n") or ""
     if name and name.lower().partition(" ")[0] not in GIVEN_NAMES:  # "Nudge me on Mondays" is an order
         return
-    subject = "we" if (groups.get("us") or groups.get("t") or "").lower() == "we" else voice.first if speaks else name or _read_thing(groups, "does")
+    subject = (
+        "we"
+        if (groups.get("us") or groups.get("t") or "").lower() == "we"
+        else voice.first
+        if speaks
+        else name or _read_thing(groups, "does")
+    )
     if not subject or (not speaks and not name and not _agree(subject, raw)):
         return
     if rule.fits == "component" and not is_part(groups.get("t") or ""):

@@ -55,7 +55,9 @@ _PAST: Final = {"move": "moved", "migrate": "migrated", "adopt": "adopted", "pic
     "keep using": "stick with",
 }
 _CHOSEN: Final = frozenset(("uses", "is", "kept_for", "scheduled_for", "called"))
-_TASK: Final = re.compile(r" \S+ (?:to|here|on|in) (?!(?:the |our )?(?:backend|frontend|API|repo|project|prod|production|CI)\b)")
+_TASK: Final = re.compile(
+    r" \S+ (?:to|here|on|in) (?!(?:the |our )?(?:backend|frontend|API|repo|project|prod|production|CI)\b)"
+)
 
 
 def _read_joint_choice(sentence: str, voice: Voice) -> Iterator[Draft]:

@@ -127,7 +127,9 @@ def _read_choice(answer: str, question: str) -> Iterator[Draft]:
         yield from (Draft(subject, "uses", tool, purpose, False, 0.8) for tool in tools)
 
 
-_ANSWER: Final = re.compile(r"(?i)\A(?:(?:ok|okay|hm+|well|yes|let's|let us|I would|I will|we will|we|go|use|with|say|take|please)\b[, ]*){0,4}| please\Z")
+_ANSWER: Final = re.compile(
+    r"(?i)\A(?:(?:ok|okay|hm+|well|yes|let's|let us|I would|I will|we will|we|go|use|with|say|take|please)\b[, ]*){0,4}| please\Z"
+)
 
 
 def _find_question(text: str) -> str:

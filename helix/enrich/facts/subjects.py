@@ -56,9 +56,7 @@ def read_subject(words: str, determined: bool) -> str:
 
 _SPAN: Final = re.compile(r"`[^`]+`")
 # "The comment notes the route": an article inside a phrase follows a verb, or one of these.
-_ARTICLE: Final = re.compile(
-    r"(?<! (?:of|in|on|to|at|by))(?<! (?:for|and))(?<! (?:from|with)) (?:the|an?) "
-)
+_ARTICLE: Final = re.compile(r"(?<! (?:of|in|on|to|at|by))(?<! (?:for|and))(?<! (?:from|with)) (?:the|an?) ")
 
 
 def _lower_first(name: str) -> str:
@@ -123,7 +121,9 @@ def is_no_thing(phrase: str, relation: str) -> bool:
     return head in WORDS["no thing"] | WORDS["no slot"]
 
 
-_OF_ANYTHING: Final = frozenset(("requires", "located_at", "scheduled_for", "called", "owned_by", "held_by", "kept_for"))
+_OF_ANYTHING: Final = frozenset(
+    ("requires", "located_at", "scheduled_for", "called", "owned_by", "held_by", "kept_for")
+)
 
 
 _IDENTIFIER: Final = re.compile(r"`[^`]+`|\w+(?:[_-]\w+)+|\w+\(\)|[\w-]+\.[a-z]{1,5}")

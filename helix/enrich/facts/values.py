@@ -66,7 +66,9 @@ def _split_parts(raw: str) -> tuple[list[str], str]:
         # "`a` and `b` columns" share their noun, and so do "columns `a` and `b`".
         if len(parts) > 1 and (parts[-1].endswith("s") or re.match(r"[^`]*s `", parts[0])):
             parts = [raw[: match.end("part")]]
-        elif parts[-1][-1] != "`" and any(part.endswith("`") for part in parts):  # what follows, like its place, is said of the last one alone
+        elif parts[-1][-1] != "`" and any(
+            part.endswith("`") for part in parts
+        ):  # what follows, like its place, is said of the last one alone
             parts = parts[-1:]
         return [_name_part(part) for part in parts], raw[start:]
     return [], raw
@@ -184,7 +186,9 @@ def read_duty(raw: str) -> list[str]:
     return ["on-call duty" if timely or not scope else f"on-call duty for {scope}"]
 
 
-_DUTY_SCOPE: Final = re.compile(r" for (?:the |our )?(?P<scope>[\w-]+(?: [\w-]+){0,2})(?=[.,;!]|\Z| (?:now|from|since|until|this)\b)")
+_DUTY_SCOPE: Final = re.compile(
+    r" for (?:the |our )?(?P<scope>[\w-]+(?: [\w-]+){0,2})(?=[.,;!]|\Z| (?:now|from|since|until|this)\b)"
+)
 
 
 def read_name(raw: str) -> list[str]:
