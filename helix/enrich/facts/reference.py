@@ -128,7 +128,8 @@ def _read_choice(answer: str, question: str) -> Iterator[Draft]:
 
 
 _ANSWER: Final = re.compile(
-    r"(?i)\A(?:(?:ok|okay|hm+|well|yes|let's|let us|I would|I will|we will|we|go|use|with|say|take|please)\b[, ]*){0,4}| please\Z"
+    r"(?i)\A(?:(?:ok|okay|hm+|well|yes|let's|let us|I would|I will|we will|we|go|use|with|say|take|please)\b[, ]*){0,4}"
+    r"| please\Z"
 )
 
 

@@ -106,7 +106,7 @@ class _Lister:
         self.writer, self.board = writer, writer.board
         self.columns = self.board.snap.columns
         self.set_rows = frozenset(self.board.ends.tolist())
-        self._replaced: dict[int, list[int]] = {}  # facts that each topic of a page replaced
+        self._replaced: dict[int, list[int]] = {}  # facts that a topic replaced
 
     def list_entries(self) -> Iterator[dict[str, Any]]:
         """Yield an entry for each topic that holds, newest first."""
@@ -148,8 +148,8 @@ class _Lister:
         """Read what entries of candidates need, all at once."""
         board, known = self.board, self.board.facts.columns
         topics = [one.topic for one in page if one.topic >= 0]
-        self._replaced = {topic: board.find_replaced(topic) for topic in topics}
-        facts = board.topics.first[topics].tolist() + [fact for found in self._replaced.values() for fact in found]
+        self._replaced |= {topic: board.find_replaced(topic) for topic in topics}
+        facts = board.topics.first[topics].tolist() + [fact for topic in topics for fact in self._replaced[topic]]
         self.writer.read_facts(facts)
         rows = {one.row for one in page}.union(known.row[facts].tolist())
         links = [link for row in rows for link in board.find_earlier(row).tolist()]
@@ -160,15 +160,15 @@ class _Lister:
         board, writer, known = self.board, self.writer, self.board.facts.columns
         if self._is_changed(topic):
             return None
-        first, last = int(board.topics.first[topic]), int(board.topics.last[topic])
-        replaced = [self._write_replaced(fact) for fact in self._replaced[topic]]
-        certainty = float(known.confidence[last])
-        rows = {one["item"] for one in replaced}
-        for row in dict.fromkeys((int(known.row[first]), int(known.row[last]))):
+        first = int(board.topics.first[topic])
+        replaced = self._write_history(topic)
+        certainty = float(known.confidence[board.topics.last[topic]])
+        items = {one["item"] for one in replaced}
+        for row in board.rows_of(topic):
             for link in board.find_earlier(row).tolist():
                 if self._choose_topic(row, int(board.chains.old[link])) == topic:
                     certainty = max(certainty, float(board.chains.certainty[link]))
-                    replaced += [one for one in self._write_changed(link) if one["item"] not in rows]
+                    replaced += [one for one in self._write_changed(link) if one["item"] not in items]
         return self._complete(writer.name_topic(first), writer.write_fact(first), replaced, certainty)
 
     def _write_row(self, row: int) -> dict[str, Any] | None:
@@ -178,8 +178,8 @@ class _Lister:
         if row not in self.set_rows:
             terms = frozenset(tokenise(find_decision(self.writer.text(row), ROLES[self.columns.role[row]])))
             return self._complete(None, self._write_whole(row, terms), [], WORDED) if terms else None
-        facts = [fact for one in old for fact in self._list_changed_facts(one, row)]
-        names = [name for fact in facts if (name := self.writer.name_topic(fact))]
+        topics = [topic for one in old for topic in self._list_changed_topics(one, row)]
+        names = [name for one in topics if (name := self.writer.name_topic(int(self.board.topics.first[one])))]
         _, later, certainties = self.board.snap.changes.find_later(np.array([row]), _EVER)  # past a view's moment
         terms = frozenset[str]().union(*map(self._list_terms_of_row, old or later.tolist()))
         written = self._write_whole(row, terms)
@@ -195,18 +195,21 @@ class _Lister:
     def _complete(
         self, topic: str | None, entry: dict[str, Any], replaced: list[dict[str, Any]], certainty: float
     ) -> dict[str, Any]:
-        """Return a whole entry; of replaced ones in a row with one value, the oldest."""
+        """Return a whole entry; replaced ones in a row with one value become one."""
+        merged: list[dict[str, Any]] = []
         # A closing without a date is what the entry itself replaced.
-        ordered = sorted(replaced, key=lambda one: (one["since"] is None, one["since"] or ""), reverse=True)
-        values = [one["value"] for one in ordered]
-        kept = [one for one, older in zip(ordered, [*values[1:], None], strict=False) if one["value"] != (older or 0)]
-        return {"topic": topic, "answers": None, **entry, "certainty": round(certainty, 4), "replaced": kept}
+        for one in sorted(replaced, key=lambda one: (one["since"] is None, one["since"] or ""), reverse=True):
+            if merged and one["value"] and one["value"] == merged[-1]["value"]:
+                merged[-1] = {**one, "until": merged[-1]["until"]}
+            else:
+                merged.append(one)
+        return {"topic": topic, "answers": None, **entry, "certainty": round(certainty, 4), "replaced": merged}
 
     # ------------------------------------------------------------ changes by links
 
     def _is_changed(self, topic: int) -> bool:
         """Return whether the last row that states a topic is changed by a later one that has no fact of its slots."""
-        row = int(self.board.facts.columns.row[self.board.topics.last[topic]])
+        row = self.board.get_last_row(topic)
         end = self.board.find_end(row)
         return end >= 0 and topic in self._list_changed_topics(row, end)
 
@@ -215,15 +218,12 @@ class _Lister:
         board = self.board
         if board.share_slot(row, end):  # the facts already say which of its topics changed
             return []
-        topics = [topic for topic in board.topics_of(row) if board.get_last_row(topic) == row]
+        topics = [topic for topic in board.topics_of(row) if board.find_end(board.get_last_row(topic)) == end]
         if len(topics) < 2:
             return topics
         words = self._list_terms_of_row(end)
         likeness = [len(words & self.writer.list_terms(int(board.topics.first[topic]))) for topic in topics]
         return [topic for topic, score in zip(topics, likeness, strict=True) if score == max(likeness)]
-
-    def _list_changed_facts(self, row: int, end: int) -> list[int]:
-        return [int(self.board.topics.first[topic]) for topic in self._list_changed_topics(row, end)]
 
     def _choose_topic(self, row: int, old: int) -> int:
         """Return the topic of a row that a link from an older one is about."""
@@ -235,14 +235,21 @@ class _Lister:
         return frozenset(tokenise(self.writer.text(row)))
 
     def _write_changed(self, link: int) -> list[dict[str, Any]]:
-        """Return the replaced entries of a link: the topics of its old row, else a sentence of it."""
+        """Return the replaced entries of a link: the topics of its old row with theirs, else a sentence of it."""
         chains = self.board.chains
         old, following = int(chains.old[link]), int(chains.next[link])
         until = format_seconds(self.board.said_at[following])
-        facts = self._list_changed_facts(old, int(chains.end[link]))
-        if facts:
-            return [{**self.writer.write_fact(fact), "until": until} for fact in facts]
-        return [{**self.writer.write_item(old, self._list_terms_of_row(following), 0), "until": until}]
+        found = list[dict[str, Any]]()
+        for topic in self._list_changed_topics(old, int(chains.end[link])):
+            found.append({**self.writer.write_fact(int(self.board.topics.first[topic])), "until": until})
+            found += self._write_history(topic)
+        return found or [{**self.writer.write_item(old, self._list_terms_of_row(following), 0), "until": until}]
+
+    def _write_history(self, topic: int) -> list[dict[str, Any]]:
+        """Return the replaced entries of a topic by facts, newest first."""
+        if topic not in self._replaced:
+            self._replaced[topic] = self.board.find_replaced(topic)
+        return [self._write_replaced(fact) for fact in self._replaced[topic]]
 
     def _write_replaced(self, fact: int) -> dict[str, Any]:
         """Return the replaced entry of a fact; a closing names only what it ends."""

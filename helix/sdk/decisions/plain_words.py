@@ -94,7 +94,14 @@ def read_reason(sentence: str, what: str) -> str:
     """Return the reason that a sentence gives after a name; "" where it gives none."""
     spoken = normalise(sentence)
     at = spoken.lower().find(what.lower())
-    return _cut_reason(spoken[at + len(what) :]) if at >= 0 else ""
+    if at < 0:
+        return ""
+    after = spoken[at + len(what) :]
+    begins = _BECAUSE.search(after)
+    return _cut_reason(after) or (_cut_reason(after[begins.start() :]) if begins else "")
+
+
+_BECAUSE: Final = re.compile(r"(?i)(?:,? (?:because|due to)|:) ")
 
 
 def _cut_reason(after: str) -> str:

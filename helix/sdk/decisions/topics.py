@@ -42,6 +42,8 @@ class Topics(NamedTuple):
 
     first: I64  # the fact that set it
     last: I64  # the last one that says the same
+    fact: I64  # all facts that say so
+    of: I64  # the topic of each of these
 
 
 class Chains(NamedTuple):
@@ -92,33 +94,36 @@ class TopicBoard:
         order = np.lexsort((held, known.t_valid[held], known.object[held], slot))
         held, slot = held[order], slot[order]
         starts = _find_starts(slot, known.object[held])
-        ends = np.append(starts[1:], len(held)) - 1
+        stops = np.append(starts[1:], len(held))[: len(starts)]
         # Of two objects that a slot has at once, the later one.
         latest = np.lexsort((held[starts], known.t_valid[held[starts]], slot[starts]))
-        last = np.append(slot[starts][latest][1:] != slot[starts][latest][:-1], True)[: len(latest)]
-        chosen = latest[last]
-        return Topics(held[starts[chosen]], held[ends[chosen]])
+        chosen = latest[np.append(slot[starts][latest][1:] != slot[starts][latest][:-1], True)[: len(latest)]]
+        of, place = owners_of(starts[chosen], stops[chosen])
+        return Topics(held[starts[chosen]], held[stops[chosen] - 1], held[place], of)
 
     @cached_property
     def _topics_by_row(self) -> tuple[I64, I64]:
-        """(rows of first and last facts, ascending; the topic of each)."""
-        rows = self.facts.columns.row
-        ends = np.concatenate([rows[self.topics.first], rows[self.topics.last]])
-        topic = np.tile(np.arange(len(self.topics.first)), 2)
-        order = np.lexsort((topic, ends))
-        return ends[order], topic[order]
+        """(rows that state topics, ascending; the topic of each)."""
+        rows = self.facts.columns.row[self.topics.fact]
+        order = np.lexsort((self.topics.of, rows))
+        return rows[order], self.topics.of[order]
 
     @property
     def topic_rows(self) -> I64:
-        """The rows of first and last facts, ascending."""
+        """The rows that state topics, ascending."""
         return self._topics_by_row[0]
+
+    def rows_of(self, topic: int) -> list[int]:
+        """Return the rows that state a topic, ascending."""
+        low, high = self.topics.of.searchsorted((topic, topic + 1))
+        return sorted(set(self.facts.columns.row[self.topics.fact[low:high]].tolist()))
 
     def get_last_row(self, topic: int) -> int:
         """Return the last row that states a topic."""
         return int(self.facts.columns.row[self.topics.last[topic]])
 
     def topics_of(self, row: int) -> list[int]:
-        """Return the topics that a row set, or was the last to state."""
+        """Return the topics that a row states."""
         rows, topic = self._topics_by_row
         low, high = rows.searchsorted((row, row + 1))
         return sorted(set(topic[low:high].tolist()))

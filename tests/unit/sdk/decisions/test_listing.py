@@ -9,7 +9,7 @@ from typing import Any
 from helix.sdk.decisions.lines import format_decision, format_past, format_rejection
 from helix.sdk.decisions.listing import SHORT, answer_decisions, list_decisions
 from helix.snapshot.reader.snapshot import Snapshot
-from tests.support.tiny import memory_of
+from tests.support.tiny import make_store, memory_of
 from tests.support.tiny_decisions import find_seconds, link_rows, make_said_store
 
 LATE = find_seconds("2026-12-01")
@@ -43,7 +43,7 @@ def test_a_topic_has_what_holds_and_what_it_replaced(tmp_path: Path) -> None:
 
 
 def test_as_of_is_what_was_said_by_then(tmp_path: Path) -> None:
-    snap = make_said_store(tmp_path, [*CI, ("2026-06-01", "Since January we use Argo for deploys.")])
+    snap = make_said_store(tmp_path, [*CI, ("2026-06-01", "Since January we use Argo for deploys. I live in Oslo.")])
     assert read_lines(snap, find_seconds("2026-04-01")) == ["CI: Jenkins, since 2026-01-12, Ana"]
     assert len(read_lines(snap, find_seconds("2026-05-31"))) == 1  # Argo held already, but it was not yet said
     assert [line[:13] for line in read_lines(snap)] == ["CI: Buildkite", "deploys: Argo"]
@@ -102,6 +102,30 @@ def test_an_item_without_a_fact_replaces_only_the_topic_it_is_about(tmp_path: Pa
     ]
 
 
+def test_a_link_that_a_fact_explains_changes_no_other_topic(tmp_path: Path) -> None:
+    make_said_store(tmp_path, [("2026-01-10", "We use Jenkins for CI. We use Postgres for storage."), CI[2]])
+    assert read_lines(link_rows(tmp_path, [(0, 1)])) == [
+        "CI: Buildkite, since 2026-04-02, Priya (replaced Jenkins, 2026-01-10)",
+        "storage: Postgres, since 2026-01-10, Ana",
+    ]
+
+
+def test_a_link_replaces_a_topic_with_its_history(tmp_path: Path) -> None:
+    make_said_store(tmp_path, [*CI, ("2026-08-01", "the builds moved to the company's runners")])
+    (line,) = read_lines(link_rows(tmp_path, [(2, 4), (3, 4)]))
+    assert line == (
+        "CI: the builds moved to the company's runners, since 2026-08-01, Ana "
+        "(replaced Buildkite, 2026-04-02; Jenkins, 2026-01-12)"
+    )
+
+
+def test_a_link_to_a_restatement_is_of_the_same_topic(tmp_path: Path) -> None:
+    said = [*CI, ("2026-09-02", "Still true: we use Buildkite for CI."), ("2026-01-02", "builds run on my laptop")]
+    make_said_store(tmp_path, said)
+    (line,) = read_lines(link_rows(tmp_path, [(5, 3)]))
+    assert line.endswith("Priya (replaced Jenkins, 2026-01-12; “builds run on my laptop”, 2026-01-02)")
+
+
 def test_a_chain_goes_on_where_a_fact_ends_another(tmp_path: Path) -> None:
     """The link ends at Jenkins, which the last fact replaced."""
     make_said_store(tmp_path, [("2026-01-01", "builds run on my laptop"), *CI[::2]])
@@ -126,7 +150,7 @@ def test_a_short_answer_comes_after_its_question(tmp_path: Path) -> None:
 def test_plain_words_decide(tmp_path: Path) -> None:
     said = [
         ("2026-01-10", "I looked at both. We agreed on weekly releases.", DECIDED),
-        ("2026-01-11", "Should we say we agreed on weekly releases?", DECIDED),
+        ("2026-01-11", "Was it in May that we agreed on weekly releases?", DECIDED),
         ("2026-01-12", "If we decided on a freeze, Lena would object.", DECIDED),
         ("2026-01-13", "bless you", DECIDED),
         ("2026-01-14", "We agreed on tea."),
@@ -156,6 +180,14 @@ def test_rejections_have_their_reasons(tmp_path: Path) -> None:
         "Kafka, 2026-04-02, Ana: too much to run",
     ]
     assert read_lines(snap) == ["batch jobs: Nomad, since 2026-06-01, Ana"]
+
+
+def test_a_fact_rejects(tmp_path: Path) -> None:
+    text = "Kafka did not make it because it is too much to run."
+    fact = {"subject": "we", "relation": "rejected", "object_": "Kafka", "functional": False}
+    snap = make_store(tmp_path, [text], given=[{"speaker": "Ana"}], facts=[[fact]])
+    assert read_rejected(snap) == ["Kafka, 2023-11-14, Ana: it is too much to run"]
+    assert read_lines(snap) == []
 
 
 def test_a_link_takes_a_rejection_back(tmp_path: Path) -> None:
