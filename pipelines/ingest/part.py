@@ -22,7 +22,7 @@ from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, RowBatch, hash_
 from helix.text.claims import hash_former, load_model, read_claims
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
-from helix.types import F32, I64, U8, U32, Problem
+from helix.types import F32, I64, U32, Problem
 from pipelines.training.router import types_fingerprint
 
 VERSION: Final = 7
@@ -181,8 +181,7 @@ def build_rows(
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
         order_indptr=_compute_offsets(tokens),
         order_term=shorten_ids(hash_terms(_flatten(tokens))),
-        claims=_read_claims(records),
-        former=hash_former([record["text"] for record in records]),
+        **_read_statements(records),
         cues=np.array([read_cues(record["text"], record["role"]) for record in records], np.uint8),
         mention_indptr=_compute_offsets(hashes),
         mention_entity=np.array(_flatten(hashes), np.uint64),
@@ -200,8 +199,10 @@ def build_rows(
     )
 
 
-def _read_claims(records: Sequence[Mapping[str, Any]]) -> U8:
-    return read_claims([record["text"] for record in records], [record["role"] for record in records], load_model())
+def _read_statements(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the claims of items, and what they leave."""
+    texts, roles = ([record[name] for record in records] for name in ("text", "role"))
+    return {"claims": read_claims(texts, roles, load_model()), "former": hash_former(texts)}
 
 
 def _flatten(lists: Sequence[Sequence[Any]]) -> list[Any]:
