@@ -24,7 +24,7 @@ from helix.enrich.facts.subjects import (
     read_subject,
     split_purpose,
 )
-from helix.enrich.facts.values import is_known_tool, read_duty, read_part_place, read_when, split_wish
+from helix.enrich.facts.values import is_known_tool, pick_nearest, read_duty, read_part_place, read_when, split_wish
 from helix.enrich.facts.words import JOBS, PATTERNS, VALUES, WORDS
 from helix.text.gazetteer import GIVEN_NAMES
 from helix.text.relations import inflect_verb, is_plural
@@ -269,6 +269,8 @@ def _build_value(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft
     of_day = get_head(subject) == "day"
     read = rule.read or (lambda text: read_when(text, voice.at, of_day))
     objects, former = read(raw)[:1], read(old)[:1] if (old := groups.get("old")) else []
+    if former and rule.read is None:
+        former = pick_nearest(former[0], objects, voice.at)
     if objects == ["me"]:
         objects = [voice.first]
     if not objects or not objects[0] or not _is_fitting(rule, subject, objects[0], groups, voice):

@@ -30,13 +30,12 @@ def read_conduct(sentence: str, voice: Voice) -> Iterator[Draft]:
     rule = next(filter(None, match.group("named", "strict", "colon", "lasting", "ordered", "local")))
     rule = PATTERNS["lasting"].sub("", rule).strip(" .,!;:")
     words = rule.replace("no one ", "nobody ").replace("No one ", "Nobody ").split()
-    if (
-        not 2 < len(words) <= _MOST_WORDS
-        or PATTERNS["unreal"].search(sentence)
-        or words[1].lower().strip(",.;:") in WORDS["no rule"]
-    ):
+    if not 2 < len(words) <= _MOST_WORDS or PATTERNS["unreal"].search(sentence):
         return
-    if match["strict"] and not _is_rule([word.lower().strip(",.;:") for word in words]):
+    low = [word.lower().strip(",.;:") for word in words]
+    if (match["strict"] or match["named"]) and low[1] in WORDS["no rule"]:
+        return
+    if match["strict"] and not _is_rule(low):
         return
     rule = rule[0].lower() + rule[1:] if words[0].lower() in WORDS["rule words"] or words[0].istitle() else rule
     yield Draft("we", "rule", rule, "", False, 0.85)

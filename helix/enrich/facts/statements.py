@@ -189,7 +189,7 @@ def _choose(clause: _Reading, doubted: bool, reported: bool) -> list[Draft]:
         slots = [draft for draft in slots if draft.relation not in ("is", "called")]
     if any(draft.relation == "uses" for draft in slots):
         # "Decided to use X" is a use.
-        others = [draft for draft in others if draft.relation not in ("uses", "decided")]
+        others = [draft for draft in others if draft.relation not in ("uses", "decided", "runs_on")]
     longer = [draft for draft in slots if draft.relation in ("is", "set_to") and not draft.closes]
     others = [draft for draft in others if not any(_is_longer(each, draft) for each in longer)]
     taken = {known[draft.relation].slot for draft in others}

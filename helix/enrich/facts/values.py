@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 from helix.enrich.facts.canonical import find_kind
@@ -32,6 +32,15 @@ def read_known_tool(raw: str) -> list[str]:
     """Return tools of which each is known software."""
     tools = read_tool(raw)
     return tools if all(is_known_tool(tool) for tool in tools) else []
+
+
+_HOSTS: Final = frozenset(("", "hosting", "orchestration", "ci", "docs", "code hosting"))
+
+
+def read_engine(raw: str) -> list[str]:
+    """Return tools that a part of a system is built on: "DuckDB", but no host."""
+    tools = read_tool(raw)
+    return [] if any(find_kind(tool.lower()) in _HOSTS for tool in tools) else tools
 
 
 def read_part(raw: str) -> list[str]:
@@ -261,6 +270,16 @@ def read_when(raw: str, at: datetime | None, recurs: bool = False) -> list[str]:
     rest = (_DAYS_AHEAD + raw)[spans[0].where[1] :]
     time = VALUES["time of day"].match(rest)
     return [spans[0].key + (f" {time[1]}" if time else "")]
+
+
+def pick_nearest(day: str, news: list[str], at: datetime | None) -> list[str]:
+    """Return a former day in the year that is nearest to the new one: "3 March", said on 4 March, was yesterday."""
+    try:
+        old, new = date.fromisoformat(day), date.fromisoformat(news[0])
+        before = old.replace(year=old.year - 1)
+    except (ValueError, IndexError):
+        return [day]
+    return [before.isoformat() if at and abs(new - before) < abs(new - old) else day]
 
 
 _UNIT: Final = re.compile(r"[a-zµ%€$£]")
