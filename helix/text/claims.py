@@ -150,7 +150,7 @@ def read_claims(texts: Sequence[str], roles: Sequence[str], model: SetsModel) ->
         buckets, weights = hash_words(text)
         logits[i] += float(model.words[buckets] @ np.array(weights, np.float32)) if buckets else 0.0
     sets = np.round(255 / (1 + np.exp(-logits))) if len(texts) else np.empty(0)
-    return np.column_stack([np.array(counts, np.uint8).reshape(len(texts), -1), sets]).astype(np.uint8)
+    return np.column_stack([np.array(counts, np.uint8).reshape(len(texts), len(CLAIMS) - 1), sets]).astype(np.uint8)
 
 
 @cache
