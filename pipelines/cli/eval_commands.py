@@ -12,16 +12,19 @@ from helix.errors import UsageError
 from helix.settings import load
 from pipelines.cli.eval_changes import evaluate_changes
 from pipelines.cli.eval_facts import evaluate_facts
+from pipelines.cli.eval_types import evaluate_types
 
 _LOW, _UNRANKED = ("p50", "p95"), ("low", "high", "skipped")
 """Columns whose lowest figure is the best, and columns without a best figure."""
 
 _PROFILE_HELP: Final = "a row for this profile"
 
+_KINDS: Final = {"changes": evaluate_changes, "facts": evaluate_facts, "types": evaluate_types}
+
 
 def evaluate(argv: Sequence[str]) -> int:
     """Measure recall on a benchmark set as its authors publish it, next to dense, BM25 and their fusion."""
-    others = {"changes": evaluate_changes, "facts": evaluate_facts, "report": _report, "fit": _fit}
+    others = {**_KINDS, "report": _report, "fit": _fit}
     if argv and argv[0] in others:
         return others[argv[0]](argv[1:])
     from pipelines.eval.sets.registry import SETS
@@ -34,6 +37,7 @@ def evaluate(argv: Sequence[str]) -> int:
         "These have a --help of their own:\n"
         "  changes  histories where things change: what holds now, what held before, and why\n"
         "  facts    facts of any logs, and the items marked as superseded\n"
+        "  types    types of items, on labelled texts\n"
         "  report   a report over many sets, with plots\n"
         "  fit      the fitting of ranking weights",
     )

@@ -6,7 +6,9 @@ Both are trained once an encoder, and cached with the encoders.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +19,8 @@ import orjson
 from helix.encoders.dense import Encoder
 from helix.enrich.classify import PRIORS, score_types
 from helix.enrich.type_cues import CUES
-from helix.enrich.type_model import DAMAGE, TypeModel, build_features, load_types
+from helix.enrich.type_model import DAMAGE, TERM_SCALE, TypeModel, build_features, find_terms, load_types
+from helix.enrich.type_terms import list_terms
 from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import paths
@@ -29,9 +32,28 @@ THRESHOLD = 0.975  # skipping a question that needs memory costs an answer; reca
 ROUTER_STRENGTH = 50.0  # inverse regularisation
 _PROMPTS = ("memory.txt", "no_memory.txt")
 
-STRENGTHS = (1.0, 3.0, 10.0, 30.0)  # inverse regularisation, chosen by cross-validated log loss
+STRENGTH = 20.0  # inverse regularisation
 FOLDS = 5
 TEMPERATURES = tuple(round(0.5 + 0.05 * i, 2) for i in range(31))  # 0.5 … 2
+LEAST_TEXTS = 2
+"""Training texts that have a term the classifier knows."""
+
+SHARES: Final = {
+    "said": {"episodic": 0.58, "semantic": 0.12, "procedural": 0.08, "decision": 0.17, "code": 0.05},
+    "agent": {"episodic": 0.38, "semantic": 0.27, "procedural": 0.13, "decision": 0.08, "code": 0.14},
+    "tool": {"episodic": 0.05, "semantic": 0.06, "procedural": 0.02, "decision": 0.02, "code": 0.85},
+    "document": {"episodic": 0.10, "semantic": 0.45, "procedural": 0.25, "decision": 0.10, "code": 0.10},
+}
+"""Kind of origin → the types' shares of its items, estimated from logs, chats and meetings."""
+
+_KINDS: Final = {"assistant": "agent", "subagent": "agent", "tool": "tool", "document": "document"}
+"""Origin → kind; the others are `said`."""
+
+_PROBE: Final = "{laughs} Well, I do n't know: let's use `fsync()` with --all from src/a_b.py 2.5 times? (No.)"
+"""A text whose terms change with what counts as a term."""
+
+_TEMPER: Final = 0.6
+"""Exponent of the weights that bring the training texts to SHARES: 0 leaves the texts' own shares."""
 
 
 def train_router(encoder: Encoder) -> bytes | str:
@@ -48,9 +70,14 @@ def train_router(encoder: Encoder) -> bytes | str:
 
 
 def _dump(**arrays: Any) -> bytes:
+    """Return an npz file of the arrays: bytes as uint8, the others as float32."""
     buffer = io.BytesIO()
-    np.savez(buffer, **{name: np.asarray(array, np.float32) for name, array in arrays.items()})  # type: ignore[arg-type]
+    np.savez(buffer, **{name: _to_array(value) for name, value in arrays.items()})  # type: ignore[arg-type]
     return buffer.getvalue()
+
+
+def _to_array(value: Any) -> AnyArray:
+    return np.frombuffer(value, np.uint8) if isinstance(value, bytes) else np.asarray(value, np.float32)
 
 
 def router_fingerprint() -> str:
@@ -64,9 +91,9 @@ def _read_lines(name: str) -> list[str]:
 
 
 def train_types(encoder: Encoder) -> bytes | str:
-    """Fit a softmax regression over `type_model.build_features`; return npz bytes, or why it cannot be trained.
+    """Fit a softmax regression over `type_model.build_features` and terms; return npz bytes, or why it cannot be.
 
-    Its strength C and temperature have the least log loss on held-out folds.
+    The temperature has the least log loss on held-out folds.
     """
     try:
         from sklearn.linear_model import LogisticRegression
@@ -78,28 +105,72 @@ def train_types(encoder: Encoder) -> bytes | str:
     texts, roles, origins = ([row[name] for row in rows] for name in ("text", "role", "origin"))
     vectors = encoder.passages([_get_header(row) + row["text"] for row in rows])
     scores = [score_types(*item) for item in zip(texts, roles, origins, strict=True)]
-    x = build_features(scores, roles, origins, vectors)
-    y = np.array([TYPES.index(row["type"]) for row in rows])
+    features = build_features(scores, roles, origins, vectors)
+    terms = list_known_terms(texts)
+    x = _join_terms(features, texts, {term: i for i, term in enumerate(terms)})
+    y, weights = np.array([TYPES.index(row["type"]) for row in rows]), weigh_rows(rows)
+    regression = LogisticRegression(C=STRENGTH, max_iter=2000)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     with threadpool_limits(1):  # more threads slow matrices this small down
-        held_out = {
-            c: cross_val_predict(LogisticRegression(C=c, max_iter=2000), x, y, cv=folds, method="decision_function")
-            for c in STRENGTHS
-        }
-    c, temperature = min(
-        ((c, t) for c in STRENGTHS for t in TEMPERATURES), key=lambda pair: _log_loss(held_out[pair[0]] / pair[1], y)
+        held_out = cross_val_predict(
+            regression, x, y, cv=folds, method="decision_function", params={"sample_weight": weights}
+        )
+        model = regression.fit(x, y, sample_weight=weights)
+    width = features.shape[1]
+    return _dump(
+        weights=model.coef_.T[:width],
+        bias=model.intercept_,
+        temperature=min(TEMPERATURES, key=lambda t: _log_loss(held_out / t, y, weights)),
+        terms="\n".join(terms).encode(),
+        term_weights=model.coef_.T[width:],
     )
-    with threadpool_limits(1):
-        model = LogisticRegression(C=c, max_iter=2000).fit(x, y)
-    return _dump(weights=model.coef_.T, bias=model.intercept_, temperature=temperature)
+
+
+def list_known_terms(texts: Sequence[str]) -> list[str]:
+    """List the terms that at least LEAST_TEXTS of the texts have, sorted."""
+    count = Counter(term for text in texts for term in list_terms(text))
+    return sorted(term for term, number in count.items() if number >= LEAST_TEXTS)
+
+
+def _join_terms(features: F32, texts: Sequence[str], known: Mapping[str, int]) -> Any:
+    """Return a sparse float32[n, f + t]: the features, and each text's known terms with a length of TERM_SCALE."""
+    from scipy.sparse import csr_array, hstack
+
+    found = [find_terms(text, known) for text in texts]
+    lengths = [len(rows) for rows in found]
+    columns = np.array([row for rows in found for row in rows], np.int32)
+    values = np.repeat(TERM_SCALE / np.sqrt(np.maximum(lengths, 1)), lengths).astype(np.float32)
+    counts = csr_array((values, columns, np.cumsum([0, *lengths])), shape=(len(texts), len(known)))
+    return hstack([csr_array(features), counts], format="csr")
+
+
+def weigh_rows(rows: Sequence[Mapping[str, str]]) -> F32:
+    """Return the weight of each training row, float32[n], mean 1: rare types of an origin in SHARES count less."""
+    kinds = [_KINDS.get(row["origin"], "said") for row in rows]
+    count, total = Counter(zip(kinds, (row["type"] for row in rows), strict=True)), Counter(kinds)
+    ratios = [
+        SHARES[kind][row["type"]] * total[kind] / count[kind, row["type"]]
+        for kind, row in zip(kinds, rows, strict=True)
+    ]
+    weights = np.asarray(ratios, np.float32) ** _TEMPER
+    return np.asarray(weights / weights.mean(), np.float32)
 
 
 def types_fingerprint() -> str:
     """Return sixteen hex digits of the classifier's texts, cues and constants."""
     cues = [(*row[:3], row.pattern.pattern, *row[4:7], *sorted(row.words)) for row in CUES]
-    return hash_parts(_read_types(), repr(cues), repr(PRIORS), repr((STRENGTHS, FOLDS, TEMPERATURES)))
+    constants = (STRENGTH, FOLDS, TEMPERATURES, LEAST_TEXTS, SHARES, _KINDS, _TEMPER, TERM_SCALE)
+    return hash_parts(
+        _hash_text(_read_types()), repr(cues), repr(PRIORS), repr(constants), repr(sorted(list_terms(_PROBE)))
+    )
 
 
+@lru_cache(maxsize=2)
+def _hash_text(text: str) -> str:
+    return hash_parts(text)
+
+
+@lru_cache(maxsize=1)  # asked for with every document
 def _read_types() -> str:
     return (files("pipelines.training") / "data" / "types" / "texts.jsonl").read_text("utf-8")
 
@@ -109,11 +180,11 @@ def _get_header(row: dict[str, str]) -> str:
     return f"{row['speaker']}: " if "speaker" in row else ""
 
 
-def _log_loss(logits: F32, y: AnyArray) -> float:
-    """Return the mean negative log likelihood of classes y int[n] under softmax(logits float[n, k])."""
+def _log_loss(logits: F32, y: AnyArray, weights: F32) -> float:
+    """Return the mean negative log likelihood of classes y int[n], weighted, under softmax(logits float[n, k])."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     chosen = shifted[np.arange(len(y)), y] - np.log(np.exp(shifted).sum(axis=1))
-    return float(-chosen.mean())
+    return float(-np.average(chosen, weights=weights))
 
 
 _loaded: Final[dict[Path, TypeModel]] = {}

@@ -58,7 +58,9 @@ def test_a_model_judges_each_text_alone(items: list[tuple[str, str, str]], seed:
     rng = np.random.default_rng(seed)
     width = 8 + len(TYPES) + len(ROLES) + len(PRIORS)
     weights, bias = (scale * rng.standard_normal(shape, np.float32) for shape in ((width, len(TYPES)), len(TYPES)))
-    model = TypeModel(weights, bias, np.asarray(0.8, np.float32))
+    words = {word: i for i, word in enumerate(["a", "e", "i", "0", "`", "^", "$", "#0", "#1", "#2"])}
+    term_weights = scale * rng.standard_normal((len(words), len(TYPES)), np.float32)
+    model = TypeModel(weights, bias, np.asarray(0.8, np.float32), words, term_weights)
     vectors = rng.standard_normal((len(items), 8), np.float32)
     texts, roles, origins = ([item[i] for item in items] for i in range(3))
     found = classify_all(texts, roles, origins, vectors, model)

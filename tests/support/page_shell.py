@@ -382,7 +382,7 @@ def list_options(name: str, kind: str = "") -> frozenset[str]:
 
 
 KINDS = {
-    "eval": ("changes", "facts", "report", "fit"),
+    "eval": ("changes", "facts", "types", "report", "fit"),
     "bench": ("recall", "store", "ingest", "watch", "logs", "graph"),
 }
 """Commands whose first argument decides the options."""

@@ -18,12 +18,23 @@ from helix.encoders.dense import Encoder
 from helix.encoders.dense_export import cache_encoder
 from helix.enrich.classify import PRECEDENCE, PRIORS, classify, score_types
 from helix.enrich.type_cues import CUES
-from helix.enrich.type_model import TypeModel, build_features, classify_all, compute_probabilities, load_types
+from helix.enrich.type_model import (
+    TERM_SCALE,
+    TypeModel,
+    build_features,
+    classify_all,
+    compute_probabilities,
+    load_types,
+    weigh_terms,
+)
+from helix.enrich.type_terms import MAX_CHARS, list_terms
 from helix.errors import StoreError
 from helix.settings import Settings
 from helix.types import ROLES, TYPES
+from pipelines.eval.item_types import PACKAGED, read_labelled
+from pipelines.ingest.items import index_text
 from pipelines.training import router as train
-from tests.support.labelled import Rates, add_report, load_cases, load_labelled, rate_pairs
+from tests.support.labelled import Rates, add_report, load_cases, rate_pairs
 from tests.support.turns import check_units
 
 ROLE = {"human": "user", "assistant": "assistant", "tool": "tool", "document": "document"}
@@ -63,7 +74,7 @@ def test_cues_name_known_types_and_origins() -> None:
 
 def test_every_cue_occurs_in_a_text() -> None:
     unseen = set(range(len(CUES)))
-    for row in [orjson.loads(line) for line in train._read_types().splitlines()] + load_labelled("types"):
+    for row in [orjson.loads(line) for line in train._read_types().splitlines()] + read_labelled(PACKAGED):
         text = "\n" + row["text"]
         lower = text.lower()
         words = set(re.findall(r"[a-z']+", lower))
@@ -94,10 +105,13 @@ def test_a_formula_is_no_code() -> None:
 # ------------------------------------------------------------ the trained classifier
 
 
-def tiny_model(width: int, kind: str, temperature: float = 1.0) -> TypeModel:
-    """Return a model that ignores its input and gives `kind` a logit of 2."""
+def tiny_model(width: int, kind: str, temperature: float = 1.0, **terms: str) -> TypeModel:
+    """Return a model that gives `kind` a logit of 2, and the type of each of `terms` one of 3 for that term alone."""
     bias = np.array([2.0 * (name == kind) for name in TYPES], np.float32)
-    return TypeModel(np.zeros((width, len(TYPES)), np.float32), bias, np.float32(temperature))
+    rows = [[3 / TERM_SCALE * (name == other) for name in TYPES] for other in terms.values()]
+    known = {term: i for i, term in enumerate(terms)}
+    zeros = np.zeros((width, len(TYPES)), np.float32)
+    return TypeModel(zeros, bias, np.float32(temperature), known, np.array(rows, np.float32).reshape(-1, len(TYPES)))
 
 
 WIDTH = 3 + len(TYPES) + len(ROLES) + len(PRIORS)
@@ -134,30 +148,62 @@ def test_a_model_for_other_vectors_is_refused() -> None:
         classify_all(["a"], ["user"], ["human"], np.zeros((1, 7), np.float32), tiny_model(WIDTH, "code"))
 
 
-def pack(**arrays: Any) -> bytes:
+def test_terms_of_a_text() -> None:
+    found = list_terms("Then we do n't use `fsync()` for src/a.py 2.5 times {laughs}?")
+    assert {"then", "don't use", "use `", "for `", "0 times", "^then", "^then we", "$?", "#4"} <= found
+    assert not {"laughs", "fsync", "n't", "src"} & found
+    assert list_terms("") == {"^", "$", "#0"}
+    assert list_terms("a " * MAX_CHARS + "b") == list_terms("a " * MAX_CHARS)  # the end is not read
+
+
+def test_known_terms_change_the_type() -> None:
+    model = tiny_model(WIDTH, "semantic", then="decision")
+    item = (["user"], ["human"], np.zeros((1, 3), np.float32), model)
+    assert classify_all(["45 then"], *item)[0][0] == "decision"
+    assert classify_all(["45 now"], *item)[0][0] == "semantic"
+    two = tiny_model(WIDTH, "semantic", then="decision", now="code")
+    shares = weigh_terms(["then", "then now", "never"], two)
+    length = np.hypot(*shares[1, [TYPES.index("decision"), TYPES.index("code")]])
+    assert [shares[0].max(), length, shares[2].max()] == pytest.approx([3, 3, 0])
+
+
+def pack(model: TypeModel, **arrays: Any) -> bytes:
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    terms = np.frombuffer("\n".join(model.terms).encode(), np.uint8)
+    np.savez(buffer, **{**model._asdict(), "terms": terms, **arrays})  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
 def test_a_model_round_trips_and_damage_is_named() -> None:
-    model = tiny_model(WIDTH, "decision", 1.5)
-    data = pack(**model._asdict())
+    model = tiny_model(WIDTH, "decision", 1.5, then="decision", ok="episodic")
+    data = pack(model)
     again = load_types(data)
-    assert all(np.array_equal(a, b) and b.dtype == np.float32 for a, b in zip(model, again, strict=True))
-    bare = pack(weights=model.weights)
-    flat = pack(weights=model.bias, bias=model.bias, temperature=model.temperature)
-    pickled = pack(**{**model._asdict(), "bias": np.array([{}], object)})
+    assert again.terms == model.terms
+    arrays = [(a, b) for a, b in zip(model, again, strict=True) if a is not model.terms]
+    assert all(np.array_equal(a, b) and b.dtype == np.float32 for a, b in arrays)  # type: ignore[arg-type, union-attr]
     broken = bytes(byte ^ 255 if 200 < i < 260 else byte for i, byte in enumerate(data))
-    for damaged in (b"", b"no npz", data[:40], data[:-30], broken, bare, flat, pickled):
+    others = [
+        pack(model, **{name: value})
+        for name, value in (
+            ("weights", model.bias),
+            ("bias", np.array([{}], object)),
+            ("term_weights", model.term_weights[:1]),
+            ("terms", np.frombuffer(b"ok\nok", np.uint8)),
+            ("terms", np.frombuffer(b"\xff\nok", np.uint8)),
+            ("temperature", np.float32(0)),
+        )
+    ]
+    bare = io.BytesIO()
+    np.savez(bare, weights=model.weights, bias=model.bias, temperature=model.temperature)  # the layout without terms
+    for damaged in (b"", b"no npz", data[:40], data[:-30], broken, bare.getvalue(), *others):
         with pytest.raises(StoreError, match="type classifier cannot be read"):
             load_types(damaged)
 
 
 def test_a_flipped_bit_of_a_model_is_refused_or_harmless() -> None:
-    data = pack(**tiny_model(WIDTH, "code")._asdict())
+    data = pack(tiny_model(3, "code", then="decision"))
     refused = 0
-    for place in range(len(data)):
+    for place in range(0, len(data), 2):
         for flip in (1, 8, 32, 255):
             damaged = bytearray(data)
             damaged[place] ^= flip
@@ -165,14 +211,17 @@ def test_a_flipped_bit_of_a_model_is_refused_or_harmless() -> None:
                 load_types(bytes(damaged))  # timestamps do no harm
             except StoreError:
                 refused += 1
-    assert refused > 2 * len(data)
+    assert refused > len(data)
 
 
 def test_the_fingerprint_follows_the_texts_and_the_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     first = train.types_fingerprint()
     assert first == train.types_fingerprint()
     text = train._read_types()
-    changes = (("FOLDS", 4), ("CUES", CUES[1:]), ("_read_types", lambda: text.replace("a", "b", 1)))
+    changes = (
+        *(("FOLDS", 4), ("CUES", CUES[1:]), ("_read_types", lambda: text.replace("a", "b", 1))),
+        *(("list_terms", lambda text: {text}), ("SHARES", {})),
+    )
     for name, value in changes:
         with monkeypatch.context() as patch:
             patch.setattr(train, name, value)
@@ -188,7 +237,7 @@ def test_training_texts_are_sound_and_none_is_in_the_labelled_set() -> None:
     assert {row["origin"] for row in rows} <= set(PRIORS)
     texts = {row["text"].lower().strip() for row in rows}
     assert len(texts) == len(rows)
-    assert not texts & {row["text"].lower().strip() for row in load_labelled("types")}
+    assert not texts & {row["text"].lower().strip() for row in read_labelled(PACKAGED)}
 
 
 @pytest.fixture(scope="module")
@@ -206,17 +255,23 @@ def model(encoder: Encoder, cache: Path) -> TypeModel:
 @pytest.fixture(scope="module")
 def type_rows(encoder: Encoder, model: TypeModel) -> list[dict[str, Any]]:
     """Labelled texts with the type and confidence by `cues` and by the model (`found`)."""
-    rows = load_labelled("types")
+    rows = read_labelled(PACKAGED)
     given = [[row[name] for row in rows] for name in ("text", "role", "origin")]
-    cues, found = classify_all(*given, None, None), classify_all(*given, encoder.passages(given[0]), model)
+    indexed = [index_text(row["origin"], row.get("speaker"), None, row["text"]) for row in rows]
+    cues, found = classify_all(*given, None, None), classify_all(*given, encoder.passages(indexed), model)
     return [{**row, "cues": a, "found": b} for row, a, b in zip(rows, cues, found, strict=True)]
 
 
+def compute_f1(rates: Rates) -> float:
+    precision, recall, _ = rates
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
 def compute_macro_f1(rates: dict[str, Rates]) -> float:
-    return float(np.mean([2 * p * r / (p + r) if p + r else 0.0 for p, r, _ in rates.values()]))
+    return float(np.mean([compute_f1(row) for row in rates.values()]))
 
 
-@pytest.mark.parametrize(("split", "cues_floor", "floor"), [("dev", 0.71, 0.91), ("test", 0.6, 0.8)])
+@pytest.mark.parametrize(("split", "cues_floor", "floor"), [("dev", 0.6, 0.87), ("test", 0.5, 0.86)])
 def test_precision_and_recall_on_labelled_texts(
     type_rows: list[dict[str, Any]], split: str, cues_floor: float, floor: float
 ) -> None:
@@ -226,6 +281,7 @@ def test_precision_and_recall_on_labelled_texts(
     add_report(f"types, {split}, cues and vectors: macro F1 {compute_macro_f1(both):.3f}", both)
     assert compute_macro_f1(cues) >= cues_floor
     assert compute_macro_f1(both) >= floor
+    assert compute_f1(both["decision"]) >= 0.85
 
 
 def test_confidence_is_calibrated(type_rows: list[dict[str, Any]]) -> None:
@@ -242,5 +298,6 @@ def test_the_model_classifies_twenty_thousand_items_in_seconds(model: TypeModel)
     vectors = rng.standard_normal((n, len(model.weights) - WIDTH + 3)).astype(np.float32)
     scores = [(0.3, 0.2, 0.0, 0.5, 0.0)] * n
     start = time.process_time()
-    compute_probabilities(build_features(scores, ["user"] * n, ["human"] * n, vectors), model)
+    shares = weigh_terms(["we take the second one then, and drop the first"] * n, model)
+    compute_probabilities(build_features(scores, ["user"] * n, ["human"] * n, vectors), shares, model)
     assert time.process_time() - start < 3

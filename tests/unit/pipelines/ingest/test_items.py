@@ -323,7 +323,8 @@ def test_a_speaker_does_not_count_as_named_by_her_own_turns() -> None:
 def test_the_model_decides_about_types_where_there_are_vectors() -> None:
     width = 8 + len(TYPES) + len(ROLES) + len(PRIORS)
     bias = np.array([5.0 if kind == "procedural" else 0.0 for kind in TYPES], np.float32)
-    model = TypeModel(np.zeros((width, len(TYPES)), np.float32), bias, np.float32(1))
+    zeros = np.zeros((width, len(TYPES)), np.float32)
+    model = TypeModel(zeros, bias, np.float32(1), {}, zeros[:0])
     found = found_in([turn(0, STATEMENT), turn(1, STATEMENT, type="code")])
     judge_items(found, np.zeros((2, 8), np.float32), model)
     assert [record["type"] for record in found.records] == ["procedural", "code"]
