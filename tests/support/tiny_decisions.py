@@ -15,7 +15,7 @@ from helix.snapshot.index.changes import write_changes
 from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.write import write_segment
-from pipelines.ingest.items import _find_facts
+from pipelines.ingest.item_facts import find_facts
 from pipelines.ingest.part import build_rows
 from pipelines.passes.run import CHANGES, write_index
 from tests.support.tiny import publish_segments, record, without_fsync
@@ -43,7 +43,7 @@ def make_said_store(root: Path, said: Sequence[Said]) -> Snapshot:
         [[] for _ in records],
         np.eye(len(records), dtype=np.float32),
         compute_signatures(texts),
-        facts=[_find_facts(one, []) for one in records],
+        facts=[find_facts(one, [], []) for one in records],
     )
     paths.create_folders(root)
     with writer.acquire_lock(root, 1.0) as held:
