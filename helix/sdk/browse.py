@@ -19,6 +19,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import LINKS, NO_TIME
 from helix.stages.replaced import add_replacements
 from helix.stages.time_limits import TimeLimits, explain_empty
+from helix.text.relations import describe_fact
 from helix.types import I64, ROLES, TYPES, U64
 
 FIRST_WORDS: Final = 240
@@ -245,6 +246,7 @@ def facts(
     for fact, identity, fields in zip(page.tolist(), identities, snap.facts.texts(page), strict=True):
         found.append(
             {
+                "text": describe_fact(**fields),
                 **fields,
                 "t_valid": format_seconds(known.t_valid[fact]),
                 "t_invalid": format_seconds(snap.facts.ends[fact]),

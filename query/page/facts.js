@@ -10,7 +10,7 @@ import { go, href } from './route.js';
 import { capitalise, count, formatTime, plural, score, toMs } from './text.js';
 
 /**
- * @typedef {{subject: string, relation: string, object: string, qualifier: string, closes: boolean,
+ * @typedef {{text: string, subject: string, relation: string, object: string, qualifier: string, closes: boolean,
  *   t_valid: string | null, t_invalid: string | null, holds: boolean, confidence: number | null, item: string}} Fact
  */
 
@@ -129,10 +129,7 @@ function makeEntry(one, span, moment) {
     h(
       'p',
       {},
-      h('a', { href: href('facts', { entity: one.subject }) }, one.subject),
-      h('span', { class: 'dim' }, ` ${one.relation.replaceAll('_', ' ')} `),
-      h('a', { href: href('facts', { entity: one.object }) }, one.object),
-      one.qualifier ? ` ${one.qualifier}` : null,
+      ...linkEnds(one),
       one.closes ? h('span', { class: 'tag' }, 'ends it') : null,
     ),
     h(
@@ -152,12 +149,29 @@ function makeEntry(one, span, moment) {
         {
           href: href('item', {}, one.item),
           'data-stop': true,
-          'aria-label': `the item that says ${one.subject} ${one.relation} ${one.object}`,
+          'aria-label': `the item that says ${one.text}`,
         },
         'source',
       ),
     ),
   );
+}
+
+/**
+ * Return the sentence of a fact, with links to the facts about its subject and its object where it has them.
+ * @param {Fact} one
+ */
+function linkEnds(one) {
+  const parts = [];
+  let rest = one.text;
+  for (const name of [one.subject, one.object]) {
+    const at = rest.toLowerCase().indexOf(name.toLowerCase());
+    if (at < 0 || !name) continue;
+    const end = at + name.length;
+    parts.push(rest.slice(0, at), h('a', { href: href('facts', { entity: name }) }, rest.slice(at, end)));
+    rest = rest.slice(end);
+  }
+  return [...parts, rest];
 }
 
 /** @param {Fact} one */

@@ -31,7 +31,7 @@ export function explain(item, candidate, scale) {
         {},
         candidate && listRanks(candidate, scale, why.vouched),
         showParts('Salience', why.salience_parts ?? {}),
-        why.fact && showFact(why.fact),
+        why.fact && showFact(why.fact, item.text),
       ),
       candidate && listValues(candidate, scale),
       candidate && showParts('Similarity', candidate.parts),
@@ -156,15 +156,18 @@ function showParts(title, parts) {
   );
 }
 
-/** @param {Record<string, any> | string} one a sentence, or its parts with their validity */
-function showFact(one) {
+/**
+ * @param {Record<string, any> | string} one a sentence, or its parts with their validity
+ * @param {string} text the sentence of the parts
+ */
+function showFact(one, text) {
   if (typeof one === 'string') return h('div', {}, h('h3', {}, 'The fact it states'), h('p', {}, one));
   const until = one.until ? ` until ${one.until}` : '';
   return h(
     'div',
     {},
     h('h3', {}, 'The fact it states'),
-    h('p', {}, `${one.subject} ${String(one.relation).replaceAll('_', ' ')} ${one.object} ${one.qualifier}`.trim()),
+    h('p', {}, text),
     h('p', { class: 'dim' }, `since ${one.since}${until}${one.over ? ', no longer' : ''}`),
   );
 }

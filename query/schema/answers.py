@@ -174,6 +174,7 @@ class Neighbourhood(BaseModel):
 class DatedFact(BaseModel):
     """A fact with its validity."""
 
+    text: str = Field(description="the fact as a sentence")
     subject: str
     relation: str
     object: str

@@ -129,6 +129,11 @@ def test_facts_equal_sql(memory: Memory, served_store: Path) -> None:
     assert len(wanted) == 3
     assert [{name: fact[name] for name in wanted[0]} for fact in found["facts"]] == wanted
     assert all(fact["holds"] and fact["t_invalid"] is None for fact in found["facts"])
+    assert [fact["text"] for fact in found["facts"]] == [
+        "the timeout is set to 3600 seconds",
+        "we decided to set the Redis visibility timeout to 3600 seconds",
+        "Redis visibility timeout is 900 seconds",
+    ]
     before = memory.facts("timeout", at="2026-01-01")["facts"]
     assert [fact["holds"] for fact in before] == [False] * 3  # not valid yet
     assert memory.facts("no such thing")["total"] == 0

@@ -447,7 +447,7 @@ def test_facts_show_their_validity(tab: Tab) -> None:
     field(page, "Holding at").fill("2026-02-01")
     press(page, "Enter")
     expect(entries.nth(1)).to_contain_text(re.compile(r"Zoe lives in Oslo\s*holds"))
-    page.get_by_role("link", name="the item that says Zoe lives_in Oslo").click()
+    page.get_by_role("link", name="the item that says Zoe lives in Oslo").click()
     expect(settle(page).locator("blockquote")).to_have_text("I live in Oslo since January.")
 
 
