@@ -186,6 +186,8 @@ class _Lister:
         if find_rejections(written["text"], ROLES[self.columns.role[row]]):
             return None  # it is listed as rejected
         replaced = [one for link in links for one in self._write_changed(link)]
+        stated = {one["item"] for one in replaced if one["value"]}  # a value says it better than its sentence
+        replaced = [one for one in replaced if one["value"] or one["item"] not in stated]
         certainty = float(max(self.board.chains.certainty[links] if links else certainties))
         return self._complete(names[0] if names else None, written, replaced, certainty)
 

@@ -68,9 +68,9 @@ def test_a_tool_without_a_purpose_replaces_what_its_sentence_ends(tmp_path: Path
 
 
 CAP = (
-    ("2026-01-10", "pager: Mei carries primary this quarter"),
-    ("2026-02-10", "from April the primary is me"),
-    ("2026-03-10", "Good news first. The primary is mine again"),
+    ("2026-01-10", "the beeper lies with Mei now"),
+    ("2026-02-10", "from April the beeper is mine to carry"),
+    ("2026-03-10", "Good news first. The beeper is mine again"),
 )
 
 
@@ -79,12 +79,21 @@ def test_a_chain_of_links_is_one_topic(tmp_path: Path) -> None:
     snap = link_rows(tmp_path, [(0, 1), (0, 2), (1, 2)])
     (line,) = read_lines(snap)
     assert line == (
-        "Good news first. The primary is mine again, since 2026-03-10, Ana "
-        "(replaced “from April the primary is me”, 2026-02-10; “pager: Mei carries primary this quarter”, 2026-01-10)"
+        "Good news first. The beeper is mine again, since 2026-03-10, Ana "
+        "(replaced “from April the beeper is mine to carry”, 2026-02-10; “the beeper lies with Mei now”, 2026-01-10)"
     )
     assert read_lines(snap, find_seconds("2026-02-01")) == [f"{CAP[0][1]}, since 2026-01-10, Ana"]
     doubtful = make_said_store(tmp_path / "doubtful", CAP)
     assert read_lines(link_rows(doubtful.root, [(0, 2)], 0.5)) == []
+
+
+def test_an_item_that_a_fact_names_is_replaced_once(tmp_path: Path) -> None:
+    said = [("2026-01-10", "pager: Mei carries primary"), ("2026-02-10", "from April the primary is me"), CAP[2]]
+    make_said_store(tmp_path, said)
+    assert read_lines(link_rows(tmp_path, [(0, 1), (0, 2), (1, 2)])) == [
+        "on-call duty: Good news first. The beeper is mine again, since 2026-03-10, Ana "
+        "(replaced Ana, 2026-04-01; Mei, 2026-01-10)"
+    ]
 
 
 def test_an_item_without_a_fact_replaces_only_the_topic_it_is_about(tmp_path: Path) -> None:
@@ -142,8 +151,8 @@ def test_a_short_answer_comes_after_its_question(tmp_path: Path) -> None:
     ]
     make_said_store(tmp_path, said)
     assert read_lines(link_rows(tmp_path, [(0, 2)])) == [
-        "“six pods do nothing at night. four would do” → agreed, do it, since 2026-03-10, Fatou "
-        "(replaced “the floor is three pods”, 2026-01-10)"
+        "floor: “six pods do nothing at night. four would do” → agreed, do it, since 2026-03-10, Fatou "
+        "(replaced three pods, 2026-01-10)"
     ]
 
 
