@@ -237,9 +237,15 @@ def _find_values(heads: Sequence[str]) -> tuple[int, str]:
         if cell in _WORDS["values"] and any(head in _WORDS["names"] for head in heads):
             return i, ""
         if is_setting(cell) or re.search(r"\w/\w|\bper \w", cell):
-            return i, cell
+            return (0, "") if _is_measured(heads) else (i, cell)
     default = heads.index("default") if "default" in heads else 0
     return (default, "") if default and any(head in _WORDS["names"] for head in heads) else (0, "")
+
+
+def _is_measured(heads: Sequence[str]) -> bool:
+    """Return whether a table shows what was measured, not what is set: "| library | mean time | rows per second |"."""
+    words = {word for cell in heads[1:] for word in re.findall(r"\w+", cell)}
+    return not _WORDS["measured"].isdisjoint(words) and _WORDS["names"].isdisjoint(heads)
 
 
 def _is_name(cell: str, head: str, attribute: str) -> bool:
@@ -260,7 +266,7 @@ def _read_line(line: str, lead: str, role: str) -> Iterator[Draft]:
     if "=" in line:
         match = _PATTERNS["pair"].match(line)
         if match and (role != "assistant" or _PATTERNS["reports"].search(lead)):
-            value = match["value"].strip("\"'")
+            value = match["value"].strip("\"'").rstrip(".")
             named = (
                 _PATTERNS["environment"].fullmatch(match["key"]) or find_purpose(match["key"]) == find_kind(value) != ""
             )

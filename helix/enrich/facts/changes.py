@@ -12,7 +12,7 @@ from helix.enrich.facts.plausible import is_tool_change
 from helix.enrich.facts.rules import split_tokens
 from helix.enrich.facts.sentences import is_attributed, is_denied
 from helix.enrich.facts.slot_rules import SLOT_RULES, SLOT_TRIGGERS, SlotRule, compile_slot
-from helix.enrich.facts.slots import make_key, read_path, read_tool
+from helix.enrich.facts.slots import NAMED, make_key, read_path, read_tool
 from helix.enrich.facts.subjects import (
     get_head,
     is_no_thing,
@@ -141,6 +141,8 @@ def _build_use(rule: SlotRule, groups: Groups, head: str, purpose: str, voice: V
         thing = _read_thing(groups, rule.relation)
         if not thing or rule.purpose or is_known_tool(thing) or not _agree(thing, groups.get("verb") or ""):
             return
+        if groups.get("verb") and not groups.get("det") and is_plural(thing) and not _names_code([thing, *tools], raw):
+            return  # "designers use triangles" is of no system
         subject = subject if thing.lower() in WORDS["everything"] else thing
     alone = groups.get("s") == "I" and not (former or groups.get("t"))
     if not subject or not is_tool_change(
@@ -154,6 +156,11 @@ def _build_use(rule: SlotRule, groups: Groups, head: str, purpose: str, voice: V
         many, chosen = len(tools) > 1, "use" not in rule.needs
         drafts = [Draft(subject, "uses", tool, qualifier, False, rule.confidence, many, chosen) for tool in tools]
         yield from split_versions(drafts, bool(former))
+
+
+def _names_code(names: list[str], raw: str) -> bool:
+    """Return whether one of `names` is written like a name, or the object is code."""
+    return raw.startswith("`") or any(NAMED.search(name, 1) for name in names)
 
 
 def _place_thing(rule: SlotRule, groups: Groups, tools: list[str]) -> tuple[str, str] | None:
@@ -237,7 +244,7 @@ def _build_holding(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Dra
         return
     for thing in rule.read((groups.get("o") or "").strip()):
         if not is_no_thing(thing, rule.relation):
-            yield Draft(thing, rule.relation, holder, "", False, rule.confidence)
+            yield _place_duty(Draft(thing, rule.relation, holder, "", False, rule.confidence))
 
 
 def _build_person(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft]:
@@ -280,7 +287,17 @@ def _build_value(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft
     subject, qualifier = _split_scope(subject, raw, objects[0]) if rule.relation in _SCOPED else (subject, "")
     yield from (Draft(subject, rule.relation, thing, qualifier, True, rule.confidence) for thing in former)
     if make_key(objects[0]) != make_key(subject):
-        yield Draft(subject, rule.relation, objects[0], qualifier, rule.closes, rule.confidence)
+        yield _place_duty(Draft(subject, rule.relation, objects[0], qualifier, rule.closes, rule.confidence))
+
+
+_DUTY: Final = re.compile(r"(?i)(?:on[ -]call|pager|primary)(?: (?:duty|rotation|shift))?(?: for .+)?")
+
+
+def _place_duty(draft: Draft) -> Draft:
+    """Return a draft whose thing is a duty as its holder: "Omar takes over on call"."""
+    if draft.relation != "owned_by" or not _DUTY.fullmatch(draft.subject):
+        return draft
+    return draft._replace(subject=read_duty(draft.subject)[0], relation="held_by")
 
 
 _SCOPED: Final = frozenset(("is", "set_to", "defaults_to", "kept_for"))

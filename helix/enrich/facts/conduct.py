@@ -10,7 +10,9 @@ from helix.enrich.facts.changes import Clause, read_slots
 from helix.enrich.facts.drafts import Draft, Voice
 from helix.enrich.facts.reference import LESS
 from helix.enrich.facts.sentences import is_doubtful
-from helix.enrich.facts.values import is_tool
+from helix.enrich.facts.slots import read_value
+from helix.enrich.facts.subjects import is_setting
+from helix.enrich.facts.values import is_tool, read_amount
 from helix.enrich.facts.words import PATTERNS, WORDS
 
 CONDUCT_WORDS: Final = WORDS["conduct words"]
@@ -26,6 +28,7 @@ def read_conduct(sentence: str, voice: Voice) -> Iterator[Draft]:
     match = PATTERNS["conduct"].match(sentence)
     if not match:
         yield from _read_joint_choice(sentence, voice)
+        yield from _read_order(sentence, voice)
         return
     rule = next(filter(None, match.group("named", "strict", "colon", "lasting", "ordered", "local")))
     rule = PATTERNS["lasting"].sub("", rule).strip(" .,!;:")
@@ -45,14 +48,12 @@ def read_conduct(sentence: str, voice: Voice) -> Iterator[Draft]:
             yield draft._replace(confidence=round(draft.confidence * 0.8, 4))
 
 
-_PAST: Final = {"move": "moved", "migrate": "migrated", "adopt": "adopted", "pick": "picked", "choose": "chose"} | {
-    "swap": "swapped",
-    "drop": "dropped",
-    "ditch": "ditched",
-    "go for": "go with",
-    "stay on": "stay with",
-    "keep using": "stick with",
+# fmt: off
+_PAST: Final = {
+    "move": "moved", "migrate": "migrated", "adopt": "adopted", "pick": "picked", "choose": "chose", "swap": "swapped",
+    "drop": "dropped", "ditch": "ditched", "go for": "go with", "stay on": "stay with", "keep using": "stick with",
 }
+# fmt: on
 _CHOSEN: Final = frozenset(("uses", "is", "kept_for", "scheduled_for", "called"))
 _TASK: Final = re.compile(
     r" \S+ (?:to|here|on|in) (?!(?:the |our )?(?:backend|frontend|API|repo|project|prod|production|CI)\b)"
@@ -71,6 +72,26 @@ def _read_joint_choice(sentence: str, voice: Voice) -> Iterator[Draft]:
     drafts = list(read_slots(Clause(text, text, False), voice))
     if all(draft.relation in _CHOSEN and (draft.relation != "uses" or is_tool(draft.object)) for draft in drafts):
         yield from (draft._replace(confidence=round(draft.confidence * LESS, 4)) for draft in drafts)
+
+
+_FURTHER: Final = re.compile(r"(?:,| and| then) ")  # "set X to 5 and rerun it" is a task of the moment
+_IDENTIFIER: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]\w*(?:[._-][a-z]\w*)+")
+
+
+def _read_order(sentence: str, voice: Voice) -> Iterator[Draft]:
+    """Yield the setting that a user orders: "set SESSION_TTL to 7200"; "set up the tests" is a task."""
+    match = PATTERNS["setting order"].match(sentence) if voice.role == "user" else None
+    if not match or PATTERNS["unreal"].search(sentence) or is_doubtful(sentence) or _FURTHER.search(match["o"]):
+        return
+    key = match["key"].strip("`")
+    coded = _IDENTIFIER.fullmatch(key) is not None
+    if not (coded or is_setting(key)) or key.lower() in WORDS["no subject alone"]:
+        return
+    read = read_value if coded else read_amount
+    weight = round(0.85 * LESS, 4)
+    former = read(match["old"]) if match["old"] else []
+    yield from (Draft(key, "set_to", value, "", True, weight) for value in former)
+    yield from (Draft(key, "set_to", value, "", False, weight) for value in read(match["o"]))
 
 
 def _is_rule(words: list[str]) -> bool:

@@ -100,8 +100,8 @@ def split_versions(drafts: Iterable[Draft], replaces: bool) -> Iterator[Draft]:
 
 
 _INSTEAD: Final = re.compile(r" (?:instead of|rather than|in place of|over|and not) (?P<old>.+)")
-_FOR: Final = re.compile(r" (?:for|as(?= (?:the|our|a|an)\b)) ?(?P<q>[^.,;:!?()]{2,60})")
-_PURPOSE_ENDS: Final = re.compile(r"[,;(]| (?:which|that|because|since|so|but|and (?:we|I|it))\b")
+_FOR: Final = re.compile(r" (?:for|as(?= (?:the|our|a|an)\b))\b ?(?P<q>[^.,;:!?()]{2,60})")
+_PURPOSE_ENDS: Final = re.compile(r"[,;(]| to | (?:which|that|because|since|so|but|and (?:we|I|it))\b")
 _NO_PURPOSE: Final = VAGUE | WORDS["no purpose"]
 
 

@@ -132,7 +132,9 @@ def _split_line(line: str) -> list[str]:
 _CONTRACTIONS: Final = read_toml("helix.enrich", "fact_patterns")["contractions"]
 # White space of any length.
 SPACE: Final = re.compile(r"\s+")
-_EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,2}(?=\w)|(?<=\w)_{1,2}(?!\w)")
+_EMPHASIS: Final = re.compile(
+    r"\*{1,3}|(?<![\w`./])(?P<sign>_{1,2})(?=[^\W_])(?P<text>[^_`\n]{1,200})(?P=sign)(?![\w`(]|\.\w)"
+)
 
 
 _SHORT_FORMS: Final = frozenset(key for key in _CONTRACTIONS if key.isalpha())
@@ -144,7 +146,7 @@ _LINK: Final = re.compile(r"\[([^\]\[]{1,80})\]\([^()\s]{1,300}\)")
 def normalise(sentence: str) -> str:
     """Return a sentence without contractions, emphasis and double spaces, so that one pattern fits all spellings."""
     if "*" in sentence or "_" in sentence:
-        sentence = _EMPHASIS.sub("", sentence)
+        sentence = _EMPHASIS.sub(lambda match: match["text"] or "", sentence)
     if "](" in sentence:
         sentence = _LINK.sub(r"\1", sentence)
     if "'" in sentence or not _SHORT_FORMS.isdisjoint(sentence.lower().split()):

@@ -213,7 +213,7 @@ def read_host(raw: str) -> list[str]:
     if port:
         return [f"port {port[1]}"]
     match = PATTERNS["host"].match(raw)
-    if not match:
+    if not match or raw.startswith("'s", match.end()):
         return []
     name = match[1].rstrip(".,-")
     first = name.split()[0].lower()
@@ -229,7 +229,7 @@ def read_action(raw: str) -> list[str]:
     vague = set(words) & {"you", "your", "it", "this", "them", "these", "those"}
     if not 1 < len(words) <= 18 or vague or words[0] in VAGUE - {"not", "getting", "having"}:
         return []
-    return [phrase]
+    return [phrase.replace("`", "") if phrase.count("`") % 2 else phrase]
 
 
 def read_nothing(raw: str) -> list[str]:
@@ -297,7 +297,9 @@ def read_possession(raw: str) -> list[str]:
 
 # Only names have a capital, a digit or a dot.
 NAMED: Final = re.compile(r"[A-Z0-9_.+#/]")
-_NO_TOOL: Final = VAGUE | WORDS["no tool"]
+_NO_TOOL: Final = VAGUE | WORDS["no tool"] | frozenset(PIECES["MONTHS"].lower().split("|"))
+# An adjective whose noun is cut: "size-only, monotonic growth".
+_NO_NAME: Final = re.compile(r"[a-z-]+-(?:only|based|aware|safe|driven|specific|wide|free|like|style|level)\Z")
 
 
 def read_tool(raw: str) -> list[str]:
@@ -310,11 +312,13 @@ def read_tool(raw: str) -> list[str]:
             break
         first = match[1].rstrip(".,-/")
         head = first.lower()
-        if head in _NO_TOOL or head in NOT_NAMES:
+        if head in _NO_TOOL or head in NOT_NAMES or not re.search(r"[a-z]", head):  # "7 PM" is a time
             break
         named = NAMED.search(first) is not None or head in PROJECTS
         words = [word.rstrip(".,-/") for word in match[2].split()] if len(first) == len(match[1]) else []
         after = rest[match.end() if words else match.end(1) :].lstrip("`\"'")
+        if not words and _NO_NAME.match(head):
+            break
         lower = [word for word in words if not (word[:1].isupper() or word in PROJECTS)]
         common = [word for word in lower if not PATTERNS["version"].fullmatch(word)]
         # "Git tags" is a name with one common noun, but "CSS preprocessor like X" is none.

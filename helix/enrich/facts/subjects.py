@@ -12,7 +12,8 @@ from helix.enrich.facts.words import NOT_NAMES, PATTERNS, TITLES, VAGUE, WORDS
 from helix.text.gazetteer import AMBIGUOUS_PROJECTS, COMMON_WORDS, GIVEN_NAMES, ORGANISATIONS, PLACES, PROJECTS
 
 _THING_ADVERB: Final = re.compile(
-    r"(?: (?:already|now|also|currently|just|still|all|both|only|actually|mostly|again|itself|themselves|always))+\Z"
+    r"(?: (?:already|now|also|currently|just|still|all|both|only|actually|mostly|again|itself|themselves|always|first|"
+    r"then))+\Z"
 )
 _WHOLE: Final = frozenset(("every", "each", "both", "all"))
 _CODE: Final = re.compile(r"[\d_./A-Z`-]")
@@ -42,6 +43,8 @@ def read_subject(words: str, determined: bool) -> str:
     ):
         return ""
     if parts[-1] in WORDS["dangling"] or parts[-1] in _WHOLE or parts[-1].endswith("ly") or name.count("`") % 2:
+        return ""
+    if WORDS["no subject alone"].issuperset(parts):
         return ""
     if not determined and len(parts) > 3 and not _CODE.search(name) and not is_setting(name):
         return ""

@@ -31,7 +31,12 @@ def is_tool(name: str) -> bool:
 def read_known_tool(raw: str) -> list[str]:
     """Return tools of which each is known software."""
     tools = read_tool(raw)
-    return tools if all(is_known_tool(tool) for tool in tools) else []
+    return tools if all(is_known_tool(tool) and not _has_noun(tool) for tool in tools) else []
+
+
+def _has_noun(tool: str) -> bool:
+    """Return whether a common noun follows the name of a tool: "Python 2 support" is no tool."""
+    return any(word.isalpha() and word.islower() and word not in PROJECTS for word in tool.split()[1:])
 
 
 _HOSTS: Final = frozenset(("", "hosting", "orchestration", "ci", "docs", "code hosting"))
@@ -79,8 +84,22 @@ def _split_parts(raw: str) -> tuple[list[str], str]:
             part.endswith("`") for part in parts
         ):  # what follows, like its place, is said of the last one alone
             parts = parts[-1:]
+        if "`" not in parts[-1] and len(parts) == 1 and _COMPLETED.match(raw, start):
+            match = _COMPLEMENT.match(raw, start)
+            if not match:
+                return [], raw
+            parts = [match.string[: match.end()].rstrip(".")]
+            start = len(parts[0])
         return [_name_part(part) for part in parts], raw[start:]
     return [], raw
+
+
+# "A build dependency on junit4": a plain noun says too little without its complement.
+_COMPLETED: Final = re.compile(r" (?:on|for|of|with|that|which|where|when|via)\b")
+_COMPLEMENT: Final = re.compile(
+    r" (?:on|for|of|with) (?!(?:it|this|that|them)\b)[\w./`#@-]+(?: (?!so\b|that\b|which\b|because\b)[\w./`#@-]+){0,3}?"
+    r"(?=[.,;:!?)—–(]|\Z| (?:to|from|in|into|so|that|which|because|since|when|while|and|as|at)\b)"
+)
 
 
 def _name_part(part: str) -> str:
@@ -157,7 +176,7 @@ _OPTION_ENDS: Final = re.compile(r" (?:for|because|since|as|due|in favou?r|when|
 
 def read_option(raw: str) -> list[str]:
     """Return an option that is rejected: "Kafka", "the append variant"."""
-    phrase = cut_at(_OPTION_ENDS, cut_clause(raw))
+    phrase = re.sub(r"\Aan? ", "", cut_at(_OPTION_ENDS, cut_clause(raw)))
     words = phrase.lower().split()
     vague = not words or words[0] in (WORDS["vague"] | WORDS["dangling"] | {"during"}) - {"the", "a", "an"}
     return [] if vague or len(words) > 6 or set(words) & WORDS["refers back"] else [phrase]
