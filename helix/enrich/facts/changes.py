@@ -131,6 +131,8 @@ def _build_use(rule: SlotRule, groups: Groups, head: str, purpose: str, voice: V
     tools, former = rule.read(raw), read_tool(old) if old else []
     if not tools or (groups.get("old") and not former) or (groups.get("n") and not is_person(groups["n"] or "")):
         return
+    if groups.get("verb") and _is_general(groups.get("det"), groups.get("t") or "", tools, raw):
+        return
     both = [*tools, *former]
     found = _place_thing(rule, groups, tools)
     subject, qualifier = found or (
@@ -141,8 +143,6 @@ def _build_use(rule: SlotRule, groups: Groups, head: str, purpose: str, voice: V
         thing = _read_thing(groups, rule.relation)
         if not thing or rule.purpose or is_known_tool(thing) or not _agree(thing, groups.get("verb") or ""):
             return
-        if groups.get("verb") and not groups.get("det") and is_plural(thing) and not _names_code([thing, *tools], raw):
-            return  # "designers use triangles" is of no system
         subject = subject if thing.lower() in WORDS["everything"] else thing
     alone = groups.get("s") == "I" and not (former or groups.get("t"))
     if not subject or not is_tool_change(
@@ -158,9 +158,10 @@ def _build_use(rule: SlotRule, groups: Groups, head: str, purpose: str, voice: V
         yield from split_versions(drafts, bool(former))
 
 
-def _names_code(names: list[str], raw: str) -> bool:
-    """Return whether one of `names` is written like a name, or the object is code."""
-    return raw.startswith("`") or any(NAMED.search(name, 1) for name in names)
+def _is_general(determiner: str | None, thing: str, tools: list[str], raw: str) -> bool:
+    """Return whether "X uses Y" is of no system: "designers use grids", or a heading such as "Cache uses counter"."""
+    named = raw.startswith("`") or any(NAMED.search(name, 1) or is_known_tool(name) for name in [thing, *tools])
+    return determiner is None and not named and (is_plural(thing) or thing.istitle())
 
 
 def _place_thing(rule: SlotRule, groups: Groups, tools: list[str]) -> tuple[str, str] | None:
@@ -242,7 +243,11 @@ def _build_holding(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Dra
     holder = voice.first if person == "I" else person.lower() if person.lower() == "we" else person
     if not holder or (holder == person and person.lower() != "we" and not is_person(person)):
         return
-    for thing in rule.read((groups.get("o") or "").strip()):
+    raw = (groups.get("o") or "").strip()
+    bare = rule.relation == "owned_by" and "over" not in rule.needs and not raw.startswith(("the ", "our ", "all "))
+    if bare and person.lower().partition(" ")[0] not in GIVEN_NAMES:  # "Atlas manages tiles" is of a system
+        return
+    for thing in rule.read(raw):
         if not is_no_thing(thing, rule.relation):
             yield _place_duty(Draft(thing, rule.relation, holder, "", False, rule.confidence))
 

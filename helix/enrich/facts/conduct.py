@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from helix.enrich.facts.canonical import find_kind
 from helix.enrich.facts.changes import Clause, read_slots
 from helix.enrich.facts.drafts import Draft, Voice
 from helix.enrich.facts.reference import LESS
@@ -29,6 +30,7 @@ def read_conduct(sentence: str, voice: Voice) -> Iterator[Draft]:
     if not match:
         yield from _read_joint_choice(sentence, voice)
         yield from _read_order(sentence, voice)
+        yield from _read_use_order(sentence, voice)
         return
     rule = next(filter(None, match.group("named", "strict", "colon", "lasting", "ordered", "local")))
     rule = PATTERNS["lasting"].sub("", rule).strip(" .,!;:")
@@ -72,6 +74,18 @@ def _read_joint_choice(sentence: str, voice: Voice) -> Iterator[Draft]:
     drafts = list(read_slots(Clause(text, text, False), voice))
     if all(draft.relation in _CHOSEN and (draft.relation != "uses" or is_tool(draft.object)) for draft in drafts):
         yield from (draft._replace(confidence=round(draft.confidence * LESS, 4)) for draft in drafts)
+
+
+def _read_use_order(sentence: str, voice: Voice) -> Iterator[Draft]:
+    """Yield the tool that a user orders in place of one of its kind: "use pnpm, not npm"."""
+    match = PATTERNS["use order"].match(sentence) if voice.role == "user" else None
+    if not match:
+        return
+    new, old = match["new"].rstrip("."), match["old"].rstrip(".")
+    if find_kind(new.lower()) and find_kind(new.lower()) == find_kind(old.lower()):
+        weight = round(0.85 * LESS, 4)
+        yield Draft("we", "uses", old, "", True, weight, change=True)
+        yield Draft("we", "uses", new, "", False, weight, change=True)
 
 
 _FURTHER: Final = re.compile(r"(?:,| and| then) ")  # "set X to 5 and rerun it" is a task of the moment

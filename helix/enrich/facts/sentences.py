@@ -29,6 +29,17 @@ def is_joke(sentence: str) -> bool:
     return _JOKE.search(sentence) is not None
 
 
+def is_undoing(sentence: str) -> bool:
+    """Return whether a sentence takes back what the one before it did: "Deleted those files"."""
+    return _UNDONE.match(sentence) is not None
+
+
+_UNDONE: Final = re.compile(
+    r"(?i)\W*(?:I |we |but |then |later |and ){0,3}(?:deleted|removed|reverted|undid|discarded|rolled back) "
+    r"(?:those|these|that|this|it|them|both)\b(?! \w+ (?:from|in|of) )"
+)
+
+
 def is_readable(sentence: str) -> bool:
     """Return whether a sentence has the length of prose; a longer one is a log."""
     return _SHORTEST <= len(sentence) <= _LONGEST

@@ -75,7 +75,7 @@ def read_drafts(text: str, voice: Voice) -> list[Draft]:
 
 
 def read_prose(text: str, discourse: Discourse) -> Iterator[Fact]:
-    """Yield the facts of a text's sentences, up to its make-believe, without jokes and the sentences before them."""
+    """Yield the facts of a text's sentences, up to its make-believe; a joke or an undoing takes back the last."""
     held: list[Fact] = []
     passed: list[str] = []  # sentences without a fact since the last one that was checked
     for raw in sentences.split_sentences(text):
@@ -89,7 +89,7 @@ def read_prose(text: str, discourse: Discourse) -> Iterator[Fact]:
         if any(map(sentences.is_play, passed)):
             break
         passed = []
-        if sentences.is_joke(sentence):
+        if sentences.is_joke(sentence) or sentences.is_undoing(sentence):
             held = []
             continue
         yield from held
@@ -143,6 +143,7 @@ _OF_THINGS: Final = frozenset(name for name, relation in read_relations().items(
 _REASONED: Final = frozenset(name for name, relation in read_relations().items() if relation.about)
 
 _OBJECT_PRONOUN: Final = re.compile(r" (?:it|them|that) (?:to|at|down|up|back|over|from|out|for) ")
+_FORMERLY: Final = re.compile(r"(?i)(?:previously|formerly|originally|initially|historically|in the past|back then)\b")
 _FRAGMENT: Final = 40  # characters of a clause that only names a thing
 
 
@@ -158,7 +159,7 @@ def _read_clause(text: str, discourse: Discourse) -> _Reading:
     plain = masks.unmask(bare, discourse.masked)
     slots: list[Draft] = []
     others: list[tuple[Draft, bool]] = []
-    if not _WORDS.isdisjoint(tokens):
+    if not _WORDS.isdisjoint(tokens) and not _FORMERLY.match(head):
         slots = list(read_slots(Clause(whole, cut_ending(whole)[0] if closes else whole, closes, purpose), voice))
         if "=" in plain:
             slots += read_inline(plain, voice.role)

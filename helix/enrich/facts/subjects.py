@@ -44,7 +44,7 @@ def read_subject(words: str, determined: bool) -> str:
         return ""
     if parts[-1] in WORDS["dangling"] or parts[-1] in _WHOLE or parts[-1].endswith("ly") or name.count("`") % 2:
         return ""
-    if WORDS["no subject alone"].issuperset(parts):
+    if WORDS["no subject alone"].issuperset(parts) or _LINES.match(name):
         return ""
     if not determined and len(parts) > 3 and not _CODE.search(name) and not is_setting(name):
         return ""
@@ -57,6 +57,7 @@ def read_subject(words: str, determined: bool) -> str:
     return _lower_first(name).replace("`", "")
 
 
+_LINES: Final = re.compile(r"[Ll]ines? \d")
 _SPAN: Final = re.compile(r"`[^`]+`")
 # "The comment notes the route": an article inside a phrase follows a verb, or one of these.
 _ARTICLE: Final = re.compile(r"(?<! (?:of|in|on|to|at|by))(?<! (?:for|and))(?<! (?:from|with)) (?:the|an?) ")
@@ -113,7 +114,8 @@ def get_head(phrase: str) -> str:
 def is_setting(phrase: str) -> bool:
     """Return whether a phrase names a value that somebody sets: "upload limit", "RETRY_MAX"."""
     head = get_head(phrase)
-    return PATTERNS["setting"].search(head) is not None or head in WORDS["settings"]
+    limit = phrase.lower().startswith(("max ", "min ", "maximum ", "minimum "))
+    return limit or PATTERNS["setting"].search(head) is not None or head in WORDS["settings"]
 
 
 def is_no_thing(phrase: str, relation: str) -> bool:
