@@ -117,7 +117,7 @@ def read_whole_part(raw: str) -> list[str]:
 
 _BEFORE_NOUN: Final = frozenset(("for", "of", "with", "and", "in", "to", "on", "by", "as"))
 _REFERS: Final = re.compile(
-    r"\b(?:it|its|this|that|these|those|them|they|their|you|your|he|she|his|her|here|there|above|below|same)\b"
+    r"\b(?:it|its|this|that|these|those|them|they|their|you|your|he|she|his|her|here|there|above|below|same|following|something|anything|everything)\b"
 )
 
 
@@ -138,7 +138,7 @@ def read_predicate(raw: str) -> list[str]:
         or phrase.count('"') % 2
     ):
         return []
-    short = len(words) == 2 and (words[1].endswith("ly") or words[1] in ("well", "fine", "again", "clean"))
+    short = len(words) == 2 and (words[1].endswith("ly") or words[1] in ("well", "fine", "again", "clean", "meanwhile"))
     return [] if short else [phrase.replace("`", "")]
 
 
@@ -158,12 +158,17 @@ def read_literal(raw: str) -> list[str]:
     """Return code, a quoted word, a number with its unit, or a word with a digit or a sign: `json`, "30 s", #c15f3c."""
     code = _CODE.match(raw)
     if code:
-        return [code[0].strip("`")]
+        return [] if _NOUN_AFTER.match(raw, code.end()) else [code[0].strip("`")]
     found = read_amount(raw)
     if found:
         return found
     match = VALUES["literal"].match(raw)
     return [match["plain"] or match["quoted"]] if match else []
+
+
+_NOUN_AFTER: Final = re.compile(
+    r" (?!again|now|instead|too|here|everywhere|already|only)[a-z]+(?=[.,;!]|\Z)"
+)  # "`Domain` aware"
 
 
 def read_state(raw: str) -> list[str]:
@@ -228,7 +233,11 @@ def read_name(raw: str) -> list[str]:
     if not match:
         return []
     name = match["quoted"] or match["title"] or match["token"] or match["last"]
-    return [] if name.lower().partition(" ")[0] in NOT_NAMES | WORDS["no new name"] else [name.rstrip(TRAILING)]
+    first = name.lower().partition(" ")[0]
+    adverb = (
+        len(first) > 7 and first.endswith(("edly", "ally", "tely", "ently", "ously", "ively")) and not match["quoted"]
+    )
+    return [] if adverb or first in NOT_NAMES | WORDS["no new name"] else [name.rstrip(TRAILING)]
 
 
 def read_site(raw: str) -> list[str]:
