@@ -232,12 +232,13 @@ def read_name(raw: str) -> list[str]:
     match = VALUES["new name"].match(raw)
     if not match:
         return []
-    name = match["quoted"] or match["title"] or match["token"] or match["last"]
+    name = (match["quoted"] or match["title"] or match["token"] or match["last"]).rstrip(TRAILING)
     first = name.lower().partition(" ")[0]
-    adverb = (
-        len(first) > 7 and first.endswith(("edly", "ally", "tely", "ently", "ously", "ively")) and not match["quoted"]
-    )
-    return [] if adverb or first in NOT_NAMES | WORDS["no new name"] else [name.rstrip(TRAILING)]
+    adverb = len(first) > 7 and not match["quoted"] and first.endswith(_ADVERBS)
+    return [] if adverb or first in NOT_NAMES | WORDS["no new name"] else [name]
+
+
+_ADVERBS: Final = ("edly", "ally", "tely", "ently", "ously", "ively")
 
 
 def read_site(raw: str) -> list[str]:
