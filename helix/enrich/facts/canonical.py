@@ -110,6 +110,9 @@ def find_slot(subject: str, relation: str, object: str, qualifier: str, closes: 
     qualifier = _cut_determiner(qualifier.lower())
     if relation == "does":
         return subject, relation, _fold_word(object.partition(" ")[0])
+    if relation == "has":  # each thing there is, is a slot of its own
+        place = f" in {qualifier}" if qualifier else ""
+        return subject, relation, "" if closes and not place else f"{object}{place}"
     if relation != "uses":
         return subject, relation, "" if qualifier in _MAIN_SCOPES else qualifier
     if qualifier:

@@ -200,13 +200,14 @@ def _build_action(rule: SlotRule, groups: Groups, raw: str, voice: Voice) -> Ite
         if speaks
         else name or _read_thing(groups, "does")
     )
-    if not subject or (not speaks and not name and not _agree(subject, raw)):
+    changed = groups.get("change") is not None  # "updated X to accept Y"
+    if not subject or not (speaks or name or changed or _agree(subject, raw)):
         return
     if rule.fits == "component" and not is_part(groups.get("t") or ""):
         return
     for part in rule.read(raw):
         verb, _, rest = part.partition(" ")
-        action = f"{inflect_verb(verb)} {rest}" if speaks else part
+        action = f"{inflect_verb(verb)} {rest}" if speaks or (changed and not is_plural(subject)) else part
         yield Draft(subject, "does", action, "", groups.get("when") == "no longer", rule.confidence)
 
 

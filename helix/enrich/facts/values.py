@@ -142,6 +142,13 @@ def read_predicate(raw: str) -> list[str]:
     return [] if short else [phrase.replace("`", "")]
 
 
+def read_whole_predicate(raw: str) -> list[str]:
+    """Return a verb with its objects where no list or clause continues after them."""
+    found = read_predicate(raw)
+    rest = raw[len(cut_at(VALUES["predicate end"], raw)) :].lstrip()
+    return [] if rest.startswith((",", "and ")) else found
+
+
 def read_amount(raw: str) -> list[str]:
     """Return a number with its unit, rate and currency: "30 days", "38,000 € a month", "0.5 g/L"."""
     match = VALUES["amount"].match(raw.lstrip("`\"' "))

@@ -121,6 +121,16 @@ def test_other_things_have_slots_of_their_own() -> None:
     assert not any(map(is_functional, both))  # neither ends the other
 
 
+def test_each_thing_there_is_has_a_slot_of_its_own() -> None:
+    texts = ["Added a `--json` flag to `watch.go`.", "Added a `--quiet` flag to `watch.go`."]
+    added, quiet = (read(text, "assistant", None)[0] for text in texts)
+    [removed] = read("Removed the `--json` flag from `watch.go`.", "assistant", None)
+    assert added.slot == removed.slot != quiet.slot
+    assert added.object_key == removed.object_key
+    [everywhere] = read("Removed the `--json` flag.", "assistant", None)
+    assert everywhere.slot == (*added.slot[:2], "")
+
+
 def test_an_ending_without_a_purpose_ends_every_use() -> None:
     stated, [ending] = read("We use Redis for the queue."), read("We no longer use Redis.")
     assert ending.closes
