@@ -19,7 +19,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
-from pydantic import AnyUrl, BaseModel, Field, ValidationError
+from pydantic import AnyUrl, ValidationError
 from starlette.routing import BaseRoute, Route
 
 from helix.cli.parser import suggest_name
@@ -32,7 +32,15 @@ from helix.util.workspaces import Workspace
 from query.auth import OWNER, Caller
 from query.middleware import CALLER, MAX_BODY
 from query.schema import requests as wire
-from query.schema.answers import NOTICE, DecisionList, Replacement, StoreStatus, Timeline
+from query.schema.answers import DecisionList, StoreStatus, Timeline
+from query.schema.tools import (
+    REFERENCE_FIELDS,
+    ItemDocument,
+    ItemReference,
+    RecallResult,
+    SearchHit,
+    SearchResult,
+)
 from query.service import QueryService
 
 INSTRUCTIONS: Final = (
@@ -48,57 +56,6 @@ HERE: Final = "."
 INSTRUCTIONS_HERE: Final = f'For the memory of the current folder\'s repository alone, pass "{HERE}" as project.'
 
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False, destructive_hint=False)
-
-
-class ItemReference(BaseModel):
-    """A recalled item without its text, which is in the context or comes by fetch."""
-
-    id: str
-    score: float
-    type: str
-    session: str
-    turns: list[str]
-    speaker: str | None
-    time: str | None
-    project: str
-    replaced_by: Replacement | None = Field(description="what supersedes it now; null for none")
-    in_context: bool = Field(description="whether the context has it")
-
-
-class RecallResult(BaseModel):
-    """The result of recall."""
-
-    context: str = Field(description="the memories, ready to read, as quoted data; may be empty")
-    items: list[ItemReference] = Field(description="every item, best first; fetch gives its text")
-    tokens: int = Field(description="tokens of the context")
-    degraded: list[str] = Field(description="each part that could not be searched")
-    notice: str | None = NOTICE
-
-
-class SearchHit(BaseModel):
-    """One entry of a search."""
-
-    id: str
-    title: str
-    url: str
-    text: str = Field(description="its first words")
-    replaced_by: Replacement | None = Field(description="what supersedes it now; null for none")
-
-
-class SearchResult(BaseModel):
-    """The result of search, best first."""
-
-    results: list[SearchHit]
-
-
-class ItemDocument(BaseModel):
-    """A whole item."""
-
-    id: str
-    title: str
-    text: str = Field(description="quoted data of the past, with the requested turns around it")
-    url: str
-    metadata: dict[str, Any]
 
 
 class StrictServer(MCPServer):
@@ -216,7 +173,7 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
                 answer = await service.run_in_turn(service.recall, request, caller)
         packed = set(answer["packed"])
         items = [
-            ItemReference(**sanitise_all({name: item[name] for name in _REFERENCE_FIELDS}), in_context=i in packed)
+            ItemReference(**sanitise_all({name: item[name] for name in REFERENCE_FIELDS}), in_context=i in packed)
             for i, item in enumerate(answer["items"])
         ]
         said = sanitise_all({name: answer[name] for name in ("degraded", "notice")})
@@ -333,7 +290,6 @@ def _add_resources(server: MCPServer, service: QueryService, find_caller: FindCa
         return quote_items(_require(page)["items"])
 
 
-_REFERENCE_FIELDS: Final = tuple(ItemReference.model_fields.keys() - {"in_context"})
 _METADATA_FIELDS: Final = (
     *("type", "role", "session", "turns", "speaker"),
     *("time", "time_quality", "project", "source", "previous", "next", "replaced_by"),

@@ -1,0 +1,64 @@
+"""Results of the MCP tools."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import BaseModel, Field
+
+from query.schema.answers import NOTICE, Replacement
+
+
+class ItemReference(BaseModel):
+    """A recalled item without its text, which is in the context or comes by fetch."""
+
+    id: str
+    score: float
+    type: str
+    session: str
+    turns: list[str]
+    speaker: str | None
+    time: str | None
+    project: str
+    replaced_by: Replacement | None = Field(description="what supersedes it now; null for none")
+    in_context: bool = Field(description="whether the context has it")
+
+
+class RecallResult(BaseModel):
+    """The result of recall."""
+
+    context: str = Field(description="the memories, ready to read, as quoted data; may be empty")
+    items: list[ItemReference] = Field(description="every item, best first; fetch gives its text")
+    tokens: int = Field(description="tokens of the context")
+    degraded: list[str] = Field(description="each part that could not be searched")
+    notice: str | None = NOTICE
+
+
+class SearchHit(BaseModel):
+    """One entry of a search."""
+
+    id: str
+    title: str
+    url: str
+    text: str = Field(description="its first words")
+    replaced_by: Replacement | None = Field(description="what supersedes it now; null for none")
+
+
+class SearchResult(BaseModel):
+    """The result of search, best first."""
+
+    results: list[SearchHit]
+
+
+class ItemDocument(BaseModel):
+    """A whole item."""
+
+    id: str
+    title: str
+    text: str = Field(description="quoted data of the past, with the requested turns around it")
+    url: str
+    metadata: dict[str, Any]
+
+
+REFERENCE_FIELDS: Final = tuple(ItemReference.model_fields.keys() - {"in_context"})
+"""Fields of a reference that a recalled item has."""
