@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from helix.enrich.changes import TurnRows, link_turns
 from helix.ranking.trees import fingerprint
 from helix.snapshot import paths
-from helix.snapshot.index.changes import KIND, write_changes
+from helix.snapshot.index.changes import KIND, KeyedLinks, mix_contents, write_changes
 from helix.snapshot.manifest import Index, Segment, describe_tree, make_id
 from helix.snapshot.segment.arrays import flatten_rows
 from helix.snapshot.segment.batch import NO_TIME
@@ -27,12 +27,11 @@ COMPARED: Final = 20_000
 """Newest turns of a project that new ones are compared with: a comparison must not grow with the store."""
 
 
-class Found(NamedTuple):
-    """Links by item keys: p of them."""
+class _Items(NamedTuple):
+    """Keys and contents of n turns."""
 
-    old: U64
-    new: U64
-    certainty: F32
+    key: U64
+    content: U64
 
 
 class _Scope(NamedTuple):
@@ -59,29 +58,31 @@ def index_changes(
     identity = make_id()
     target = root / "indexes" / identity
     with paths.build_folder(target) as folder:
-        write_changes(folder / KIND, rows.astype(np.uint32), *found)
+        write_changes(folder / KIND, rows.astype(np.uint32), found)
     params = {"model": fingerprint("helix.enrich", "changes")}
     return Index(identity, KIND, (segments[at].id,), describe_tree(root, target), params)
 
 
-def find_changes(segments: Sequence[OpenSegment], alive: Sequence[Bool], at: int, rows: I64) -> Found:
+def find_changes(segments: Sequence[OpenSegment], alive: Sequence[Bool], at: int, rows: I64) -> KeyedLinks:
     """Find the links that rows of a segment bring, to and from live rows of any segment."""
     fresh = np.zeros(segments[at].rows, bool)
     fresh[rows] = True
-    parts = [Found(np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.float32))]
+    none = np.empty(0, np.uint64)
+    parts = [KeyedLinks(none, none, none, np.empty(0, np.float32))]
     for scope in _list_scopes(segments, alive, at, fresh):
-        turns, key, new = _read_turns(segments, scope)
+        turns, items, new = _read_turns(segments, scope)
         i, j, certainty = link_turns(turns, new)
-        parts.append(Found(key[i], key[j], certainty))
-    return Found(*map(np.concatenate, zip(*parts, strict=True)))
+        content = mix_contents(items.content[i], items.content[j])
+        parts.append(KeyedLinks(items.key[i], items.key[j], content, certainty))
+    return KeyedLinks(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def read_scopes(segments: Sequence[OpenSegment], alive: Sequence[Bool]) -> Iterator[tuple[TurnRows, U64]]:
     """Yield the turns of each project and ACL, with their keys uint64[n]."""
     for at in range(len(segments)):
         for scope in _list_scopes(segments, alive, at, alive[at]):
-            turns, key, _ = _read_turns(segments, scope)
-            yield turns, key
+            turns, items, _ = _read_turns(segments, scope)
+            yield turns, items.key
 
 
 def _list_scopes(segments: Sequence[OpenSegment], alive: Sequence[Bool], at: int, fresh: Bool) -> Iterator[_Scope]:
@@ -119,8 +120,8 @@ def _read_said(segment: OpenSegment) -> I64:
     return np.where(time == NO_TIME, segment.column("t_valid"), time)
 
 
-def _read_turns(segments: Sequence[OpenSegment], scope: _Scope) -> tuple[TurnRows, U64, Bool]:
-    """Read a scope's rows in the order of time: (turns, key of each uint64[n], which are new)."""
+def _read_turns(segments: Sequence[OpenSegment], scope: _Scope) -> tuple[TurnRows, _Items, Bool]:
+    """Read a scope's rows in the order of time: (turns, the item of each, which are new)."""
 
     def column(read: Any, dtype: Any) -> AnyArray:
         out = np.empty(len(scope.row), dtype)
@@ -150,7 +151,8 @@ def _read_turns(segments: Sequence[OpenSegment], scope: _Scope) -> tuple[TurnRow
         speaker=_code_speakers(segments, which, row),
         session=session[order],
     )
-    return turns, key[order], scope.new[order]
+    content = column(lambda one: one.column("content"), np.uint64)
+    return turns, _Items(key[order], content[order]), scope.new[order]
 
 
 def _read_rows(segments: Sequence[OpenSegment], which: I64, row: I64, name: str) -> AnyArray:

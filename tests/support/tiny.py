@@ -18,7 +18,7 @@ from helix.enrich.neardup import compute_signatures
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import paths, writer
-from helix.snapshot.index.changes import KIND, write_changes
+from helix.snapshot.index.changes import KIND, KeyedLinks, mix_contents, write_changes
 from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.access_events import load_access
 from helix.snapshot.manifest import Index, Lineage, Manifest, Segment, describe_tree, make_id
@@ -142,10 +142,11 @@ def _index_changes(
 ) -> Index:
     """Write the index of changes; its rows are only the first of the segment."""
     target = root / "indexes" / make_id()
-    records = (record(i, text, more) for i, (text, more) in enumerate(zip(texts, given, strict=True)))
-    keys = np.array([int(one["id"], 16) for one in records], np.uint64)
-    old, new, certainty = zip(*changes, strict=True)
-    write_changes(target / KIND, np.zeros(1, np.uint32), keys[[*old]], keys[[*new]], f32(*certainty))
+    records = [record(i, text, more) for i, (text, more) in enumerate(zip(texts, given, strict=True))]
+    key, content = (np.array([int(one[name], 16) for one in records], np.uint64) for name in ("id", "content"))
+    old, new, certainty = ([change[place] for change in changes] for place in range(3))
+    links = KeyedLinks(key[old], key[new], mix_contents(content[old], content[new]), f32(*certainty))
+    write_changes(target / KIND, np.zeros(1, np.uint32), links)
     return Index(target.name, KIND, (segment.id,), describe_tree(root, target), {"model": "m"})
 
 

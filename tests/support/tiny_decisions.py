@@ -11,7 +11,7 @@ import numpy as np
 
 from helix.enrich.neardup import compute_signatures
 from helix.snapshot import paths, writer
-from helix.snapshot.index.changes import write_changes
+from helix.snapshot.index.changes import KeyedLinks, mix_contents, write_changes
 from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.write import write_segment
@@ -54,16 +54,18 @@ def make_said_store(root: Path, said: Sequence[Said]) -> Snapshot:
 @without_fsync()
 def link_rows(root: Path, links: Sequence[tuple[int, int]], certainty: float = 0.9) -> Snapshot:
     """Publish links from rows to the later rows that change them; return the new generation."""
-    key = Snapshot.open(root).columns.key
-    old, new = (key[[pair[side] for pair in links]] for side in (0, 1))
+    (opened,) = Snapshot.open(root).row_map.segments
+    key, contents = opened.column("key"), opened.column("content")
+    old, new = ([pair[side] for pair in links] for side in (0, 1))
     with writer.acquire_lock(root, 1.0) as held:
         name, manifest = inbox.load_current(root)
         assert manifest is not None
         (segment,) = manifest.segments
-        sure = np.full(len(links), certainty, np.float32)
+        content = mix_contents(contents[old], contents[new])
+        keyed = KeyedLinks(key[old], key[new], content, np.full(len(links), certainty, np.float32))
 
         def write(folder: Path) -> None:
-            write_changes(folder, np.arange(segment.rows, dtype=np.uint32), old, new, sure)
+            write_changes(folder, np.arange(segment.rows, dtype=np.uint32), keyed)
 
         index = write_index(root, segment, CHANGES, write, {"model": "test"})
         writer.publish_generation(held, writer.build_next(held, name, manifest, indexes=(index,)))

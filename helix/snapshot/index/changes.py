@@ -1,7 +1,8 @@
 """Links from items to later items that change what they say.
 
 A commit writes one index for each new segment: the links that its rows bring, to and from rows of any segment. Links
-name items by key, so that merges and deletions leave them valid; a link to an item that is gone is not read.
+name items by key, so that merges and deletions leave them valid; a link to an item that is gone is not read. A link
+holds for the contents that were compared: a later version of a turn is compared again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ _ARRAYS: Final = {
     "rows": ArrayKind(np.uint32, ("q",)),
     "old": ArrayKind(np.uint64, ("p",)),
     "new": ArrayKind(np.uint64, ("p",)),
+    "content": ArrayKind(np.uint64, ("p",)),
     "certainty": ArrayKind(np.float32, ("p",)),
 }
 
@@ -39,20 +41,31 @@ class ChangeIndex:
         return self.arrays["rows"]
 
 
-def write_changes(folder: Path, rows: U32, old: U64, new: U64, certainty: F32) -> None:
+class KeyedLinks(NamedTuple):
+    """p links between items."""
+
+    old: U64  # uint64[p], keys of the changed items
+    new: U64  # uint64[p], keys of the items that change them
+    content: U64  # uint64[p], of `mix_contents`
+    certainty: F32  # float32[p], in [0, 1]
+
+
+def mix_contents(old: U64, new: U64) -> U64:
+    """Return one number for the contents of both ends of links: uint64[p]."""
+    return old ^ ((new << np.uint64(1)) | (new >> np.uint64(63)))
+
+
+def write_changes(folder: Path, rows: U32, links: KeyedLinks) -> None:
     """Write the files of an index.
 
     Args:
         rows: uint32[q], ascending: the compared rows, with or without links.
-        old: uint64[p], keys of the changed items.
-        new: uint64[p], keys of the items that change them.
-        certainty: float32[p], in [0, 1].
     """
     from helix.snapshot.segment.write import save_arrays
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    arrays = (rows.astype(np.uint32), old.astype(np.uint64), new.astype(np.uint64), certainty.astype(np.float32))
-    save_arrays(folder, dict(zip(_ARRAYS, arrays, strict=True)))
+    arrays = {"rows": rows, **links._asdict()}
+    save_arrays(folder, {name: arrays[name].astype(kind.dtype) for name, kind in _ARRAYS.items()})
 
 
 def open_changes(root: Path, index: Index) -> ChangeIndex:
@@ -82,20 +95,16 @@ def merge_changes(folder: Path, parts: Sequence[tuple[ChangeIndex, I64]]) -> U32
     new = np.unique(np.concatenate([np.empty(0, np.int64), *(new for _, new in parts)]))
     rows = new[new >= 0].astype(np.uint32)
     if len(rows):
-        old, later, certainty = join_links([part for part, _ in parts])
-        write_changes(folder, rows, old, later, certainty)
+        write_changes(folder, rows, join_links([part for part, _ in parts]))
     return rows
 
 
-def join_links(parts: Sequence[ChangeIndex]) -> tuple[U64, U64, F32]:
-    """Return the links of several indexes, each once: (old uint64[p], new uint64[p], certainty float32[p])."""
-    old, new = (np.concatenate([np.empty(0, np.uint64), *(part.arrays[name] for part in parts)]) for name in _ENDS)
-    certainty = np.concatenate([np.empty(0, np.float32), *(part.arrays["certainty"] for part in parts)])
-    order = np.lexsort((-certainty, new, old))
-    old, new, certainty = old[order], new[order], certainty[order]
-    first = np.ones(len(old), bool)
-    first[1:] = (old[1:] != old[:-1]) | (new[1:] != new[:-1])
-    return old[first], new[first], certainty[first]
-
-
-_ENDS: Final = ("old", "new")
+def join_links(parts: Sequence[ChangeIndex]) -> KeyedLinks:
+    """Return the links of several indexes, each once."""
+    nothing = {name: np.empty(0, _ARRAYS[name].dtype) for name in KeyedLinks._fields}
+    arrays = [np.concatenate([empty, *(part.arrays[name] for part in parts)]) for name, empty in nothing.items()]
+    links = KeyedLinks(*arrays)
+    order = np.lexsort((-links.certainty, links.content, links.new, links.old))
+    ends = np.stack([links.old[order], links.new[order], links.content[order]])
+    first = order[np.append(True, (ends[:, 1:] != ends[:, :-1]).any(axis=0))[: len(order)]]
+    return KeyedLinks(*(array[first] for array in arrays))

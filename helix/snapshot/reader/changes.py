@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from helix.snapshot.index.changes import join_links
+from helix.snapshot.index.changes import join_links, mix_contents
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.row_map import RowMap, owners_of
 from helix.snapshot.segment.batch import NO_TIME
-from helix.types import F32, I64, AnyArray, Bool
+from helix.types import F32, I64, U64, AnyArray, Bool
 
 BY_FACT: Final = np.float32(0.95)
 """Certainty of a change between facts of one slot."""
@@ -41,14 +41,23 @@ class Changes:
     @cached_property
     def links(self) -> Links:
         """All links between live rows, by old row and then by time of the new one."""
-        old, new, certainty = join_links(self._rows.generation.changes)
-        before, after = self._rows.by_key(old), self._rows.by_key(new)
-        project = self._rows.columns.project  # as it is named now: two repositories may have had one name
+        found = join_links(self._rows.generation.changes)
+        before, after = self._rows.by_key(found.old), self._rows.by_key(found.new)
         here = np.flatnonzero((before >= 0) & (after >= 0))
-        here = here[project[before[here]] == project[after[here]]]
-        before, after, certainty = before[here], after[here], certainty[here]
+        before, after = before[here], after[here]
+        project = self._rows.columns.project  # as it is named now: two repositories may have had one name
+        valid = mix_contents(self._read_contents(before), self._read_contents(after)) == found.content[here]
+        valid &= project[before] == project[after]
+        before, after, certainty = before[valid], after[valid], found.certainty[here[valid]]
         order = np.lexsort((after, self.said_at[after], before))
         return Links(before[order], after[order], certainty[order])
+
+    def _read_contents(self, rows: I64) -> U64:
+        """Return the digests of rows' contents: uint64[len(rows)]."""
+        out = np.empty(len(rows), np.uint64)
+        for segment, here, local in self._rows.split(rows):
+            out[here] = segment.column("content")[local]
+        return out
 
     @cached_property
     def said_at(self) -> I64:

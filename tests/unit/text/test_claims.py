@@ -1,0 +1,71 @@
+"""Claims: cues and kinds of values that a text has, and what a change leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from helix.text.claims import (
+    CLAIMS,
+    FORMER,
+    MAX_CHARS,
+    MOST,
+    count_cues,
+    find_former,
+    hash_former,
+    load_model,
+    read_claims,
+)
+from helix.text.claims import has_change as find_changes
+from helix.text.tokenize import hash_terms, shorten_ids
+
+CUES = {
+    "We moved CI to Buildkite.": {"change", "name"},
+    "The pool is no longer sharded.": {"end", "set"},
+    "From now on the limit is ours.": {"now", "set"},
+    "what if we moved?": {"hypo", "change", "ask", "asks"},
+    "The readme says so": {"quote"},
+    "ok, do it": {"agree"},
+    "it was too slow": {"reason"},
+    "The review is on 14 March at 10:30": {"date", "time", "num", "set", "name"},
+    "workers = 4": {"kv", "num"},
+    "it fails in helix/text/claims.py": {"url", "reason"},
+    "bless you": set(),
+    "": set(),
+}
+
+
+def test_cues_and_kinds_of_values() -> None:
+    for text, expected in CUES.items():
+        found = {name for name, count in zip(CLAIMS, count_cues(text), strict=False) if count}
+        assert found == expected, text
+    many = dict(zip(CLAIMS, count_cues("moved, moved, moved, moved. " * 2), strict=False))
+    assert many["change"] == MOST
+    assert not any(count_cues("x" * MAX_CHARS + " moved?")[:-1])
+
+
+def test_the_claims_of_items_are_counts_and_a_probability() -> None:
+    texts = ["We switched from Jenkins to Buildkite for CI.", "Lunch was good.", "what if we moved to Drone?"]
+    claims = read_claims(texts, ["user"] * 3, load_model())
+    assert (claims.dtype, claims.shape) == (np.uint8, (3, len(CLAIMS)))
+    assert claims[:, :-1].tolist() == [count_cues(text) for text in texts]
+    sets = claims[:, CLAIMS.index("sets")]
+    assert sets[0] > 128 > max(sets[1:])
+    assert find_changes(claims).tolist() == [True, False, True]
+    assert read_claims([], [], load_model()).shape == (0, len(CLAIMS))
+
+
+def test_what_a_change_leaves() -> None:
+    for text, terms in {
+        "We moved from Jenkins to Buildkite.": ["jenkin"],
+        "use 45 s instead of 30 s for it": ["30", "s"],
+        "-pool_size = 5\n+pool_size = 9": ["pool_size", "pool", "size", "5"],
+        "dropped Redis because of the memory": ["redi"],
+        "We use Buildkite.": [],
+        "": [],
+    }.items():
+        assert find_former(text) == terms, text
+    words = "replaced amber basalt cobalt dolomite emerald"
+    assert find_former(words) == ["amber", "basalt", "cobalt", "dolomit"][:FORMER]
+    hashed = hash_former([words, "moved from Jenkins", "nothing"])
+    assert hashed[1].tolist() == [*shorten_ids(hash_terms(["jenkin"])).tolist(), 0, 0, 0]
+    assert (hashed.shape, int((hashed[0] > 0).sum()), int(hashed[2].sum())) == ((3, FORMER), FORMER, 0)
