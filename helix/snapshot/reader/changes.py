@@ -115,7 +115,7 @@ class Changes:
             if not len(on):
                 break
             further = self._next(found[on], at)
-            moved = (further >= 0) & (self._place(further) > self._place(found[on]))
+            moved = (further >= 0) & (further != rows[on]) & (self._place(further) > self._place(found[on]))
             if not moved.any():
                 break
             found[on[moved]] = further[moved]

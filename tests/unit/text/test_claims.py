@@ -54,7 +54,7 @@ def test_the_claims_of_items_are_counts_and_a_probability() -> None:
     assert read_claims([], [], load_model()).shape == (0, len(CLAIMS))
 
 
-def test_what_a_change_leaves() -> None:
+def test_former_terms_are_those_that_a_change_leaves() -> None:
     for text, terms in {
         "We moved from Jenkins to Buildkite.": ["jenkin"],
         "use 45 s instead of 30 s for it": ["30", "s"],
