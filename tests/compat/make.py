@@ -114,7 +114,9 @@ def freeze_time() -> Iterator[None]:
             (writer, "copy_encoder", lambda *_: ()),
             (sys.modules["pipelines.ingest.commit"], "load_router", lambda *_: "there is no encoder"),
             (sys.modules["pipelines.ingest.enrich"], "load_type_model", lambda *_: "there is no encoder"),
-            (sys.modules["pipelines.ingest.enrich"], "_embed_facts", lambda *_: None),  # format 3 began without them
+            # Format 3 began without these.
+            (sys.modules["pipelines.ingest.enrich"], "_embed_facts", lambda *_: None),
+            (sys.modules["pipelines.ingest.commit"], "_index_changes", lambda *_: ()),
         ):
             stack.enter_context(patch.object(target, name, value))
         yield

@@ -45,7 +45,9 @@ STATEMENTS = (
     "SELECT subject, relation, object, t_valid, t_invalid, item FROM facts ORDER BY t_valid, subject",
     "SELECT id, vouched, queries FROM items WHERE vouched IS NOT NULL OR len(queries) > 0 ORDER BY id",
 )
-SINCE = {"order.indptr.npy", "order.term.npy", "cues.npy", "titles.key.npy", "titles.row.npy"}
+SINCE = {
+    f"{name}.npy" for name in ("order.indptr", "order.term", "cues", "titles.key", "titles.row", "claims", "former")
+}
 """What a segment of format 3 has since a later release."""
 
 NO_MODELS = {
@@ -227,11 +229,13 @@ def test_the_generator_reproduces_the_checked_in_store(tmp_path: Path) -> None:
 
 
 def test_a_store_without_later_arrays_is_read_and_written(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store lacks term order, cues and titles; a new segment has them."""
+    """The store lacks term order, cues, titles and claims; a new segment has them."""
     snapshot = Snapshot.open(whole)
     rows = np.arange(snapshot.rows)
     assert [len(found) for found in snapshot.lexical.order_of(rows)] == [0, 0]
     assert snapshot.lexical.cues(rows).tolist() == [0] * snapshot.rows
+    assert not snapshot.lexical.claims(rows).any()
+    assert not len(snapshot.changes.links.old)
     assert [len(found) for found in snapshot.lexical.find_titled(np.arange(9, dtype=np.uint64))] == [0, 0]
     before = describe_store(whole)
     for name, value in NO_MODELS.items():
@@ -248,6 +252,8 @@ def test_a_store_without_later_arrays_is_read_and_written(whole: Path, monkeypat
         at = np.flatnonzero(snapshot.lexical.cues(np.flatnonzero(snapshot.alive)) != 0)
         said = [entry["text"] for entry in snapshot.text(np.flatnonzero(snapshot.alive)[at])]
         assert said == [text for _, _, text, _ in ADDED]
+        claims = snapshot.lexical.claims(np.flatnonzero(snapshot.alive))
+        assert np.flatnonzero(claims.any(axis=1)).tolist() == at.tolist()
         owner, _ = snapshot.lexical.order_of(np.flatnonzero(snapshot.alive))
         assert np.unique(owner).tolist() == at.tolist()
         for question in (*QUESTIONS, "what about the yeast in the cellar"):

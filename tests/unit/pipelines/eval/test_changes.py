@@ -12,6 +12,10 @@ import pytest
 
 from helix.cli.main import main
 from helix.errors import InputRefused
+from helix.ranking.trees import predict
+from helix.settings import load
+from helix.text.claims import read_claims
+from pipelines.eval.changes import train
 from pipelines.eval.changes.figures import (
     Judgement,
     RecalledItems,
@@ -265,3 +269,21 @@ def test_the_facts_of_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "b.exe" in output.err
     assert output.out.splitlines()[0].startswith("6 turns of users and assistants: facts ")
     assert "superseded" in output.out
+
+
+def test_claims_and_links_are_trained_on_histories(tmp_path: Path) -> None:
+    histories = [read_history(write_history(tmp_path / name)) for name in ("one", "two")]
+    materials = [train.read_material(history, load(), tmp_path / "work") for history in histories]
+    folds = train.make_folds(len(materials))
+    model, left_out = train.fit_sets(materials, folds)
+    for one, probability in zip(materials, left_out, strict=True):
+        assert one.setting[[one.rows[f"a{i}"] for i in range(1, 7)]].tolist() == [1, 1, 0, 1, 0, 1]
+        assert min(probability[one.setting == 1]) > max(probability[one.setting == 0])  # the other has the same turns
+        one.claims = read_claims(one.texts, one.roles, model)
+    links = train.fit_links(materials, folds)
+    for one in materials:
+        (scope,) = one.pairs
+        changed = [(one.rows["a1"], one.rows["a4"]), (one.rows["a2"], one.rows["a6"])]
+        pairs = list(zip(scope[0].tolist(), scope[1].tolist(), strict=True))
+        assert {pair for pair, label in zip(pairs, scope[3].tolist(), strict=True) if label} == {*changed}
+        assert len(predict(links, scope[2])) == len(one.links[0]) == len(pairs)
