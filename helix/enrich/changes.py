@@ -3,6 +3,7 @@
 Each pair of an earlier and a later item near in meaning gets the probability that the later one sets another value of
 what the earlier one set: gradient-boosted trees over similarity, shared rare words, and the claims of both. A pair's
 probability depends on its two items and the turns before them only, so it is the same whatever the order of ingestion.
+Each item is compared with those nearest at its commit: of more than `NEAREST`, the order may choose others.
 """
 
 from __future__ import annotations

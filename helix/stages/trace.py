@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from math import isnan
+from math import isnan, nan
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -166,7 +166,7 @@ class Trace:
             score = value_of(pool.final[place])
             known = parts.items() if row in at else ()
             added = {name: value_of(part[at[row]]) for name, part in known if part[at[row]]}
-            shares = {name: share for name, by_row in self.shares.items() if (share := value_of(by_row[row]))}
+            shares = {name: share for name, by_row in self.shares.items() if (share := value_of(by_row.get(row, nan)))}
             entry = {"rank": place + 1, "id": identity, "score": score, **signals[place]}
             entry |= {"parts": added, "shares": shares, "dropped": reasons.get(row), "replaced": replaced.get(row)}
             out.append(entry)

@@ -34,11 +34,11 @@ def list_earlier(snap: Snapshot, rows: list[int]) -> list[tuple[int, int, float]
 
 
 def test_links_are_found_from_both_ends(tmp_path: Path) -> None:
-    snap = world(tmp_path, changes=[(0, 1, 0.875), (0, 2, 0.25), (1, 2, 0.8125)], cuts=(2,))
-    assert list_later(snap, [2, 0, 1]) == [(1, 1, 0.875), (1, 2, 0.25), (2, 2, 0.8125)]
+    snap = world(tmp_path, changes=[(0, 1, 0.875), (0, 3, 0.25), (1, 2, 0.8125)], cuts=(2,))
+    assert list_later(snap, [2, 0, 1]) == [(1, 1, 0.875), (1, 3, 0.25), (2, 2, 0.8125)]
     assert list_later(snap, [0], BASE + DAY) == [(0, 1, 0.875)]  # the other was not said by then
     assert list_later(snap, [0], BASE) == []
-    assert list_earlier(snap, [2, 3, 1]) == [(0, 0, 0.25), (0, 1, 0.8125), (2, 0, 0.875)]
+    assert list_earlier(snap, [2, 3, 1]) == [(0, 1, 0.8125), (1, 0, 0.25), (2, 0, 0.875)]
     assert list_later(snap, []) == list_earlier(snap, []) == []
 
 
