@@ -295,7 +295,7 @@ def test_building_a_dense_index_survives_a_kill_at_any_step(
         kill(point, compact_with_indexes, store, settings)
         assert contents(store) == NOW
     end(start(compact_with_indexes, store, settings))
-    assert [index.kind for index in inbox.load_current(store)[1].indexes if index.covers] == ["dense"]
+    assert sorted(index.kind for index in inbox.load_current(store)[1].indexes if index.covers) == ["changes", "dense"]
     assert contents(store) == NOW
     assert Memory(store, settings).recall("zither", project="default").items
     assert_tidy(store)
