@@ -90,7 +90,7 @@ def test_a_hint_at_an_entity_seeds_the_walk_on_every_surface(url: str, sample_st
         json.loads(call_helix(*call, "--store", sample_store).stdout),
     ]
     walked = [[item["text"] for item in answer["items"] if item["why"]["graph"] == 1] for answer in answers]
-    assert walked == [["retention change owned by Tomas"]] * 4
+    assert walked == [["the retention change is owned by Tomas"]] * 4
     plain = helix.open(sample_store).recall(**{**asked, "entities": ()})
     assert [item.why["graph"] for item in plain.items] == [None] * len(plain.items)
 
