@@ -38,6 +38,7 @@ def read_question(text: str) -> Reading:
     """Return the reading of a question.
 
     A past tense asks for then, a present tense or "now" for now; a question word without a verb ("what CI") for now.
+    What is asked of a whole course, such as a summary or a count of days between two, asks for neither.
     """
     text = " ".join(text[:MAX_CHARS].replace("’", "'").split())
     hints = np.array([pattern.search(text) is not None for pattern in _HINTS], np.float32)
@@ -47,6 +48,8 @@ def read_question(text: str) -> Reading:
 def _find_kind(text: str) -> Kind:
     if _KINDS["why"].search(text):
         return "why"
+    if _KINDS["neither"].search(text):
+        return ""
     if _KINDS["past"].search(text):
         return "then"
     return "now" if _KINDS["present"].search(text) else ""
