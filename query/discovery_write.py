@@ -81,8 +81,9 @@ class Announcer:
 
     def start(self, host: str, port: int) -> None:
         """Announce an address from now on."""
-        self._thread = threading.Thread(target=self._run, args=(host, port), name="helix-place", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(host, port), name="helix-place", daemon=True)
+        thread.start()
+        self._thread = thread  # once it runs, so that a stop at the same moment joins a started one
 
     def stop(self) -> None:
         """End the announcement."""

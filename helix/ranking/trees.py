@@ -11,16 +11,16 @@ import numpy as np
 
 from helix.types import F32, I32
 
-DEPTH: Final = 3
-"""Splits from the root of a tree to a leaf; a shorter branch sends all values to one side."""
+DEPTH: Final = 4
+"""Splits from the root to a leaf of a fitted tree; a shorter branch sends all values to one side."""
 
 
 class Trees(NamedTuple):
-    """t complete binary trees of `DEPTH`; a row goes left where its feature is at most the threshold."""
+    """t complete binary trees of d splits; a row goes left where its feature is at most the threshold."""
 
-    feature: I32  # int32[t, 2**DEPTH - 1], splits in breadth-first order
-    threshold: F32  # float32[t, 2**DEPTH - 1]
-    leaf: F32  # float32[t, 2**DEPTH]
+    feature: I32  # int32[t, 2**d - 1], splits in breadth-first order
+    threshold: F32  # float32[t, 2**d - 1]
+    leaf: F32  # float32[t, 2**d]
     base: F32  # float32[]
 
 
@@ -33,10 +33,11 @@ def predict(trees: Trees, rows: F32) -> F32:
     number = np.arange(len(trees.feature))
     node = np.zeros((len(rows), len(number)), np.int64)
     place = np.arange(len(rows))[:, None]
-    for _ in range(DEPTH):
+    leaves = trees.leaf.shape[1]
+    for _ in range(leaves.bit_length() - 1):
         right = rows[place, trees.feature[number, node]] > trees.threshold[number, node]
         node = 2 * node + 1 + right
-    leaf = trees.leaf[number, node - (2**DEPTH - 1)]
+    leaf = trees.leaf[number, node - (leaves - 1)]
     return np.asarray(leaf.sum(axis=1) + trees.base, np.float32)
 
 

@@ -2,7 +2,7 @@
 
 A question in the present tense wants the newest value, one about the past the value of that time, a "why" the turn that
 tells the reason. Where items of the best are linked by changes, the best and what they are linked to are ordered again
-by how likely each is the one asked for: gradient-boosted trees over what `helix.stages.features.reading` compares.
+by how likely each is the one asked for: a small network over what `helix.stages.features.reading` compares.
 Without a link between them the ranking stays.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from helix.enrich.changes import LEAN, weigh_terms
 from helix.native.rows import list_neighbours
 from helix.native.vectors import score_neighbours
-from helix.ranking.trees import load_trees, predict
+from helix.ranking.network import load_network, score_rows
 from helix.stages.features.lexical import count_terms
 from helix.stages.features.reading import ReadingRows, compute_features
 from helix.text.claims import CLAIMS
@@ -52,7 +52,7 @@ def reorder(
     if linked.links.max(initial=0) < how.least:
         return pool
     features = compute_features(read_rows(linked, query, vector, snap), reading.hints, plan.days)
-    wanted = predict(load_trees("helix.stages", f"reading_{reading.kind}"), features)
+    wanted = score_rows(load_network("helix.stages", f"reading_{reading.kind}"), features)
     return _hand_out(pool, linked, wanted, snap)
 
 

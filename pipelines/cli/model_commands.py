@@ -182,7 +182,12 @@ def _format_model(row: dict[str, Any]) -> tuple[Cell, ...]:
 
 def train(argv: Sequence[str]) -> int:
     """Fit the retention model of the profile engram to the items that access events name as useful."""
-    options = build_parser("train", train.__doc__ or "", "  helix train --store memory").parse_args(argv)
+    if argv[:1] == ["changes"]:
+        from pipelines.cli.train_changes import train_changes
+
+        return train_changes(argv[1:])
+    examples = "  helix train --store memory\n\nThis has a --help of its own:\n  changes  models of what is true now"
+    options = build_parser("train", train.__doc__ or "", examples).parse_args(argv)
     from pipelines.training.retention import train as run
 
     settings = load()

@@ -47,10 +47,24 @@ FEATURES: Final = (
     *(f"cue_{name}" for name in CUES),
     *(f"value_{name}" for name in VALUES),
     *("turn_before", "reply"),
+    *(
+        "any_link",
+        "any_led",
+        "any_both",
+        "changed_6",
+        "second_change",
+        "lead",
+        "nearest",
+        "most_overlap",
+        "mean_length",
+    ),
+    *("sets_6", "has_score", "log_score"),
 )
 """Features of a candidate, in order."""
 
 _LEAST: Final = 0.02  # of a link that counts as leading to a candidate
+_SURE: Final = 0.2  # of a link that counts as a change of one of the best
+_BEST: Final = 6  # candidates, by score
 _TINY: Final = 1e-6
 
 
@@ -103,7 +117,31 @@ def compute_features(rows: ReadingRows, hints: F32, days: Sequence[tuple[int, in
     ]
     stacked = np.column_stack([np.asarray(column, np.float32) for column in columns])
     claims = rows.claims[:, : len(CUES)].astype(np.float32)
-    return np.hstack([stacked, claims, kinds, rows.before[:, None], rows.reply[:, None]])
+    whole = np.tile(_describe_list(rows, score, order), (n, 1))
+    tail = [rows.before[:, None], rows.reply[:, None], whole, (score > 0)[:, None], _log(score)[:, None]]
+    return np.hstack([stacked, claims, kinds, *tail]).astype(np.float32)
+
+
+def _describe_list(rows: ReadingRows, score: F32, order: I64) -> F32:
+    """Return what is the same for all candidates, and tells whether a change concerns the question at all: float32[10].
+
+    Args:
+        score: float32[n], 1 for the best.
+        order: int64[n], by score.
+    """
+    best, links = order[:_BEST], rows.links
+    changed = np.sort(links[best].max(axis=1))
+    parts = [
+        *(links.max(), (links * score[:, None]).max(), (links * score[:, None] * score[None, :]).max()),
+        *((changed >= _SURE).mean(), changed[-2] if len(best) > 1 else 0),
+        *((score[order[1]] - score[best[-1]]) if len(best) > 1 else 0, rows.own.max(), rows.overlap.max()),
+        *(np.log(rows.length.mean() + 1), rows.sets[best].mean()),
+    ]
+    return np.array(parts, np.float32)
+
+
+def _log(score: F32) -> F32:
+    return np.log(np.maximum(score, np.float32(0.01)))
 
 
 def _find_most(values: F32, among: Bool) -> F32:

@@ -23,15 +23,15 @@ def test_a_tree_by_hand() -> None:
 def test_fitted_trees_equal_those_of_scikit_learn(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from pipelines.eval.changes import train
+    from pipelines.eval.changes import fit_links
 
-    monkeypatch.setattr(train, "TREES", 20)
+    monkeypatch.setattr(fit_links, "TREES", 20)
     rng = np.random.default_rng(n)
     x = rng.normal(size=(n, 6)).astype(np.float32)
     x[:, 3] = rng.integers(0, 3, n)
     y = (x[:, 0] * x[:, 1] + x[:, 3] + 0.3 * rng.normal(size=n) > 1).astype(np.int64)
-    own = train.fit_trees(x, y)
-    options = {"learning_rate": train.RATE, "max_depth": DEPTH, "l2_regularization": train.RIDGE}
+    own = fit_links.fit_trees(x, y)
+    options = {"learning_rate": fit_links.RATE, "max_depth": DEPTH, "l2_regularization": fit_links.RIDGE}
     other = HistGradientBoostingClassifier(max_iter=20, early_stopping=False, random_state=0, **options).fit(x, y)
     rows = np.concatenate([x, rng.normal(size=(200, 6)).astype(np.float32)])
     np.testing.assert_allclose(predict(own, rows), other.decision_function(rows), rtol=0, atol=1e-5)

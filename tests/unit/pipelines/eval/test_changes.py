@@ -15,7 +15,6 @@ from helix.errors import InputRefused
 from helix.ranking.trees import predict
 from helix.settings import load
 from helix.text.claims import read_claims
-from pipelines.eval.changes import train
 from pipelines.eval.changes.figures import (
     Judgement,
     RecalledItems,
@@ -27,6 +26,8 @@ from pipelines.eval.changes.figures import (
     list_misses,
     make_row,
 )
+from pipelines.eval.changes.fit_claims import fit_sets
+from pipelines.eval.changes.fit_links import fit_links
 from pipelines.eval.changes.history import (
     PACKAGED,
     Change,
@@ -36,6 +37,7 @@ from pipelines.eval.changes.history import (
     list_shortfalls,
     read_history,
 )
+from pipelines.eval.changes.material import make_folds, read_material
 from tests.support.benchmarks import write_json, write_json_lines
 
 pytestmark = pytest.mark.usefixtures("no_router")
@@ -273,14 +275,14 @@ def test_the_facts_of_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_claims_and_links_are_trained_on_histories(tmp_path: Path) -> None:
     histories = [read_history(write_history(tmp_path / name)) for name in ("one", "two")]
-    materials = [train.read_material(history, load(), tmp_path / "work") for history in histories]
-    folds = train.make_folds(len(materials))
-    model, left_out = train.fit_sets(materials, folds)
+    materials = [read_material(history, load(), tmp_path / "work") for history in histories]
+    folds = make_folds(len(materials))
+    model, left_out = fit_sets(materials, folds)
     for one, probability in zip(materials, left_out, strict=True):
         assert one.setting[[one.rows[f"a{i}"] for i in range(1, 7)]].tolist() == [1, 1, 0, 1, 0, 1]
         assert min(probability[one.setting == 1]) > max(probability[one.setting == 0])  # the other has the same turns
         one.claims = read_claims(one.texts, one.roles, model)
-    links = train.fit_links(materials, folds)
+    links = fit_links(materials, [], folds)
     for one in materials:
         (scope,) = one.pairs
         changed = [(one.rows["a1"], one.rows["a4"]), (one.rows["a2"], one.rows["a6"])]

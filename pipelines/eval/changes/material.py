@@ -1,0 +1,143 @@
+"""What the models of changes are trained on: changing histories, and questions of sets in which nothing changes.
+
+Only a history tells which turn changes which. The other sets tell how often a pair looks like a change and is none,
+and which order of items a question wants when no change concerns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from helix.enrich.changes import TurnRows
+from helix.sdk.memory import Memory
+from helix.settings import Settings
+from helix.text.claims import CLAIMS, count_cues
+from helix.types import F32, I64, ROLES, U8
+from pipelines.embedded.ingest import ingest
+from pipelines.eval.changes.history import TURNS, ChangingHistory
+from pipelines.eval.evaluate import drop_unanswerable, read_haystacks
+from pipelines.eval.sets.benchmark import Question, turn_key
+from pipelines.eval.sets.registry import read_set
+from pipelines.ingest.changes import read_scopes
+
+FOLDS: Final = 5
+SETS: Final = CLAIMS.index("sets")
+
+Folds = Sequence[tuple[list[int], list[int]]]
+"""(training, left out) of each fold, as positions."""
+
+# Controls whose turns set something, though nothing of the pair's topic.
+_SETTING: Final = ("restated", "detail", "two_holders", "other_project")
+_OTHER_SETTING: Final = ("two_holders", "other_project", "restated")
+
+
+@dataclass(slots=True)
+class Material:
+    """One history, ingested: its rows, pairs and questions, with what each stage predicted for it."""
+
+    history: ChangingHistory
+    memory: Memory
+    rows: dict[str, int]  # turn → row
+    texts: list[str]
+    roles: list[str]
+    claims: U8  # uint8[rows, CLAIMS]
+    setting: I64  # int64[rows]: 1 sets something, 0 does not, −1 unknown
+    scopes: list[tuple[TurnRows, I64]]  # turns of a project, and the snapshot's row of each
+    pairs: list[tuple[I64, I64, F32, I64]] = field(default_factory=list)  # (i, j, features, label) by scope
+    links: list[F32] = field(default_factory=list)  # certainty of each pair, by scope
+
+
+@dataclass(slots=True)
+class Ordinary:
+    """One set in which nothing changes, ingested: its pairs are no changes, its questions have gold rows."""
+
+    name: str
+    memory: Memory
+    questions: Sequence[Question]
+    rows: dict[str, int]  # turn, after its session and a tab → row
+    scopes: list[tuple[TurnRows, I64]]  # of one haystack each
+    pairs: list[tuple[I64, I64, F32, I64]] = field(default_factory=list)
+    links: list[F32] = field(default_factory=list)
+
+    @property
+    def haystacks(self) -> list[str]:
+        """Names of the haystacks, in order."""
+        return sorted(self.memory.snapshot.projects)
+
+
+def make_folds(n: int) -> Folds:
+    """Return (training, left out) of each fold."""
+    parts = [list(range(fold, n, FOLDS)) for fold in range(min(FOLDS, n))]
+    return [([i for i in range(n) if i not in part], part) for part in parts]
+
+
+def read_ordinary(name: str, path: Path, settings: Settings, work: Path) -> Ordinary:
+    """Ingest a set by its name in the registry, and read what the stages need of it.
+
+    Raises:
+        UsageError, InputRefused: as in `read_set`.
+    """
+    benchmark = read_set(name, path, work / "documents")
+    ingest(work / "store", list(benchmark.documents), settings)
+    memory = Memory(work / "store", replace(settings, answers=0))
+    snap = memory.snapshot
+    usable = drop_unanswerable(benchmark, snap, read_haystacks(snap), settings)
+    live = np.flatnonzero(snap.alive)
+    rows = {
+        turn_key(entry["session"], turn): row
+        for row, entry in zip(live.tolist(), snap.text(live), strict=True)
+        for turn in entry["turns"]
+    }
+    return Ordinary(name, memory, usable.questions, rows, _read_scopes(memory))
+
+
+def read_material(history: ChangingHistory, settings: Settings, work: Path) -> Material:
+    """Ingest a history and read what the stages need of it."""
+    root = work / history.folder.parent.name / history.name
+    if not root.exists():
+        ingest(root, [history.folder / TURNS], settings, format="jsonl")
+    memory = Memory(root, settings)
+    snap = memory.snapshot
+    live = np.flatnonzero(snap.alive)
+    entries = snap.text(live)
+    rows: dict[str, int] = {}
+    for row, entry in zip(live.tolist(), entries, strict=True):
+        for turn in entry["turns"]:
+            rows.setdefault(turn, row)
+    texts = [""] * snap.rows
+    for row, entry in zip(live.tolist(), entries, strict=True):
+        texts[row] = entry["text"]
+    roles = [ROLES[code] for code in snap.columns.role.tolist()]
+    counts = np.array([count_cues(text) for text in texts], np.uint8)
+    claims = np.column_stack([counts, np.zeros(snap.rows, np.uint8)])
+    return Material(
+        history, memory, rows, texts, roles, claims, _label_setting(history, rows, snap.rows), _read_scopes(memory)
+    )
+
+
+def _read_scopes(memory: Memory) -> list[tuple[TurnRows, I64]]:
+    snap = memory.snapshot
+    alive = [snap.alive[start : start + segment.rows] for start, segment in snap.row_map.by_segment()]
+    return [(turns, snap.row_map.by_key(key)) for turns, key in read_scopes(snap.row_map.segments, alive)]
+
+
+def _label_setting(history: ChangingHistory, rows: dict[str, int], n: int) -> I64:
+    """Label the rows that set something, by the history's pairs and controls."""
+    out = np.zeros(n, np.int64)
+    for pair in history.pairs:
+        for turn in (*pair.stale, *pair.current):
+            if turn in rows:
+                out[rows[turn]] = 1
+    for control in history.controls:
+        for turn in control.keep:
+            if turn in rows and not out[rows[turn]]:
+                out[rows[turn]] = 1 if control.kind in _SETTING else -1
+        for turn in control.looks_like:
+            if turn in rows and not out[rows[turn]] and control.kind in _OTHER_SETTING:
+                out[rows[turn]] = 1
+    return out
