@@ -17,6 +17,7 @@ from helix.enrich.changes import LEAN, weigh_terms
 from helix.native.rows import list_neighbours
 from helix.native.vectors import score_neighbours
 from helix.ranking.network import load_network, score_rows
+from helix.snapshot.reader.changes import MARKED
 from helix.stages.features.lexical import count_terms
 from helix.stages.features.reading import ReadingRows, compute_features
 from helix.text.claims import CLAIMS
@@ -53,7 +54,10 @@ def reorder(
         return pool
     features = compute_features(read_rows(linked, query, vector, snap), reading.hints, plan.days)
     wanted = score_rows(load_network("helix.stages", f"reading_{reading.kind}"), features)
-    return _hand_out(pool, linked, wanted, snap)
+    order = np.lexsort((snap.columns.key[linked.rows], -wanted))
+    if reading.kind == "now":
+        order = place_predecessors(order, linked.links)
+    return _hand_out(pool, linked, order)
 
 
 def find_linked(
@@ -133,12 +137,26 @@ def _share(weight: F32, has: AnyArray) -> F32:
     return np.asarray(weight @ has.astype(np.float32), np.float32)
 
 
-def _hand_out(pool: Candidates, linked: Linked, wanted: F32, snap: Snapshot) -> Candidates:
-    """Order the candidates by how much they are wanted; the best score goes to the first."""
+def place_predecessors(order: I64, links: F32) -> I64:
+    """Place what the first candidate surely replaced right below it, newest first: int64[n].
+
+    Args:
+        order: int64[n], of candidates by time, the first wanted most.
+        links: of `Linked`.
+    """
+    first = int(order[0])
+    chain = [first]
+    for i in range(first - 1, -1, -1):
+        if links[i, chain].max() >= MARKED:
+            chain.append(i)
+    return np.concatenate([np.array(chain, np.int64), order[~np.isin(order, chain)]])
+
+
+def _hand_out(pool: Candidates, linked: Linked, order: I64) -> Candidates:
+    """Give the candidates the scores of the ranking in a new order: the best score goes to the first."""
     best = len(linked.rows) - int((~linked.found).sum())
     pool = pool.append(linked.rows[~linked.found])
     scores = pool.final.copy()
-    order = np.lexsort((snap.columns.key[linked.rows], -wanted))
     by_row = np.argsort(pool.row.astype(np.int64), kind="stable")
     place = by_row[np.searchsorted(pool.row.astype(np.int64), linked.rows[order], sorter=by_row)]
     handed = np.full(len(order), scores[best - 1] if best else 0, np.float32)

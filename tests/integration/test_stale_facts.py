@@ -43,10 +43,10 @@ def best(found: Bundle) -> list[str]:
 
 @pytest.mark.parametrize("profile", ["helix", "helix-paper"])
 def test_the_successor_stands_above(tmp_path: Path, profile: str) -> None:
-    """Switch: `rank.superseded = 0` (tried below), or `stale` that knows of none."""
+    """Switch: `rank.superseded = 0` and `reading.top = 0` (tried below), or `stale` that knows of none."""
     root = world(tmp_path / "store")
     assert best(ask(root, profile=profile)) == [NEW, OLD]
-    (tmp_path / "off.toml").write_text(f'base = "{profile}"\n[rank]\nsuperseded = 0.0\n')
+    (tmp_path / "off.toml").write_text(f'base = "{profile}"\n[rank]\nsuperseded = 0.0\n[reading]\ntop = 0\n')
     assert best(ask(root, tmp_path, profile="off")) == [OLD, NEW]
 
 

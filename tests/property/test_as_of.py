@@ -144,29 +144,29 @@ def scores(memory: Memory, profile: str, **more: Any) -> dict[str, float]:
 
 @pytest.fixture(params=ENDINGS)
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Memory:
-    """Ana lives in Rome, until she does not; `even-` profiles demote nothing."""
+    """Ana lives in Rome, until she does not; `own-` profiles demote what ended, `even-` ones nothing."""
     folder = tmp_path / "profiles"
     folder.mkdir()
     for name in ("helix", "helix-paper"):
-        (folder / f"even-{name}.toml").write_text(f'base = "{name}"\n[rank]\nsuperseded = 0.0\n', "utf-8")
+        own = f'base = "{name}"\n[reading]\ntop = 0\n[rank]\nsuperseded = '
+        (folder / f"own-{name}.toml").write_text(own + "0.1\n", "utf-8")
+        (folder / f"even-{name}.toml").write_text(own + "0.0\n", "utf-8")
     root = build(tmp_path / "s", [place_items([*STATED, ENDINGS[request.param]])])
     return open_store(root, Settings(profiles=str(folder)))
 
 
 def test_a_superseded_fact_is_demoted(memory: Memory) -> None:
-    for profile in ("helix", "helix-paper"):
-        demoted, even = scores(memory, profile), scores(memory, f"even-{profile}")
+    for name in ("helix", "helix-paper"):
+        profile, level = f"own-{name}", f"even-{name}"
+        demoted, even = scores(memory, profile), scores(memory, level)
         assert even[OVER] > demoted[OVER] > 0
         changed = {name for name in even if even[name] != demoted[name]}
         rome = {name for name in changed if demoted[name] < even[name]}
         assert rome == {OVER}  # the other item has a fact that holds
         assert len(changed) <= 2  # the new fact's item is lifted
         before = {"as_of": moment_at(599)}
-        assert scores(memory, profile, **before)[OVER] == scores(memory, f"even-{profile}", **before)[OVER] > 0
-        assert (
-            scores(memory, profile, as_of=moment_at(600))[OVER]
-            < scores(memory, f"even-{profile}", as_of=moment_at(600))[OVER]
-        )
+        assert scores(memory, profile, **before)[OVER] == scores(memory, level, **before)[OVER] > 0
+        assert scores(memory, profile, as_of=moment_at(600))[OVER] < scores(memory, level, as_of=moment_at(600))[OVER]
 
 
 def test_current_only_removes_superseded_facts(memory: Memory) -> None:
@@ -195,10 +195,12 @@ def test_an_end_stated_in_advance_applies_at_its_moment(tmp_path: Path) -> None:
     """As of a moment before its end, the fact holds."""
     folder = tmp_path / "profiles"
     folder.mkdir()
-    (folder / "even.toml").write_text('base = "helix"\n[rank]\nsuperseded = 0.0\n', "utf-8")
+    for name, share in (("own", 0.1), ("even", 0.0)):
+        text = f'base = "helix"\n[reading]\ntop = 0\n[rank]\nsuperseded = {share}\n'
+        (folder / f"{name}.toml").write_text(text, "utf-8")
     ending = [STATED[0]._replace(facts=[{**ROME, "until": BASE + 600}]), *STATED[1:]]
     memory = open_store(build(tmp_path / "s", [place_items(ending)]), Settings(profiles=str(folder)))
     for seconds, holds in ((599, True), (600, False)):
-        demoted, even = (scores(memory, profile, as_of=moment_at(seconds)) for profile in ("helix", "even"))
+        demoted, even = (scores(memory, profile, as_of=moment_at(seconds)) for profile in ("own", "even"))
         assert (demoted[OVER] == even[OVER]) == holds
         assert (OVER in scores(memory, "helix", as_of=moment_at(seconds), current_only=True)) == holds
