@@ -8,7 +8,7 @@ import { href } from './route.js';
 /** @typedef {import('./dom.js').Child} Child */
 
 /** The parts of a score, in the order of the profile's weights; a later step may add or subtract. */
-export const SHARES = ['sim', 'recency', 'salience', 'confidence', 'graph', 'rerank', 'superseded'];
+export const SHARES = ['sim', 'recency', 'salience', 'confidence', 'graph', 'superseded', 'reading', 'rerank'];
 
 /**
  * Show an item's type.
