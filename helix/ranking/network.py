@@ -1,6 +1,6 @@
 """Small networks that score the items of a list, as plain arrays: their mean over several trainings.
 
-Each is a perceptron with one hidden layer beside a linear path (Cheng et al. 2016, Wide & Deep Learning).
+Each is a perceptron with one hidden layer, plus a linear path (Cheng et al. 2016, Wide & Deep Learning).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FARTHEST: Final = np.float32(4)
 """Standard deviations from the mean at which a feature is cut off."""
 
 
-class Network(NamedTuple):
+class ListNetwork(NamedTuple):
     """s networks over f features, with h hidden units each."""
 
     mean: F32  # float32[f], of the training
@@ -28,7 +28,7 @@ class Network(NamedTuple):
     linear: F32  # float32[f], mean of the linear paths
 
 
-def score_rows(network: Network, rows: F32) -> F32:
+def score_rows(network: ListNetwork, rows: F32) -> F32:
     """Return a score for each row, of meaning within its list only: float32[n].
 
     Args:
@@ -41,10 +41,10 @@ def score_rows(network: Network, rows: F32) -> F32:
 
 
 @cache
-def load_network(package: str, name: str) -> Network:
+def load_network(package: str, name: str) -> ListNetwork:
     """Load the network of `data/<name>.npz` in a package."""
     from importlib.resources import files  # slow to import
 
     data = files(package).joinpath("data", f"{name}.npz").read_bytes()
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return Network(*(arrays[key].astype(np.float32) for key in Network._fields))
+        return ListNetwork(*(arrays[key].astype(np.float32) for key in ListNetwork._fields))

@@ -21,7 +21,7 @@ SAMPLED: Final = 20_000
 """Pairs of an ordinary set that are trained on."""
 
 WEIGHT: Final = 0.3
-"""Of such a pair: few of them are changes that nobody marked."""
+"""Of such a pair: few of them are changes that are not marked."""
 
 
 def fit_links(materials: Sequence[Material], ordinary: Sequence[Ordinary], folds: Folds) -> Trees:

@@ -17,7 +17,7 @@ import numpy as np
 
 from helix.enrich.changes import LEAST
 from helix.question.build import build_query
-from helix.ranking.network import FARTHEST, Network, score_rows
+from helix.ranking.network import FARTHEST, ListNetwork, score_rows
 from helix.recipes.default import rank_question
 from helix.recipes.load_profile import load
 from helix.settings import Settings
@@ -150,7 +150,7 @@ def _list_early(one: Material) -> Iterator[tuple[str, list[int], datetime]]:
             yield from ((text, held, moment) for text in pair.now)
 
 
-def fit_reading(asked: Sequence[Asked], kind: Kind) -> tuple[Network, dict[str, float]]:
+def fit_reading(asked: Sequence[Asked], kind: Kind) -> tuple[ListNetwork, dict[str, float]]:
     """Fit the order of candidates; return it with its rates on left-out histories and haystacks."""
     asked = _weigh(asked)
     judged: dict[str, list[tuple[float, ...]]] = {}
@@ -180,7 +180,7 @@ def _weigh(asked: Sequence[Asked]) -> list[Asked]:
     return [replace(one, weight=share[one.source]) for one in asked]
 
 
-def _judge(model: Network, one: Asked) -> tuple[float, ...]:
+def _judge(model: ListNetwork, one: Asked) -> tuple[float, ...]:
     """Judge one order, of a history: above all stale, first, in three; else MRR and recall@10, before and after."""
     ranked = np.where(one.found, one.score, np.float32(-1))
     order = np.argsort(-score_rows(model, one.features) if one.linked else -ranked, kind="stable")
@@ -205,7 +205,7 @@ def judge_order(order: AnyArray, one: Asked) -> tuple[bool, bool, bool]:
     return first < (int(stale[0]) if len(stale) else 10), first == 0, first < 3
 
 
-def fit_network(asked: Sequence[Asked]) -> Network:
+def fit_network(asked: Sequence[Asked]) -> ListNetwork:
     """Fit `TRAININGS` networks to the questions whose candidates are linked and hold gold; same input, same network."""
     import torch
 
@@ -224,7 +224,7 @@ def fit_network(asked: Sequence[Asked]) -> Network:
     inputs = [torch.from_numpy(array) for array in (x, there, gold, stale, each, weight)]
     trained = [_train_once(inputs, seed) for seed in range(TRAININGS)]
     hidden, bias, out, linear = (np.stack(parts).astype(np.float32) for parts in zip(*trained, strict=True))
-    return Network(mean, deviation, hidden, bias, out, linear.mean(axis=0))
+    return ListNetwork(mean, deviation, hidden, bias, out, linear.mean(axis=0))
 
 
 def _train_once(inputs: Sequence[Any], seed: int) -> list[AnyArray]:

@@ -1,4 +1,4 @@
-"""What the models of changes are trained on: changing histories, and questions of sets in which nothing changes.
+"""Material for the models of changes: changing histories, and questions of sets in which nothing changes.
 
 Only a history tells which turn changes which. The other sets tell how often a pair looks like a change and is none,
 and which order of items a question wants when no change concerns it.

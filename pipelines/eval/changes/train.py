@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from helix.ranking.network import Network
+from helix.ranking.network import ListNetwork
 from helix.ranking.trees import Trees
 from helix.settings import Settings
 from helix.text.claims import SetsModel
@@ -34,7 +34,7 @@ class TrainedModels:
 
     sets: SetsModel
     links: Trees
-    readings: Mapping[str, Network]
+    readings: Mapping[str, ListNetwork]
     figures: Mapping[str, float]
 
 
@@ -63,7 +63,7 @@ def train(
     links = fit_links(materials, ordinary, folds)
     figures["links ap"] = _measure_precision(materials)
     say(", ".join(f"{name} {value}" for name, value in figures.items()))
-    readings: dict[str, Network] = {}
+    readings: dict[str, ListNetwork] = {}
     for kind in KINDS:
         asked = [*ask_histories(materials, kind, settings)]
         asked += [question for one in ordinary for question in ask_ordinary(one, kind, settings)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helix.ranking.network import FARTHEST, Network, load_network, score_rows
+from helix.ranking.network import FARTHEST, ListNetwork, load_network, score_rows
 from helix.stages.features.reading import FEATURES
 
 
 def test_scores_by_hand() -> None:
     hidden = np.array([[[1, 0], [0, 1]], [[2, 0], [0, 0]]], np.float32)
-    network = Network(
+    network = ListNetwork(
         mean=np.array([1, 0], np.float32),
         deviation=np.array([2, 1], np.float32),
         hidden=hidden,
