@@ -31,7 +31,7 @@ from helix.types import F32, I64, AnyArray, RecallOptions
 from pipelines.eval.changes.material import FOLDS, Material, Ordinary
 
 UNITS: Final = 64
-TRAININGS: Final = 3
+TRAININGS: Final = 5
 PASSES: Final = 40
 RATE: Final = 3e-3
 DECAY: Final = 0.05
@@ -47,6 +47,9 @@ HEAVIEST: Final = 8.0
 
 EARLY: Final = "unchanged"
 """Source of the questions about now that are asked before the change: in real logs most values never change."""
+
+EARLY_WEIGHT: Final = 0.5
+"""Of such a question: with it, values that never changed are found as well as without this stage."""
 
 
 @dataclass(frozen=True, slots=True)
