@@ -268,7 +268,7 @@ def test_endpoints_and_tools_are_those_of_the_server(sample_store: Path) -> None
 
 
 def test_the_recall_of_the_readme_is_the_samples(sample_store: Path, run_helix) -> None:
-    (shown,) = [block.text for block in blocks("README.md") if block.language == "console"]
+    shown = next(block.text for block in blocks("README.md") if block.language == "console")
     asked = re.findall(r'^\$ helix recall "(.*)"$', shown, re.M)
     found = run_helix("recall", *asked, "--store", str(sample_store)).stdout
     # Scores differ by a thousandth from processor to processor: what is found is compared, and what is found first.
@@ -276,6 +276,31 @@ def test_the_recall_of_the_readme_is_the_samples(sample_store: Path, run_helix) 
     assert len(texts) == 3
     assert found.splitlines()[1].strip() == texts[0]
     assert all(f"    {text}\n" in found for text in texts)
+
+
+def test_the_case_of_a_change_is_as_shown(tmp_path: Path, run_helix) -> None:
+    """README.md and docs/recall.md show its items, what replaced them, and its decisions, in this order."""
+    (made,) = [block.text for block in blocks("docs/recall.md") if "> shop.jsonl" in block.text]
+    (tmp_path / "shop.jsonl").write_text("".join(f"{line}\n" for line in re.findall(r"^\{.*\}$", made, re.M)))
+    run_helix("ingest", str(tmp_path / "shop.jsonl"), "--store", str(tmp_path / "shop"))
+    shown = [block.text for page in ("README.md", "docs/recall.md") for block in blocks(page)]
+    of_case = "\n".join(text for text in shown if text.startswith("$ helix") and "Buildkite" in text)
+    calls = re.findall(r"^\$ helix (.*)\n((?:(?!\$ ).*\n?)+)", of_case, re.M)
+    assert len(calls) >= 6
+    for call, lines in calls:
+        words = [word for word in shlex.split(call) if word not in ("--store", "shop")]
+        moment = [] if "--as-of" in words else [{"recall": "--now", "decisions": "--as-of"}[words[0]], "2026-10-01"]
+        found = drop_scores(run_helix(*words, *moment, "--store", str(tmp_path / "shop")).stdout)
+        place = 0
+        for line in drop_scores(lines).splitlines():
+            if line.strip() not in ("…", ""):
+                place = found.find(line, place)
+                assert place >= 0, f"{call}: {line}"
+
+
+def drop_scores(text: str) -> str:
+    """Return an answer without scores, which differ between processors, and without ids of items."""
+    return re.sub(r"(?m)^( ?\d+)  [01]\.\d+|\b[0-9a-f]{16}\b", r"\1", text)
 
 
 def test_every_profile_has_its_figures() -> None:
