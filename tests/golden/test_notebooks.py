@@ -206,6 +206,20 @@ def test_the_tour_shows_facts_that_end(show: Callable[[str, str], str]) -> None:
 
 
 @stored_and_run
+def test_the_tour_shows_what_is_true_now(show: Callable[[str, str], str]) -> None:
+    asked = re.split(r"^(?=wh)", show("01_tour", "now_asked"), flags=re.M)[1:]
+    found = [re.findall(r"^  (\S+) |replaced (\S+):", one, re.M) for one in asked]
+    assert [[one or other for one, other in dates] for dates in found] == [
+        ["2026-09-08"],
+        ["2026-01-12", "2026-09-08"],
+        ["2026-04-02", "2026-09-08"],
+    ]
+    now, may = show("01_tour", "now_decisions").split("as of ")[1:]
+    assert "CI: Buildkite" in now
+    assert "CI: GitHub Actions" in may
+
+
+@stored_and_run
 def test_the_tour_finds_the_march_item(show: Callable[[str, str], str]) -> None:
     ranked = show("01_tour", "recall").splitlines()
     assert MARCH in ranked[0]
@@ -251,7 +265,7 @@ def test_the_profiles_answer_the_twelve_questions(show: Callable[[str, str], str
     answers = show(name, "answers").split("── ")[1:]
     assert [answer.partition(":")[0] for answer in answers] == list(found)
     assert all("timeout" in answer for answer in answers)
-    assert "timeout set to 3600 seconds" in answers[-1]
+    assert "timeout is set to 3600 seconds" in answers[-1]
 
 
 # ---------------------------------------------------------------- the figures
