@@ -176,10 +176,8 @@ def fit_reading(asked: Sequence[Asked], kind: Kind) -> tuple[ListNetwork, dict[s
 def _weigh(asked: Sequence[Asked]) -> list[Asked]:
     """Return the questions with their weights."""
     counts = {source: sum(one.source == source and one.linked for one in asked) for source in {a.source for a in asked}}
-    share = {source: min(SHARE * counts[""] / max(n, 1), HEAVIEST) for source, n in counts.items()} | {
-        "": 1.0,
-        EARLY: 1.0,
-    }
+    share = {source: min(SHARE * counts[""] / max(n, 1), HEAVIEST) for source, n in counts.items()}
+    share |= {"": 1.0, EARLY: EARLY_WEIGHT}
     return [replace(one, weight=share[one.source]) for one in asked]
 
 
