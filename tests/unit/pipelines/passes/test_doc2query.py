@@ -37,7 +37,7 @@ from tests.support.caching import EXPORTING, cache_folder, exclusive
 
 TURNS = [
     "Priya booked the flight to Goa in March for vacation.",
-    "The worker lost the queue because the timeout was short.",
+    "The worker stopped at noon, and the queue was full by one.",
     "We keep the store in one folder and write a manifest.",
     "Marco said the rain stops the skis, so he stays home.",
     "The encoder is small and the vectors are quantised.",
