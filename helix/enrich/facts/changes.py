@@ -127,7 +127,6 @@ def _read_thing(groups: Groups, relation: str) -> str:
 def _build_use(rule: SlotRule, groups: Groups, head: str, purpose: str, voice: Voice) -> Iterator[Draft]:
     raw, instead = split_alternative((groups.get("o") or "").strip())
     old = groups.get("old") or instead
-    assert rule.read is not None
     tools, former = rule.read(raw), read_tool(old) if old else []
     if not tools or (groups.get("old") and not former) or (groups.get("n") and not is_person(groups["n"] or "")):
         return
@@ -178,7 +177,6 @@ def _place_thing(rule: SlotRule, groups: Groups, tools: list[str]) -> tuple[str,
 
 
 def _build_rejection(rule: SlotRule, groups: Groups, purpose: str, voice: Voice) -> Iterator[Draft]:
-    assert rule.read is not None
     raw = (groups.get("o") or "").strip()
     subject = rule.subject or _read_actor(groups, voice)
     qualifier = groups.get("q") or read_purpose(raw) or purpose
@@ -188,7 +186,6 @@ def _build_rejection(rule: SlotRule, groups: Groups, purpose: str, voice: Voice)
 
 def _build_action(rule: SlotRule, groups: Groups, raw: str, voice: Voice) -> Iterator[Draft]:
     """Yield what a thing does now, or no longer does, and the habit of a person."""
-    assert rule.read is not None
     speaks = (groups.get("s") or "") == "I"
     name = groups.get("n") or ""
     if name and name.lower().partition(" ")[0] not in GIVEN_NAMES:  # "Nudge me on Mondays" is an order
@@ -223,7 +220,6 @@ def _agree(subject: str, predicate: str) -> bool:
 
 def _build_part(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft]:
     """Yield what there is now, or no longer is, and what a thing does now."""
-    assert rule.read is not None
     raw = (groups.get("o") or "").strip()
     if not _read_actor(groups, voice):
         return
@@ -239,7 +235,6 @@ def _build_part(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft]
 
 def _build_holding(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft]:
     """Yield the holder of a duty or a thing: "Marta owns the import pipeline"."""
-    assert rule.read is not None
     person = groups.get("person") or groups.get("s") or ""
     holder = voice.first if person == "I" else person.lower() if person.lower() == "we" else person
     if not holder or (holder == person and person.lower() != "we" and not is_person(person)):
@@ -255,7 +250,6 @@ def _build_holding(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Dra
 
 def _build_person(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft]:
     """Yield the role or the wish of a person."""
-    assert rule.read is not None
     name = groups.get("n") or ""
     subject = (name if is_person(name) else "") if name else voice.first
     if (groups.get("s") or "").lower() == "we":
@@ -280,9 +274,9 @@ def _build_value(rule: SlotRule, groups: Groups, voice: Voice) -> Iterator[Draft
     if not subject or not raw:
         return
     of_day = get_head(subject) == "day"
-    read = rule.read or (lambda text: read_when(text, voice.at, of_day))
+    read = (lambda text: read_when(text, voice.at, of_day)) if rule.dated else rule.read
     objects, former = read(raw)[:1], read(old)[:1] if (old := groups.get("old")) else []
-    if former and rule.read is None:
+    if former and rule.dated:
         former = pick_nearest(former[0], objects, voice.at)
     if objects == ["me"]:
         objects = [voice.first]

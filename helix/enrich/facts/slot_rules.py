@@ -26,7 +26,8 @@ class SlotRule(NamedTuple):
     """One pattern of a slot; the table describes its groups."""
 
     relation: str
-    read: Reader | None  # None: a date
+    read: Reader  # of its objects
+    dated: bool  # its object is a date, which `read_when` reads with the moment of the turn
     confidence: float
     needs: frozenset[str]
     pattern: str
@@ -40,11 +41,17 @@ class SlotRule(NamedTuple):
     roles: tuple[str, ...] = ()
 
 
+def _find_nothing(text: str) -> list[str]:
+    """Find no object: a date needs the moment of its turn, too."""
+    return []
+
+
 def _make_rule(fact: tuple[str, str, float], needs: str, pattern: str, **more: Any) -> SlotRule:
     relation, reader, confidence = fact
     tokens = frozenset(rules.split_tokens(fill_pattern(needs, _PIECES)))
-    read = None if reader == "when" else _READERS[reader]
-    return SlotRule(relation, read, confidence, tokens, fill_pattern(pattern, _PIECES), **more)
+    dated = reader == "when"
+    read = _find_nothing if dated else _READERS[reader]
+    return SlotRule(relation, read, dated, confidence, tokens, fill_pattern(pattern, _PIECES), **more)
 
 
 SLOT_RULES: Final = tuple(_make_rule(**row) for row in _TABLES["rule"])
