@@ -1,9 +1,10 @@
 """Links from items to the later items that change what they say, found by topic.
 
 Each pair of an earlier and a later item near in meaning gets the probability that the later one sets another value of
-what the earlier one set: gradient-boosted trees over similarity, shared rare words, and the claims of both. A pair's
-probability depends on its two items and the turns before them only, so it is the same whatever the order of ingestion.
-Each item is compared with those nearest at its commit: of more than `NEAREST`, the order may choose others.
+what the earlier one set: gradient-boosted trees over similarity, shared rare words, the claims of both, and how near
+their rivals are, other turns before the later one. What is said later alters no link, so a link is the same for every
+moment since. An older log that comes later has the items after it judged again, so the order of ingestion does not
+count; only where more than `AFFECTED` items come after it, those far from it keep their links.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, ROLES, U8, U32, AnyArray, Bool
 
 NEAREST: Final = 8
-"""Earlier items that are compared with each item, by its own vector and by one that leans to the turn before."""
+"""Earlier items that are compared with each item, by their own vectors and by those that lean to the turn before."""
+
+AFFECTED: Final = 2_000
+"""Items after the first new one that are all judged again."""
 
 LEAN: Final = 0.7
 """Weight of the turn before in the vector that leans to it: a short reply tells little of its topic."""
@@ -37,7 +41,15 @@ SHORT: Final = 14
 COMMON: Final = np.float32(0.35)
 """Weight of a common word, where that of others is 1."""
 
+_LIKENESS: Final = ((False, False), (False, True), (True, True))
+"""Vectors that are compared: whether the earlier one leans, and the later one."""
+
+RIVALS: Final = 3 * len(_LIKENESS)
+"""Features of a pair among its rivals."""
+
 _BLOCK: Final = 512  # items compared at a time
+_NONE: Final = np.float32(-9)  # below any likeness
+_FREE: Final = np.float32(0.3)  # lead without a rival
 
 
 class TurnRows(NamedTuple):
@@ -73,6 +85,8 @@ FEATURES: Final = (
         "sets_new",
     ),
     *(f"{name}_{end}" for end in ("old", "new") for name in (*CUES, *VALUES)),
+    *(f"{name}_{like}" for like in ("own", "own_lean", "lean") for name in ("ahead", "lead")),
+    *(f"between_{like}" for like in ("own", "own_lean", "lean")),
 )
 """Features of a pair of turns, in order."""
 
@@ -94,47 +108,89 @@ def find_comparable(rows: TurnRows) -> Bool:
     return spoken & ((rows.claims[:, _SETS] >= SETS) | has_change(rows.claims))
 
 
-def choose_pairs(rows: TurnRows, leaned: F32, new: Bool) -> tuple[I64, I64]:
-    """Choose the pairs to compare: of each new turn and the nearest comparable ones, earlier and later.
+class Pairs(NamedTuple):
+    """m pairs of an earlier and a later turn, by the later one, and how they stand among their rivals."""
+
+    old: I64
+    new: I64
+    rivals: F32  # float32[m, RIVALS]
+
+
+def choose_pairs(rows: TurnRows, leaned: F32, judged: Bool) -> Pairs:
+    """Choose the pairs to compare: each judged turn and the comparable ones before it that are nearest.
+
+    Only turns before the judged one count, so what is said later changes no pair.
 
     Args:
         leaned: of `lean_vectors`.
-        new: bool[n]; pairs without a new turn were compared before.
-
-    Returns:
-        (earlier int64[m], later int64[m]).
+        judged: bool[n].
     """
     usable = np.flatnonzero(find_comparable(rows))
-    fresh = usable[new[usable]]
-    pairs = [np.empty(0, np.int64)]
-    n = np.int64(len(rows.time))
-    for start in range(0, len(fresh), _BLOCK):
-        block = fresh[start : start + _BLOCK]
-        own = rows.vectors[block] @ rows.vectors[usable].T
-        earlier = usable[None, :] < block[:, None]
-        later = usable[None, :] > block[:, None]
-        as_later = leaned[block] @ rows.vectors[usable].T  # this one replies, the other is older
-        as_earlier = rows.vectors[block] @ leaned[usable].T
-        for scores, among in ((own, earlier), (as_later, earlier), (own, later), (as_earlier, later)):
-            at, which = _find_nearest(scores, among)
-            this, other = block[at], usable[which]
-            pairs.append(np.minimum(this, other) * n + np.maximum(this, other))
-    packed = np.unique(np.concatenate(pairs))
-    return packed // n, packed % n
+    wanted = np.flatnonzero(judged[usable])
+    own, lean = rows.vectors[usable], leaned[usable]
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2 * len(_LIKENESS)), np.float32))]
+    for start in range(0, len(wanted), _BLOCK):
+        later = wanted[start : start + _BLOCK]
+        before = np.arange(len(usable)) < later[:, None]
+        scores = [np.where(before, score, _NONE) for score in _compare(own, lean, slice(None), later)]
+        nearest = [_list_nearest(score) for score in scores]
+        near = np.zeros(before.shape, np.bool_)
+        for found in nearest:
+            np.put_along_axis(near, found, True, axis=1)
+        at, old = np.nonzero(near & before)
+        ranks = [_rank(score, found, at, old) for score, found in zip(scores, nearest, strict=True)]
+        parts.append((old, later[at], np.hstack(ranks)))
+    old, new, as_later = map(np.concatenate, zip(*parts, strict=True))
+    return Pairs(usable[old], usable[new], np.hstack([as_later, _compare_between(own, lean, old, new)]))
 
 
-def _find_nearest(scores: F32, among: Bool) -> tuple[I64, I64]:
-    """Return (row, column) of the best `NEAREST` allowed entries of each row of scores."""
-    masked = np.where(among, scores, -np.inf)
-    most = min(NEAREST, masked.shape[1])
-    best = np.argpartition(-masked, most - 1, axis=1)[:, :most]
-    row = np.arange(len(scores))[:, None].repeat(most, axis=1)
-    here = masked[row, best] > -np.inf
-    return row[here], best[here]
+def _compare(own: F32, lean: F32, old: AnyArray | slice, new: AnyArray | slice) -> list[F32]:
+    """Return the likenesses of `_LIKENESS`: float32[new, old] each."""
+    return [(lean if b else own)[new] @ (lean if a else own)[old].T for a, b in _LIKENESS]
 
 
-def compute_features(rows: TurnRows, leaned: F32, i: I64, j: I64) -> F32:
-    """Return the features of pairs of an earlier turn i and a later turn j: float32[m, FEATURES]."""
+def _list_nearest(scores: F32) -> I64:
+    """Return the columns of the best `NEAREST` of each row, best first."""
+    most = min(NEAREST, scores.shape[1])
+    best = np.argpartition(-scores, most - 1, axis=1)[:, :most]
+    order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(best, order, axis=1)
+
+
+def _rank(scores: F32, nearest: I64, at: I64, old: I64) -> F32:
+    """Return how many of the nearest are nearer than each pair, and by how much it is nearer than its best rival."""
+    best = np.take_along_axis(scores, nearest, axis=1)
+    own = scores[at, old]
+    ahead = (best[at] > own[:, None]).sum(axis=1)
+    second = best[:, 1] if best.shape[1] > 1 else np.full(len(best), _NONE)
+    rival = np.where(ahead > 0, best[at, 0], second[at])
+    return np.column_stack([ahead, _lead(own, rival)]).astype(np.float32)
+
+
+def _compare_between(own: F32, lean: F32, old: I64, new: I64) -> F32:
+    """Return by how much each pair's later turn is nearer to the earlier one than any turn between them."""
+    out = np.empty((len(old), len(_LIKENESS)), np.float32)
+    order = np.argsort(old, kind="stable")
+    starts, each = np.unique(old[order], return_index=True)
+    for start in range(0, len(starts), _BLOCK):
+        block = starts[start : start + _BLOCK]
+        here = order[each[start] : each[start + _BLOCK] if start + _BLOCK < len(starts) else len(order)]
+        at, to = np.searchsorted(block, old[here]), new[here]
+        for column, score in enumerate(_compare(own, lean, block, slice(None))):
+            after = np.where(np.arange(len(own)) > block[:, None], score.T, _NONE)
+            nearest = np.maximum.accumulate(after, axis=1)
+            out[here, column] = _lead(after[at, to], nearest[at, to - 1])
+    return out
+
+
+def _lead(score: F32, rival: F32) -> F32:
+    """Return score − rival, `_FREE` where there is no rival."""
+    return np.where(rival > _NONE, score - rival, _FREE).astype(np.float32)
+
+
+def compute_features(rows: TurnRows, leaned: F32, pairs: Pairs) -> F32:
+    """Return the features of pairs: float32[m, FEATURES]."""
+    i, j = pairs.old, pairs.new
     own, lean = _multiply(rows.vectors, rows.vectors, i, j), _multiply(leaned, leaned, i, j)
     own_lean, lean_own = _multiply(rows.vectors, leaned, i, j), _multiply(leaned, rows.vectors, i, j)
     weight = weigh_terms(rows.terms)
@@ -157,7 +213,7 @@ def compute_features(rows: TurnRows, leaned: F32, i: I64, j: I64) -> F32:
         *(a[:, _ASKS], b[:, _ASKS], a[:, _SETS] / 255, b[:, _SETS] / 255),
     ]
     stacked = np.column_stack([np.asarray(column, np.float32) for column in columns])
-    return np.hstack([stacked, a[:, _CUES], a[:, _VALUES], b[:, _CUES], b[:, _VALUES]])
+    return np.hstack([stacked, a[:, _CUES], a[:, _VALUES], b[:, _CUES], b[:, _VALUES], pairs.rivals])
 
 
 def _multiply(left: F32, right: F32, i: I64, j: I64) -> F32:
@@ -220,12 +276,36 @@ def _find_left(rows: TurnRows, i: I64, j: I64) -> tuple[AnyArray, AnyArray, AnyA
     return leaves, left, (left == leaves) & (leaves > 0)
 
 
-def link_turns(rows: TurnRows, new: Bool) -> tuple[I64, I64, F32]:
-    """Find the links that new turns bring: (earlier int64[p], later int64[p], probability float32[p])."""
+def find_affected(rows: TurnRows, leaned: F32, new: Bool) -> Bool:
+    """Return the comparable turns whose links new turns bring or may alter, new or later: bool[n].
+
+    Of more than `AFFECTED` later ones it returns the nearest to each new turn.
+    """
+    comparable = find_comparable(rows)
+    follows = comparable & new[rows.previous] & (rows.previous >= 0)
+    later = np.flatnonzero(comparable & (np.arange(len(new)) > np.argmax(new)) & new.any())
+    near = np.zeros(len(new), np.bool_)
+    if len(later) <= AFFECTED:
+        near[later] = True
+    fresh = np.flatnonzero(comparable & new) if len(later) > AFFECTED else later[:0]
+    for start in range(0, len(fresh), _BLOCK):
+        block = fresh[start : start + _BLOCK]
+        for score in _compare(rows.vectors, leaned, block, later):
+            near[later[_list_nearest(np.where(later > block[:, None], score.T, _NONE))]] = True
+    return comparable & (new | follows | near)
+
+
+def link_turns(rows: TurnRows, new: Bool) -> tuple[Bool, I64, I64, F32]:
+    """Find all links to the turns that new ones affect.
+
+    Returns:
+        (the affected turns bool[n], earlier int64[p], later int64[p], probability float32[p]).
+    """
     leaned = lean_vectors(rows)
-    i, j = choose_pairs(rows, leaned, new)
-    if not len(i):
-        return i, j, np.empty(0, np.float32)
-    certainty = sigmoid(predict(load_trees("helix.enrich", "changes"), compute_features(rows, leaned, i, j)))
+    judged = find_affected(rows, leaned, new)
+    pairs = choose_pairs(rows, leaned, judged)
+    if not len(pairs.old):
+        return judged, pairs.old, pairs.new, np.empty(0, np.float32)
+    certainty = sigmoid(predict(load_trees("helix.enrich", "changes"), compute_features(rows, leaned, pairs)))
     keep = certainty >= LEAST
-    return i[keep], j[keep], certainty[keep]
+    return judged, pairs.old[keep], pairs.new[keep], certainty[keep]

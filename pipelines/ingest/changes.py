@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from helix.enrich.changes import TurnRows, link_turns
 from helix.ranking.trees import fingerprint
 from helix.snapshot import paths
-from helix.snapshot.index.changes import KIND, KeyedLinks, mix_contents, write_changes
+from helix.snapshot.index.changes import KIND, Judgements, KeyedLinks, describe_model, mix_contents, write_changes
 from helix.snapshot.manifest import Index, Segment, describe_tree, make_id
 from helix.snapshot.segment.arrays import flatten_rows
 from helix.snapshot.segment.batch import NO_TIME
@@ -43,7 +43,7 @@ class _Scope(NamedTuple):
 
 
 def index_changes(
-    root: Path, segments: Sequence[Segment], alive: Sequence[Bool], at: int, rows: I64, dim: int
+    root: Path, segments: Sequence[Segment], alive: Sequence[Bool], at: int, rows: I64, dim: int, generation: int
 ) -> Index:
     """Compare rows of a segment with its project's rows; write the index of their links, durably.
 
@@ -52,29 +52,35 @@ def index_changes(
         at: position of the segment.
         rows: int64[q], ascending: its rows to compare.
         dim: dimensions of a vector.
+        generation: number of the generation that the commit writes.
     """
     opened = [open_segment(root, segment, ARRAYS, dim=dim) for segment in segments]
-    found = find_changes(opened, alive, at, rows)
+    found = find_changes(opened, alive, at, rows, generation)
     identity = make_id()
     target = root / "indexes" / identity
     with paths.build_folder(target) as folder:
         write_changes(folder / KIND, rows.astype(np.uint32), found)
-    params = {"model": fingerprint("helix.enrich", "changes")}
+    params = describe_model(fingerprint("helix.enrich", "changes"))
     return Index(identity, KIND, (segments[at].id,), describe_tree(root, target), params)
 
 
-def find_changes(segments: Sequence[OpenSegment], alive: Sequence[Bool], at: int, rows: I64) -> KeyedLinks:
-    """Find the links that rows of a segment bring, to and from live rows of any segment."""
+def find_changes(
+    segments: Sequence[OpenSegment], alive: Sequence[Bool], at: int, rows: I64, generation: int
+) -> Judgements:
+    """Judge the live rows of any segment that rows of one affect: find all links to them."""
     fresh = np.zeros(segments[at].rows, bool)
     fresh[rows] = True
     none = np.empty(0, np.uint64)
-    parts = [KeyedLinks(none, none, none, np.empty(0, np.float32))]
+    parts, judged = [KeyedLinks(none, none, none, np.empty(0, np.float32))], [none]
     for scope in _list_scopes(segments, alive, at, fresh):
         turns, items, new = _read_turns(segments, scope)
-        i, j, certainty = link_turns(turns, new)
+        affected, i, j, certainty = link_turns(turns, new)
+        judged.append(items.key[affected | new])
         content = mix_contents(items.content[i], items.content[j])
         parts.append(KeyedLinks(items.key[i], items.key[j], content, certainty))
-    return KeyedLinks(*map(np.concatenate, zip(*parts, strict=True)))
+    keys = np.concatenate(judged)
+    links = KeyedLinks(*map(np.concatenate, zip(*parts, strict=True)))
+    return Judgements(keys, np.full(len(keys), generation, np.uint64), links)
 
 
 def read_scopes(segments: Sequence[OpenSegment], alive: Sequence[Bool]) -> Iterator[tuple[TurnRows, U64]]:

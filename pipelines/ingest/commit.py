@@ -200,7 +200,8 @@ def _index_changes(
         return ()
     segments = (*(base.manifest.segments if base.manifest else ()), segment)
     alive = [*_leave_replaced(base, chosen.replaced), np.ones(segment.rows, bool)]
-    return (index_changes(root, segments, alive, len(segments) - 1, np.arange(segment.rows), lineage.dim),)
+    rows, generation = np.arange(segment.rows), base.generation + 1
+    return (index_changes(root, segments, alive, len(segments) - 1, rows, lineage.dim, generation),)
 
 
 def _leave_replaced(base: CommitBase, replaced: dict[str, list[int]]) -> list[Bool]:

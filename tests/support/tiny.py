@@ -18,7 +18,7 @@ from helix.enrich.neardup import compute_signatures
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import paths, writer
-from helix.snapshot.index.changes import KIND, KeyedLinks, mix_contents, write_changes
+from helix.snapshot.index.changes import KIND, Judgements, KeyedLinks, describe_model, mix_contents, write_changes
 from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.access_events import load_access
 from helix.snapshot.manifest import Index, Lineage, Manifest, Segment, describe_tree, make_id
@@ -146,8 +146,14 @@ def _index_changes(
     key, content = (np.array([int(one[name], 16) for one in records], np.uint64) for name in ("id", "content"))
     old, new, certainty = ([change[place] for change in changes] for place in range(3))
     links = KeyedLinks(key[old], key[new], mix_contents(content[old], content[new]), f32(*certainty))
-    write_changes(target / KIND, np.zeros(1, np.uint32), links)
-    return Index(target.name, KIND, (segment.id,), describe_tree(root, target), {"model": "m"})
+    write_changes(target / KIND, np.zeros(1, np.uint32), judge_all(links))
+    return Index(target.name, KIND, (segment.id,), describe_tree(root, target), describe_model("m"))
+
+
+def judge_all(links: KeyedLinks, generation: int = 1) -> Judgements:
+    """Return links as the judgements that one commit makes of their later items."""
+    judged = np.unique(links.new)
+    return Judgements(judged, np.full(len(judged), generation, np.uint64), links)
 
 
 SETTINGS = Settings()

@@ -11,14 +11,14 @@ import numpy as np
 
 from helix.enrich.neardup import compute_signatures
 from helix.snapshot import paths, writer
-from helix.snapshot.index.changes import KeyedLinks, mix_contents, write_changes
+from helix.snapshot.index.changes import KeyedLinks, describe_model, mix_contents, write_changes
 from helix.snapshot.ledger import inbox
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.write import write_segment
 from pipelines.ingest.item_facts import find_facts
 from pipelines.ingest.part import build_rows
 from pipelines.passes.run import CHANGES, write_index
-from tests.support.tiny import publish_segments, record, without_fsync
+from tests.support.tiny import judge_all, publish_segments, record, without_fsync
 
 Said = tuple[str, str] | tuple[str, str, dict[str, Any]]
 """A day, a text, and fields of its record: by default Ana says it, in project "shop"."""
@@ -65,8 +65,8 @@ def link_rows(root: Path, links: Sequence[tuple[int, int]], certainty: float = 0
         keyed = KeyedLinks(key[old], key[new], content, np.full(len(links), certainty, np.float32))
 
         def write(folder: Path) -> None:
-            write_changes(folder, np.arange(segment.rows, dtype=np.uint32), keyed)
+            write_changes(folder, np.arange(segment.rows, dtype=np.uint32), judge_all(keyed))
 
-        index = write_index(root, segment, CHANGES, write, {"model": "test"})
+        index = write_index(root, segment, CHANGES, write, describe_model("test"))
         writer.publish_generation(held, writer.build_next(held, name, manifest, indexes=(index,)))
     return Snapshot.open(root)

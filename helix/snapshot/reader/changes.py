@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from helix.snapshot.index.changes import join_links, mix_contents
+from helix.snapshot.index.changes import join_judgements, mix_contents
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.row_map import RowMap, owners_of
 from helix.snapshot.segment.batch import NO_TIME
@@ -41,7 +41,7 @@ class Changes:
     @cached_property
     def links(self) -> Links:
         """All links between live rows, by old row and then by time of the new one."""
-        found = join_links(self._rows.generation.changes)
+        found = join_judgements(self._rows.generation.changes).links
         before, after = self._rows.by_key(found.old), self._rows.by_key(found.new)
         here = np.flatnonzero((before >= 0) & (after >= 0))
         before, after = before[here], after[here]

@@ -63,8 +63,8 @@ def _compare_histories(one: Material) -> Iterator[Pairs]:
 def _compare(turns: TurnRows, rows: I64) -> Pairs:
     """Compare the turns of a scope; no pair is a change."""
     leaned = lean_vectors(turns)
-    i, j = choose_pairs(turns, leaned, np.ones(len(rows), np.bool_))
-    return rows[i], rows[j], compute_features(turns, leaned, i, j), np.zeros(len(i), np.int64)
+    pairs = choose_pairs(turns, leaned, np.ones(len(rows), np.bool_))
+    return rows[pairs.old], rows[pairs.new], compute_features(turns, leaned, pairs), np.zeros(len(pairs.old), np.int64)
 
 
 def _predict_all(model: Trees, pairs: Sequence[Pairs]) -> list[F32]:

@@ -48,7 +48,7 @@ HEAVIEST: Final = 8.0
 EARLY: Final = "unchanged"
 """Source of the questions about now that are asked before the change: in real logs most values never change."""
 
-EARLY_WEIGHT: Final = 0.5
+EARLY_WEIGHT: Final = 0.35
 """Of such a question: with it, values that never changed are found as well as without this stage."""
 
 
@@ -92,10 +92,24 @@ def ask_ordinary(one: Ordinary, kind: Kind, settings: Settings) -> Iterator[Aske
         if read_question(question.text).kind != kind:
             continue
         options = RecallOptions(project=question.project, now=question.at)
-        gold = [one.rows[turn] for turn in question.gold if turn in one.rows]
+        turns = sorted(turn for turn in question.gold if turn in one.rows)
         fold = one.haystacks.index(question.project) % FOLDS if question.project else 0
-        if gold and (asked := _ask(question.text, kind, options, snap, settings)) is not None:
-            yield _keep(one.name, fold, *asked, gold, [])
+        if turns and (asked := _ask(question.text, kind, options, snap, settings)) is not None:
+            linked, x, chosen = _choose_pieces(*asked, [one.rows[turn] for turn in turns])
+            older = [row for turn, row in zip(turns, chosen, strict=True) if question.newest not in (None, turn)]
+            yield _keep(one.name, fold, linked, x, chosen, older)
+
+
+def _choose_pieces(linked: Linked, x: F32, turns: Sequence[Sequence[int]]) -> tuple[Linked, F32, list[int]]:
+    """Keep the best ranked piece of each turn among the candidates; return it too, the first where none is found."""
+    keep, chosen = np.ones(len(linked.rows), np.bool_), []
+    for pieces in turns:
+        at = np.flatnonzero(np.isin(linked.rows, [*pieces]))
+        best = at[np.argsort(-linked.score[at], kind="stable")]
+        keep[best[1:]] = False
+        chosen.append(int(linked.rows[best[0]]) if len(best) else pieces[0])
+    rows, score, found, links = linked
+    return Linked(rows[keep], score[keep], found[keep], links[keep][:, keep]), x[keep], chosen
 
 
 def _ask(
@@ -115,7 +129,7 @@ def _ask(
 def _keep(source: str, fold: int, linked: Linked, x: F32, gold: Collection[int], stale: Collection[int]) -> Asked:
     wanted, old = np.isin(linked.rows, [*gold]), np.isin(linked.rows, [*stale])
     has_link = bool(linked.links.max(initial=0) >= LEAST)
-    return Asked(source, fold, x, wanted, old, linked.found, linked.score, has_link, len(gold))
+    return Asked(source, fold, x, wanted, old, linked.found, linked.score, has_link, len({*gold}))
 
 
 def _set_links(snap: Snapshot, pairs: Sequence[tuple[I64, I64, F32, I64]], links: Sequence[F32]) -> None:
@@ -249,7 +263,7 @@ def _train_once(inputs: Sequence[Any], seed: int) -> list[AnyArray]:
             scores = (deep(x[chosen]) + linear(x[chosen])).squeeze(-1)
             chances = torch.log_softmax(scores.masked_fill(~there[chosen], -1e9), 1)
             wanted = gold[chosen]
-            any_gold = torch.logsumexp(chances.masked_fill(~wanted, -1e9), 1)
+            any_gold = torch.logsumexp(chances.masked_fill(~wanted | stale[chosen], -1e9), 1)
             all_gold = chances.masked_fill(~wanted, 0).sum(1) / wanted.sum(1)
             any_stale = torch.logsumexp(chances.masked_fill(~stale[chosen], -1e9), 1)
             above = torch.nn.functional.logsigmoid(any_gold - any_stale)  # 0 without a stale one

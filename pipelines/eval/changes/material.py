@@ -59,7 +59,7 @@ class Ordinary:
     name: str
     memory: Memory
     questions: Sequence[Question]
-    rows: dict[str, int]  # turn, after its session and a tab → row
+    rows: dict[str, list[int]]  # turn, after its session and a tab → rows of its pieces
     scopes: list[tuple[TurnRows, I64]]  # of one haystack each
     pairs: list[tuple[I64, I64, F32, I64]] = field(default_factory=list)
     links: list[F32] = field(default_factory=list)
@@ -88,19 +88,17 @@ def read_ordinary(name: str, path: Path, settings: Settings, work: Path) -> Ordi
     snap = memory.snapshot
     usable = drop_unanswerable(benchmark, snap, read_haystacks(snap), settings)
     live = np.flatnonzero(snap.alive)
-    rows = {
-        turn_key(entry["session"], turn): row
-        for row, entry in zip(live.tolist(), snap.text(live), strict=True)
-        for turn in entry["turns"]
-    }
+    rows: dict[str, list[int]] = {}
+    for row, entry in zip(live.tolist(), snap.text(live), strict=True):
+        for turn in entry["turns"]:
+            rows.setdefault(turn_key(entry["session"], turn), []).append(row)
     return Ordinary(name, memory, usable.questions, rows, _read_scopes(memory))
 
 
 def read_material(history: ChangingHistory, settings: Settings, work: Path) -> Material:
     """Ingest a history and read what the stages need of it."""
     root = work / history.folder.parent.name / history.name
-    if not root.exists():
-        ingest(root, [history.folder / TURNS], settings, format="jsonl")
+    ingest(root, [history.folder / TURNS], settings, format="jsonl")
     memory = Memory(root, settings)
     snap = memory.snapshot
     live = np.flatnonzero(snap.alive)

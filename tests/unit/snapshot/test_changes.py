@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from helix.snapshot.index.changes import ChangeIndex, KeyedLinks, join_links
+from helix.snapshot.index.changes import ChangeIndex, KeyedLinks, join_judgements, merge_changes
 from helix.snapshot.reader.changes import BY_FACT, MARKED
 from helix.snapshot.reader.snapshot import Snapshot
 from tests.support.tiny import BASE, make_store
@@ -78,14 +77,37 @@ def test_facts_and_links_agree_in_one_answer(tmp_path: Path) -> None:
     assert snap.changes.successors(np.arange(4), LATE).tolist() == [2, 2, -1, -1]
 
 
-@pytest.mark.parametrize("parts", [(), ((0, 1),), ((2, 0), (1,))])
-def test_joined_links_come_once_and_with_the_greater_certainty(parts: tuple[tuple[int, ...], ...]) -> None:
-    links = [(5, 7, 1, 0.5), (5, 7, 1, 0.75), (5, 7, 2, 0.25)]  # the last one is of another version
-    indexes = []
-    for part in parts:
-        columns = zip(*(links[i] for i in part), strict=True)
-        kinds = (np.uint64, np.uint64, np.uint64, np.float32)
-        arrays = (np.array(column, kind) for column, kind in zip(columns, kinds, strict=True))
-        indexes.append(ChangeIndex(dict(zip(KeyedLinks._fields, arrays, strict=True))))
-    found = list(zip(*(array.tolist() for array in join_links(indexes)), strict=True))
-    assert found == {0: [], 1: [links[1]], 2: [links[1], links[2]]}[len(parts)]
+Link = tuple[int, int, int, float]
+
+
+def state(generation: int, judged: list[int], links: list[Link]) -> ChangeIndex:
+    """Return the index of a commit that judged items, with its links: (old, new, content, certainty)."""
+    columns = [[link[place] for link in links] for place in range(4)]
+    kinds = (np.uint64, np.uint64, np.uint64, np.float32)
+    arrays = {"judged": np.array(judged, np.uint64), "judged_in": np.full(len(judged), generation, np.uint64)}
+    named = zip(KeyedLinks._fields, columns, kinds, strict=True)
+    return ChangeIndex(arrays | {name: np.array(column, kind) for name, column, kind in named})
+
+
+def list_links(*parts: ChangeIndex) -> list[Link]:
+    return list(zip(*(array.tolist() for array in join_judgements(parts).links), strict=True))
+
+
+def test_the_last_judgement_of_an_item_counts(tmp_path: Path) -> None:
+    first = state(3, [7, 8, 9], [(5, 7, 1, 0.75), (5, 8, 1, 0.5), (6, 8, 1, 0.5)])
+    again = state(4, [8, 10], [(5, 8, 1, 0.25), (8, 10, 1, 0.5)])
+    freed = state(6, [7], [])
+    assert list_links() == []
+    assert list_links(first) == [(5, 7, 1, 0.75), (5, 8, 1, 0.5), (6, 8, 1, 0.5)]
+    for parts in ((first, again), (again, first)):
+        assert sorted(list_links(*parts)) == [(5, 7, 1, 0.75), (5, 8, 1, 0.25), (8, 10, 1, 0.5)]
+    assert sorted(list_links(freed, again, first)) == [(5, 8, 1, 0.25), (8, 10, 1, 0.5)]
+    merge_changes(tmp_path / "merged", [(one, np.arange(1)) for one in (state_rows(again), state_rows(first))])
+    merged = ChangeIndex({path.stem: np.load(path) for path in (tmp_path / "merged").glob("*.npy")})
+    assert sorted(list_links(freed, merged)) == [(5, 8, 1, 0.25), (8, 10, 1, 0.5)]
+    assert sorted(list_links(state(4, [7], []), merged)) == [(5, 8, 1, 0.25), (8, 10, 1, 0.5)]
+    assert sorted(list_links(state(2, [7], []), merged)) == [(5, 7, 1, 0.75), (5, 8, 1, 0.25), (8, 10, 1, 0.5)]
+
+
+def state_rows(index: ChangeIndex) -> ChangeIndex:
+    return ChangeIndex({**index.arrays, "rows": np.zeros(1, np.uint32)})
