@@ -52,7 +52,7 @@ def make_said_store(root: Path, said: Sequence[Said]) -> Snapshot:
 
 
 @without_fsync()
-def link_rows(root: Path, links: Sequence[tuple[int, int]], certainty: float = 0.9) -> Snapshot:
+def link_rows(root: Path, links: Sequence[tuple[int, int]], certainty: float = 0.95) -> Snapshot:
     """Publish links from rows to the later rows that change them; return the new generation."""
     (opened,) = Snapshot.open(root).row_map.segments
     key, contents = opened.column("key"), opened.column("content")

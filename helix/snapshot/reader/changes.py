@@ -20,7 +20,7 @@ from helix.types import F32, I64, U64, AnyArray, Bool
 BY_FACT: Final = np.float32(0.95)
 """Certainty of a change between facts of one slot."""
 
-MARKED: Final = 0.8
+MARKED: Final = 0.93
 """Least certainty of a link that marks its old row as superseded."""
 
 

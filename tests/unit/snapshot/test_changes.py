@@ -33,16 +33,16 @@ def list_earlier(snap: Snapshot, rows: list[int]) -> list[tuple[int, int, float]
 
 
 def test_links_are_found_from_both_ends(tmp_path: Path) -> None:
-    snap = world(tmp_path, changes=[(0, 1, 0.875), (0, 3, 0.25), (1, 2, 0.8125)], cuts=(2,))
-    assert list_later(snap, [2, 0, 1]) == [(1, 1, 0.875), (1, 3, 0.25), (2, 2, 0.8125)]
-    assert list_later(snap, [0], BASE + DAY) == [(0, 1, 0.875)]  # the other was not said by then
+    snap = world(tmp_path, changes=[(0, 1, 0.9375), (0, 3, 0.25), (1, 2, 0.9375)], cuts=(2,))
+    assert list_later(snap, [2, 0, 1]) == [(1, 1, 0.9375), (1, 3, 0.25), (2, 2, 0.9375)]
+    assert list_later(snap, [0], BASE + DAY) == [(0, 1, 0.9375)]  # the other was not said by then
     assert list_later(snap, [0], BASE) == []
-    assert list_earlier(snap, [2, 3, 1]) == [(0, 1, 0.8125), (1, 0, 0.25), (2, 0, 0.875)]
+    assert list_earlier(snap, [2, 3, 1]) == [(0, 1, 0.9375), (1, 0, 0.25), (2, 0, 0.9375)]
     assert list_later(snap, []) == list_earlier(snap, []) == []
 
 
 def test_the_newest_row_of_a_chain_supersedes(tmp_path: Path) -> None:
-    snap = world(tmp_path, changes=[(0, 1, 0.875), (1, 2, MARKED + 0.01), (2, 3, MARKED - 0.01)])
+    snap = world(tmp_path, changes=[(0, 1, 0.9375), (1, 2, MARKED + 0.01), (2, 3, MARKED - 0.01)])
     rows = np.arange(4)
     assert snap.changes.successors(rows, LATE).tolist() == [2, 2, -1, -1]
     assert snap.changes.successors(rows, BASE + DAY).tolist() == [1, -1, -1, -1]
@@ -52,12 +52,12 @@ def test_the_newest_row_of_a_chain_supersedes(tmp_path: Path) -> None:
 
 
 def test_no_row_supersedes_itself(tmp_path: Path) -> None:
-    snap = world(tmp_path, changes=[(0, 1, 0.875), (1, 0, 0.875)])
+    snap = world(tmp_path, changes=[(0, 1, 0.9375), (1, 0, 0.9375)])
     assert snap.changes.successors(np.arange(2), LATE).tolist() == [1, 0]
 
 
 def test_a_link_needs_two_live_rows_of_one_project(tmp_path: Path) -> None:
-    changes = [(0, 1, 0.875), (0, 2, 0.875), (1, 3, 0.875)]
+    changes = [(0, 1, 0.9375), (0, 2, 0.9375), (1, 3, 0.9375)]
     snap = world(tmp_path, changes=changes, cuts=(2,), deleted={0: [1]}, more={2: {"project": "other"}})
     assert [array.tolist() for array in snap.changes.links] == [[], [], []]
     assert snap.changes.successors(np.array([0]), LATE).tolist() == [-1]
@@ -66,14 +66,14 @@ def test_a_link_needs_two_live_rows_of_one_project(tmp_path: Path) -> None:
 
 
 def test_a_reader_sees_no_link_to_what_it_may_not_see(tmp_path: Path) -> None:
-    snap = world(tmp_path, changes=[(0, 1, 0.875)], more={1: {"acl": ["boss"]}})
+    snap = world(tmp_path, changes=[(0, 1, 0.9375)], more={1: {"acl": ["boss"]}})
     assert [len(snap.seen_by(name).changes.links.old) for name in (None, "ana", "boss")] == [0, 0, 1]
 
 
 def test_facts_and_links_agree_in_one_answer(tmp_path: Path) -> None:
     lives = [[{"subject": "ana", "relation": "lives_in", "object_": place}] for place in ("oslo", "bergen")]
-    snap = world(tmp_path, facts=[*lives, [], []], changes=[(1, 2, 0.875)])
-    assert list_later(snap, [0, 1]) == [(0, 1, float(BY_FACT)), (1, 2, 0.875)]
+    snap = world(tmp_path, facts=[*lives, [], []], changes=[(1, 2, 0.9375)])
+    assert list_later(snap, [0, 1]) == [(0, 1, float(BY_FACT)), (1, 2, 0.9375)]
     assert snap.changes.successors(np.arange(4), LATE).tolist() == [2, 2, -1, -1]
 
 

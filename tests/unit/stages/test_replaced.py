@@ -23,7 +23,7 @@ TEXTS = (OLD, MIDDLE, NEW, "Tests of the CI run at night")
 QUESTION = "which CI do we use"
 
 
-def world(root: Path, new: str = NEW, certainty: float = 0.9, **given: Any) -> Memory:
+def world(root: Path, new: str = NEW, certainty: float = 0.95, **given: Any) -> Memory:
     """Jenkins, then Travis, then Buildkite, a day apart, by links; `given` are fields of the newest item."""
     fields: list[dict[str, Any]] = [{"session": f"s{i}", "time": BASE + i * DAY} for i in range(len(TEXTS))]
     fields[2] |= given
