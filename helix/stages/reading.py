@@ -34,8 +34,8 @@ class Linked(NamedTuple):
     """Candidates of a question: rows of the pool and rows that changes lead to, by time."""
 
     rows: I64  # int64[n]
-    score: F32  # float32[n], 0 for a row that only a change led to
-    found: Bool  # bool[n], it is in the pool
+    score: F32  # float32[n], 0 for a row that a change led to
+    found: Bool  # bool[n], it is among the best of the pool
     links: F32  # float32[n, n], [i, j]: certainty that j changes i
 
 
@@ -155,7 +155,8 @@ def place_predecessors(order: I64, links: F32) -> I64:
 def _hand_out(pool: Candidates, linked: Linked, order: I64) -> Candidates:
     """Give the candidates the scores of the ranking in a new order: the best score goes to the first."""
     best = len(linked.rows) - int((~linked.found).sum())
-    pool = pool.append(linked.rows[~linked.found])
+    more = linked.rows[~linked.found]
+    pool = pool.append(more[~np.isin(more, pool.row)])
     scores = pool.final.copy()
     by_row = np.argsort(pool.row.astype(np.int64), kind="stable")
     place = by_row[np.searchsorted(pool.row.astype(np.int64), linked.rows[order], sorter=by_row)]
