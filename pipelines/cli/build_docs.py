@@ -83,10 +83,12 @@ _STYLE: Final = """<style>
 .page { fill: #ffffff } .ink { fill: #1f2328 } .dim { fill: #59636e } .rule { stroke: #d1d9e0 } .bar { fill: #0072b2 }
 .words { fill: #08306b } .meaning { fill: #2171b5 } .around { fill: #6baed6 } .who { fill: #b3d2e8 }
 .recency { fill: #e69f00 } .salience { fill: #cc79a7 } .confidence { fill: #009e73 } .graph { fill: #d55e00 }
+.reading { fill: #b58900 }
 @media (prefers-color-scheme: dark) {
 .page { fill: #0d1117 } .ink { fill: #e6edf3 } .dim { fill: #9198a1 } .rule { stroke: #3d444d } .bar { fill: #56b4e9 }
 .words { fill: #deebf7 } .meaning { fill: #9ecae1 } .around { fill: #4292c6 } .who { fill: #20568c }
-.recency { fill: #f0c350 } .salience { fill: #e19fc4 } .confidence { fill: #2fc79d } .graph { fill: #f08438 } }
+.recency { fill: #f0c350 } .salience { fill: #e19fc4 } .confidence { fill: #2fc79d } .graph { fill: #f08438 }
+.reading { fill: #d6b656 } }
 </style>"""
 """Colours of Okabe & Ito (2008), which the colour-blind can tell apart; blues of the similarity differ in lightness."""
 
@@ -99,6 +101,7 @@ LEGEND: Final = {
     "salience": "salience",
     "confidence": "confidence",
     "graph": "graph",
+    "reading": "now, then or why",
 }
 """Parts of a score in the order of a bar: four of the similarity, then the other signals."""
 

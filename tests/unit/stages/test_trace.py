@@ -79,7 +79,8 @@ def test_every_stage_says_rows_in_and_out_and_milliseconds(tmp_path: Path) -> No
 
 
 def check_sums(candidates: list[dict[str, Any]]) -> None:
-    """Check that the shares of each candidate add up to its score."""
+    """Check that each candidate comes once, and that its shares add up to its score."""
+    assert len({one["id"] for one in candidates}) == len(candidates)
     for one in candidates:
         assert sum(one["shares"].values()) == pytest.approx(one["score"], abs=1e-5)
 
