@@ -2,7 +2,7 @@
 
 Each pair of an earlier and a later item near in meaning gets the probability that the later one sets another value of
 what the earlier one set: gradient-boosted trees over similarity, shared rare words, the claims of both, and how near
-their rivals are, other turns before the later one. What is said later alters no link, so a link is the same for every
+their rivals are, other turns before the later one. Later items alter no link, so a link is the same for every
 moment since. An older log that comes later has the items after it judged again, so the order of ingestion does not
 count; only where more than `AFFECTED` items come after it, those far from it keep their links.
 """

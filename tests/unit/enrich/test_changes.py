@@ -60,7 +60,7 @@ def test_a_pair_is_measured_against_its_rivals() -> None:
     assert found[0, 2]["between_own"] == pytest.approx(own[0, 2] - own[0, 1])
 
 
-def test_what_is_said_later_changes_no_pair() -> None:
+def test_later_turns_change_no_pair() -> None:
     turns = make_turns(np.random.default_rng(1).normal(size=(60, 8)))
     early = TurnRows(*(part[:41] if name == "indptr" else part[:40] for name, part in turns._asdict().items()))
     whole, before = compare(turns), compare(early)
