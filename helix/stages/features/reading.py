@@ -20,7 +20,7 @@ class ReadingRows(NamedTuple):
     """n candidates by time, oldest first, then in reading order."""
 
     score: F32  # float32[n], of the ranking; 0 for a row that only a link led to
-    found: Bool  # bool[n], the row was in the pool
+    found: Bool  # bool[n], the row was among the best of the pool
     own: F32  # float32[n], inner product of the question with the item
     lean: F32  # float32[n], with the item leaned to the turn before
     overlap: F32  # float32[n], share of the question's terms, weighted, that the item has
