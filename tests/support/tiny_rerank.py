@@ -14,6 +14,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]
 DIM = 16
 QUESTION = "who bakes walnut bread?"
 TEXTS = ["walnut bread", "", "olive oil, salt and more.", "walnut walnut walnut", "bread with olive oil"]
+INT8_ERROR = 0.05  # of a score; the kernels of processors round differently
 
 
 def _tokenizer(extra: tuple[str, ...] = ()) -> Any:

@@ -71,7 +71,7 @@ def test_int8_stays_close(models: Path) -> None:
         assert (first * second).sum(axis=1).min() > 0.95
         assert np.linalg.norm(second, axis=1) == pytest.approx(np.ones(len(second)), abs=1e-5)
     scores = [maxsims(query, each.passages(TEXTS)) for each in (small, exact)]
-    np.testing.assert_allclose(*scores, atol=0.02, rtol=0)
+    np.testing.assert_allclose(*scores, atol=tiny_rerank.INT8_ERROR, rtol=0)
 
 
 def test_the_configuration_is_followed(tmp_path: Path, models: Path) -> None:
