@@ -56,7 +56,9 @@ def test_a_known_answer(models: Path) -> None:
     texts = ["walnut walnut walnut", "bread with olive oil", "walnut bread and olive oil", "walnut walnut salt"]
     scores = CrossEncoder(models / "walnut-int8").score("who bakes bread?", texts)
     assert np.argsort(-scores).tolist() == [0, 3, 2, 1]
-    np.testing.assert_allclose(scores, score_by_torch(models / "walnut", "who bakes bread?", texts), atol=tiny_rerank.INT8_ERROR)
+    np.testing.assert_allclose(
+        scores, score_by_torch(models / "walnut", "who bakes bread?", texts), atol=tiny_rerank.INT8_ERROR
+    )
 
 
 def test_long_questions_and_texts_are_cut_quickly(models: Path) -> None:
