@@ -21,7 +21,7 @@ from helix.snapshot.reader.changes import MARKED
 from helix.stages.features.lexical import count_terms
 from helix.stages.features.reading import ReadingRows, compute_features
 from helix.text.claims import CLAIMS
-from helix.text.reading import Reading, read_question
+from helix.text.reading import Kind, read_hints, read_kind
 from helix.text.tokenize import shorten_ids
 from helix.types import F32, I64, AnyArray, Bool, Candidates, Plan, Query
 
@@ -46,41 +46,44 @@ def reorder(
 
     Rows that changes lead to join the pool. The scores stay those of the ranking, handed out in the new order.
     """
-    reading = read_question(query.text)
-    if not how.top or not reading.kind or vector is None or not len(pool):
+    kind = read_kind(query.text)
+    if not how.top or not kind or vector is None or not len(pool):
         return pool
-    linked = find_linked(pool, query, reading, snap, plan, how)
+    linked = find_linked(pool, query, kind, snap, plan, how)
     if linked.links.max(initial=0) < how.least:
         return pool
-    features = compute_features(read_rows(linked, query, vector, snap), reading.hints, plan.days)
-    wanted = score_rows(load_network("helix.stages", f"reading_{reading.kind}"), features)
+    features = compute_features(read_rows(linked, query, vector, snap), read_hints(query.text), plan.days)
+    wanted = score_rows(load_network("helix.stages", f"reading_{kind}"), features)
     order = np.lexsort((snap.columns.key[linked.rows], -wanted))
-    if reading.kind == "now":
+    if kind == "now":
         order = place_predecessors(order, linked.links)
     return _hand_out(pool, linked, order)
 
 
 def find_linked(
-    pool: Candidates, query: Query, reading: Reading, snap: Snapshot, plan: Plan, how: ReadingConstants
+    pool: Candidates, query: Query, kind: Kind, snap: Snapshot, plan: Plan, how: ReadingConstants
 ) -> Linked:
     """Find the best of the pool and what changes lead to from the very best, oldest first."""
     best, at = pool.row[: how.top].astype(np.int64), int((query.as_of or query.now).timestamp())
-    steps = [snap.changes.find_later(best[: how.hops], at)]
-    if reading.kind != "now":
-        steps.append(snap.changes.find_earlier(best[: how.hops]))
-    to = np.concatenate([rows for _, rows, _ in steps])
-    certainty = np.concatenate([certain for *_, certain in steps])
-    fresh = ~np.isin(to, best)
+    owner, later, certainty = snap.changes.find_later(best, at)
+    hop = owner < how.hops
+    to, sure = later[hop], certainty[hop]
+    if kind != "now":
+        _, earlier, before = snap.changes.find_earlier(best[: how.hops])
+        to, sure = np.concatenate([to, earlier]), np.concatenate([sure, before])
+    changed = len(later) + len(to) > 0
+    fresh = (to[:, None] != best).all(axis=1)
     if plan.allowed is not None:
         fresh &= plan.allowed[to]
-    to, certainty = to[fresh], certainty[fresh]
-    to = to[np.lexsort((to, -certainty))]
+    to, sure = to[fresh], sure[fresh]
+    to = to[np.lexsort((to, -sure))]
     more = np.array([*dict.fromkeys(to.tolist())][: how.extra], np.int64)
     rows = np.concatenate([best, more])
     score = np.concatenate([np.maximum(pool.final[: how.top], 0), np.zeros(len(more), np.float32)])
     order = np.lexsort((rows, snap.changes.said_at[rows]))
     rows = rows[order]
-    return Linked(rows, score[order].astype(np.float32), order < len(best), _read_links(rows, snap, at))
+    links = _read_links(rows, snap, at) if changed else np.zeros((len(rows), len(rows)), np.float32)
+    return Linked(rows, score[order].astype(np.float32), order < len(best), links)
 
 
 def _read_links(rows: I64, snap: Snapshot, moment: int) -> F32:
@@ -145,6 +148,8 @@ def place_predecessors(order: I64, links: F32) -> I64:
         links: of `Linked`.
     """
     first = int(order[0])
+    if not (links[:first, first] >= MARKED).any():
+        return order
     chain = [first]
     for i in range(first - 1, -1, -1):
         if links[i, chain].max() >= MARKED:
@@ -156,10 +161,11 @@ def _hand_out(pool: Candidates, linked: Linked, order: I64) -> Candidates:
     """Give the candidates the scores of the ranking in a new order: the best score goes to the first."""
     best = len(linked.rows) - int((~linked.found).sum())
     more = linked.rows[~linked.found]
-    pool = pool.append(more[~np.isin(more, pool.row)])
+    more = more[(more[:, None] != pool.row).all(axis=1)]
+    pool = pool.append(more) if len(more) else pool
     scores = pool.final.copy()
-    by_row = np.argsort(pool.row.astype(np.int64), kind="stable")
-    place = by_row[np.searchsorted(pool.row.astype(np.int64), linked.rows[order], sorter=by_row)]
+    by_row = np.argsort(pool.row, kind="stable")
+    place = by_row[np.searchsorted(pool.row, linked.rows[order], sorter=by_row)]
     handed = np.full(len(order), scores[best - 1] if best else 0, np.float32)
     handed[:best] = scores[:best]
     scores[place] = handed

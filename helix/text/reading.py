@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
@@ -22,30 +22,18 @@ MAX_CHARS: Final = 500
 """Characters of a question that are read."""
 
 
-class Reading(NamedTuple):
-    """The reading of one question."""
-
-    kind: Kind  # "" where its tense tells neither
-    hints: F32  # float32[HINTS], 1 where the cue is there
-
-
 _TABLE: Final = read_toml("helix.text", "reading")
 _HINTS: Final = tuple(re.compile(_TABLE["hints"][name].replace("\n", ""), re.I) for name in HINTS)
 _KINDS: Final = {name: re.compile(text.replace("\n", ""), re.I) for name, text in _TABLE["kinds"].items()}
 
 
-def read_question(text: str) -> Reading:
-    """Return the reading of a question.
+def read_kind(text: str) -> Kind:
+    """Return what a question is about; "" where its tense tells neither.
 
     A past tense asks for then, a present tense or "now" for now; a question word without a verb ("what CI") for now.
     What is asked of a whole course, such as a summary or a count of days between two, asks for neither.
     """
-    text = " ".join(text[:MAX_CHARS].replace("’", "'").split())
-    hints = np.array([pattern.search(text) is not None for pattern in _HINTS], np.float32)
-    return Reading(_find_kind(text), hints)
-
-
-def _find_kind(text: str) -> Kind:
+    text = _shorten(text)
     if _KINDS["why"].search(text):
         return "why"
     if _KINDS["neither"].search(text):
@@ -53,3 +41,13 @@ def _find_kind(text: str) -> Kind:
     if _KINDS["past"].search(text):
         return "then"
     return "now" if _KINDS["present"].search(text) else ""
+
+
+def read_hints(text: str) -> F32:
+    """Return the cues of a question: float32[HINTS], 1 where the cue is there."""
+    text = _shorten(text)
+    return np.array([pattern.search(text) is not None for pattern in _HINTS], np.float32)
+
+
+def _shorten(text: str) -> str:
+    return " ".join(text[:MAX_CHARS].replace("’", "'").split())

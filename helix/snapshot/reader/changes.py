@@ -76,9 +76,10 @@ class Changes:
         owner, place = owners_of(low, high)
         new, certainty = self.links.new[place], self.links.certainty[place]
         stale = np.flatnonzero(self._facts.stale(rows, at))
-        of, by_fact = self._facts.successors(rows[stale], at)
-        owner, new = np.concatenate([owner, stale[of]]), np.concatenate([new, by_fact])
-        certainty = np.concatenate([certainty, np.full(len(of), BY_FACT, np.float32)])
+        if len(stale):
+            of, by_fact = self._facts.successors(rows[stale], at)
+            owner, new = np.concatenate([owner, stale[of]]), np.concatenate([new, by_fact])
+            certainty = np.concatenate([certainty, np.full(len(of), BY_FACT, np.float32)])
         said = (self.said_at[new] <= at) & (new != rows[owner])
         return owner[said], new[said], certainty[said]
 

@@ -72,7 +72,7 @@ def compute_features(rows: ReadingRows, hints: F32, days: Sequence[tuple[int, in
     """Return float32[n, FEATURES].
 
     Args:
-        hints: of the question's `Reading`.
+        hints: of `helix.text.reading.read_hints`.
         days: windows of time the question names: (first second, last second, weight).
     """
     n, links = len(rows.score), rows.links
@@ -96,7 +96,6 @@ def compute_features(rows: ReadingRows, hints: F32, days: Sequence[tuple[int, in
     place = np.arange(n) / n
     reach = np.maximum(score, np.sqrt(led).max(axis=0))
     out = links.max(axis=1)
-    one = np.ones(n, np.float32)
     within = _place_in_days(rows.time, reach, days)
     columns: list[AnyArray] = [
         *(score, 1 / (1 + rank), rows.own, rows.lean, rows.own / best, rows.lean / best),
@@ -109,17 +108,18 @@ def compute_features(rows: ReadingRows, hints: F32, days: Sequence[tuple[int, in
         *(_find_most_of(rows.alike * score[None, :], newer.T), rows.sets, rows.sets[source] * (came > _LEAST)),
         *(_find_most(rows.sets * score, newer), has_change(rows.claims), np.log(rows.length + 1)),
         *(rows.role == ROLES.index("assistant"), rows.role == ROLES.index("tool")),
-        *(rows.claims[:, CLAIMS.index("asks")], fits, fits_not, asked["now"] * one, asked["yes"] * one, place),
-        *(asked[name] * one for name in ("first", "before", "after", "second")),
+        *(rows.claims[:, CLAIMS.index("asks")], fits, fits_not, asked["now"], asked["yes"], place),
+        *(asked[name] for name in ("first", "before", "after", "second")),
         *within,
         *(asked["first"] * place, asked["first"] * out, asked["before"] * out, asked["before"] * place, reach),
         1 - np.prod(1 - links * np.maximum(reach, 0.2)[None, :], axis=1),
     ]
-    stacked = np.column_stack([np.asarray(column, np.float32) for column in columns])
-    claims = rows.claims[:, : len(CUES)].astype(np.float32)
-    whole = np.tile(_describe_list(rows, score, order), (n, 1))
-    tail = [rows.before[:, None], rows.reply[:, None], whole, (score > 0)[:, None], _log(score)[:, None]]
-    return np.hstack([stacked, claims, kinds, *tail]).astype(np.float32)
+    columns += [*rows.claims[:, : len(CUES)].T, *kinds.T, rows.before, rows.reply]
+    columns += [*_describe_list(rows, score, order), score > 0, _log(score)]
+    out = np.empty((n, len(FEATURES)), np.float32)
+    for i, column in enumerate(columns):
+        out[:, i] = column
+    return out
 
 
 def _describe_list(rows: ReadingRows, score: F32, order: I64) -> F32:

@@ -26,7 +26,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.features import reading as features
 from helix.stages.reading import Linked, find_linked, read_rows
 from helix.stages.trace import Trace
-from helix.text.reading import Kind, Reading, read_question
+from helix.text.reading import Kind, read_hints, read_kind
 from helix.types import F32, I64, AnyArray, RecallOptions
 from pipelines.eval.changes.material import FOLDS, Material, Ordinary
 
@@ -89,7 +89,7 @@ def ask_ordinary(one: Ordinary, kind: Kind, settings: Settings) -> Iterator[Aske
     snap = one.memory.snapshot
     _set_links(snap, one.pairs, one.links)
     for question in one.questions:
-        if read_question(question.text).kind != kind:
+        if read_kind(question.text) != kind:
             continue
         options = RecallOptions(project=question.project, now=question.at)
         turns = sorted(turn for turn in question.gold if turn in one.rows)
@@ -120,10 +120,9 @@ def _ask(
     ranked = rank_question(build_query(text, snap, settings, options), snap, profile, Trace())
     if ranked is None or (vector := ranked.vector) is None or not len(ranked.pool):
         return None
-    reading = Reading(kind, read_question(text).hints)
-    linked = find_linked(ranked.pool, ranked.query, reading, snap, ranked.plan, profile.reading)
+    linked = find_linked(ranked.pool, ranked.query, kind, snap, ranked.plan, profile.reading)
     rows = read_rows(linked, ranked.query, vector, snap)
-    return linked, features.compute_features(rows, reading.hints, ranked.plan.days)
+    return linked, features.compute_features(rows, read_hints(text), ranked.plan.days)
 
 
 def _keep(source: str, fold: int, linked: Linked, x: F32, gold: Collection[int], stale: Collection[int]) -> Asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helix.text.reading import HINTS, MAX_CHARS, read_question
+from helix.text.reading import HINTS, MAX_CHARS, read_hints, read_kind
 
 KINDS = {
     "now": [
@@ -30,12 +30,12 @@ KINDS = {
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in KINDS.items() for text in texts])
 def test_the_kind_of_a_question(kind: str, text: str) -> None:
-    assert read_question(text).kind == kind
+    assert read_kind(text) == kind
 
 
 def test_the_hints_of_a_question() -> None:
     def name(text: str) -> set[str]:
-        return {HINTS[i] for i in np.flatnonzero(read_question(text).hints)}
+        return {HINTS[i] for i in np.flatnonzero(read_hints(text))}
 
     assert name("Who reviews pull requests now?") == {"who", "now"}
     assert name("What was the first limit before the move") == {"number", "first", "before"}
@@ -43,4 +43,4 @@ def test_the_hints_of_a_question() -> None:
 
 
 def test_only_the_start_of_a_question_is_read() -> None:
-    assert read_question("tell me " + "x" * MAX_CHARS + " why did we leave").kind == "now"
+    assert read_kind("tell me " + "x" * MAX_CHARS + " why did we leave") == "now"
