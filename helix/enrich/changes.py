@@ -61,6 +61,7 @@ class TurnRows(NamedTuple):
     terms: U32  # distinct short ids of each turn, ascending
     length: F32  # float32[n], terms with repeats
     claims: U8  # uint8[n, CLAIMS]
+    alters: U8  # uint8[n], how likely each alters something, of 255
     former: U32  # uint32[n, FORMER], short ids of what each leaves, 0 for none
     time: I64  # int64[n], seconds
     role: U8  # uint8[n]
@@ -83,6 +84,8 @@ FEATURES: Final = (
         "asks_new",
         "sets_old",
         "sets_new",
+        "alters_old",
+        "alters_new",
     ),
     *(f"{name}_{end}" for end in ("old", "new") for name in (*CUES, *VALUES)),
     *(f"{name}_{like}" for like in ("own", "own_lean", "lean") for name in ("ahead", "lead")),
@@ -211,6 +214,7 @@ def compute_features(rows: TurnRows, leaned: F32, pairs: Pairs) -> F32:
         *(rows.session[i] == rows.session[j], np.log1p(np.maximum(rows.time[j] - rows.time[i], 0) / 86_400)),
         *(rows.role[i] == ROLES.index("assistant"), rows.role[j] == ROLES.index("assistant")),
         *(a[:, _ASKS], b[:, _ASKS], a[:, _SETS] / 255, b[:, _SETS] / 255),
+        *(rows.alters[i] / np.float32(255), rows.alters[j] / np.float32(255)),
     ]
     stacked = np.column_stack([np.asarray(column, np.float32) for column in columns])
     return np.hstack([stacked, a[:, _CUES], a[:, _VALUES], b[:, _CUES], b[:, _VALUES], pairs.rivals])

@@ -13,7 +13,6 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from helix.stages.features.excerpt import excerpt
-from helix.text.said_at import mark_time
 from helix.util.sanitise import sanitise_name, sanitise_text
 
 Count = Callable[[Sequence[str]], list[int]]
@@ -259,7 +258,9 @@ def _format_label(entry: Mapping[str, Any]) -> str:
 
 
 def _format_day(entry: Mapping[str, Any]) -> str:
-    return mark_time(entry["time"].date().isoformat() if entry["time"] else "", entry.get("time_quality"))
+    """Format an item's day; empty where only its file's last change is known, which tells little for its tokens."""
+    said = entry["time"] if entry.get("time_quality") != "file" else None
+    return said.date().isoformat() if said else ""
 
 
 def cite_turns(entry: Mapping[str, Any]) -> str:

@@ -1,8 +1,9 @@
-"""Claims: what kind of statement an item makes, and whether it sets something.
+"""Claims: what kind of statement an item makes, whether it sets something, and whether it alters what was set before.
 
 A turn such as "we moved CI to Buildkite" sets a value that holds until another turn changes it; "what if we moved?"
 and "Jenkins was slow today" set none. An item's claims are counts of cues and kinds of values, and the probability that
-it sets something, by logistic regression over the cues and hashed words (Weinberger et al. 2009, Feature Hashing).
+it sets something; beside them stands the probability that it alters something. Both are by logistic regression over the
+cues and hashed words (Weinberger et al. 2009, Feature Hashing).
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ _TOKEN: Final = re.compile(r"\w+'?\w*|[?!:=`|+]")
 _DIGITS: Final = re.compile(r"\d+")
 
 
-class SetsModel(NamedTuple):
-    """A logistic regression over `read_features` and hashed words."""
+class ClaimsModel(NamedTuple):
+    """Two logistic regressions over `read_features` and hashed words: an item sets something; it alters something."""
 
-    features: F32  # float32[f]
-    words: F32  # float32[BUCKETS]
-    bias: F32  # float32[]
+    features: F32  # float32[2, f]
+    words: F32  # float32[2, BUCKETS]
+    bias: F32  # float32[2]
 
 
 @cache
@@ -142,22 +143,23 @@ def read_features(counts: Sequence[Sequence[int]], texts: Sequence[str], roles: 
     return np.column_stack([cues * scale, *(np.asarray(column, np.float32) for column in more)])
 
 
-def read_claims(texts: Sequence[str], roles: Sequence[str], model: SetsModel) -> U8:
-    """Return the claims of n items: uint8[n, CLAIMS]."""
+def read_claims(texts: Sequence[str], roles: Sequence[str], model: ClaimsModel) -> tuple[U8, U8]:
+    """Return the claims of n items, and how likely each alters something, of 255: (uint8[n, CLAIMS], uint8[n])."""
     counts = [count_cues(text) for text in texts]
-    logits = read_features(counts, texts, roles) @ model.features + model.bias
+    logits = read_features(counts, texts, roles) @ model.features.T + model.bias
     for i, text in enumerate(texts):
         buckets, weights = hash_words(text)
-        logits[i] += float(model.words[buckets] @ np.array(weights, np.float32)) if buckets else 0.0
-    sets = np.round(255 / (1 + np.exp(-logits))) if len(texts) else np.empty(0)
-    return np.column_stack([np.array(counts, np.uint8).reshape(len(texts), len(CLAIMS) - 1), sets]).astype(np.uint8)
+        if buckets:
+            logits[i] += model.words[:, buckets] @ np.array(weights, np.float32)
+    sets, alters = np.round(255 / (1 + np.exp(-logits))).astype(np.uint8).T
+    return np.column_stack([np.array(counts, np.uint8).reshape(len(texts), len(CLAIMS) - 1), sets]), alters
 
 
 @cache
-def load_model() -> SetsModel:
-    """Load the shipped model."""
+def load_model() -> ClaimsModel:
+    """Load the shipped models."""
     from importlib.resources import files  # slow to import
 
     data = files("helix.text").joinpath("data", "claims.npz").read_bytes()
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return SetsModel(*(np.asarray(arrays[name], np.float32) for name in SetsModel._fields))
+        return ClaimsModel(*(np.asarray(arrays[name], np.float32) for name in ClaimsModel._fields))

@@ -126,6 +126,7 @@ def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = N
         order_indptr=make_offsets([len(terms) for terms in spoken]),
         order_term=shorten_ids(hash_terms([term for terms in spoken for term in terms])),
         claims=_draw_claims(rng.spawn(1)[0], len(texts)),
+        alters=np.zeros(len(texts), np.uint8),
         former=np.zeros((len(texts), FORMER), np.uint32),
         cues=np.array([read_cues(*said) for said in zip(texts, _expand(_ROLES, role), strict=True)], np.uint8),
         mention_indptr=mention_indptr,

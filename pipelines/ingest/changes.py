@@ -20,7 +20,7 @@ from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import OpenSegment, open_segment
 from helix.types import F32, I64, U64, AnyArray, Bool
 
-ARRAYS: Final = ("vectors.i8", "vectors.scale", "order.indptr", "order.term", "claims", "former")
+ARRAYS: Final = ("vectors.i8", "vectors.scale", "order.indptr", "order.term", "claims", "alters", "former")
 """Arrays of a segment that a comparison reads."""
 
 COMPARED: Final = 20_000
@@ -151,6 +151,7 @@ def _read_turns(segments: Sequence[OpenSegment], scope: _Scope) -> tuple[TurnRow
         terms=terms,
         length=column(lambda one: one.column("length"), np.float32)[order],
         claims=_read_rows(segments, which, row, "claims"),
+        alters=_read_rows(segments, which, row, "alters"),
         former=_read_rows(segments, which, row, "former"),
         time=said[order],
         role=column(lambda one: one.column("role"), np.uint8)[order],

@@ -200,9 +200,10 @@ def build_rows(
 
 
 def _read_statements(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the claims of items, and what they leave."""
+    """Return the claims of items, how likely each alters something, and what it leaves."""
     texts, roles = ([record[name] for record in records] for name in ("text", "role"))
-    return {"claims": read_claims(texts, roles, load_model()), "former": hash_former(texts)}
+    claims, alters = read_claims(texts, roles, load_model())
+    return {"claims": claims, "alters": alters, "former": hash_former(texts)}
 
 
 def _flatten(lists: Sequence[Sequence[Any]]) -> list[Any]:

@@ -185,6 +185,7 @@ def rows_of(made: Mapping[str, Any]) -> RowBatch:
         term_tf=made["tf"][row, word].astype(np.uint16),
         **{"order_indptr": nothing, "order_term": np.empty(0, np.uint32), "cues": np.zeros(n, np.uint8)},
         claims=np.zeros((n, len(CLAIMS)), np.uint8),
+        alters=np.zeros(n, np.uint8),
         former=np.zeros((n, FORMER), np.uint32),
         **{"mention_indptr": nothing, "mention_entity": np.empty(0, np.uint64)},
         **{"link_indptr": nothing, "link_key": np.empty(0, np.uint64), "link_kind": np.empty(0, np.uint8)},

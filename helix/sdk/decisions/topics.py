@@ -16,10 +16,13 @@ from helix.snapshot.reader.changes import MARKED
 from helix.snapshot.reader.row_map import owners_of
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME
-from helix.types import F32, I64, TYPES, U64, AnyArray, Bool
+from helix.types import F32, I64, ROLES, TYPES, U64, AnyArray, Bool
 
 DECIDING_NOTHING: Final = list_words("deciding_nothing")
 """Relations of facts that decide nothing."""
+
+REPORTED: Final = list_words("reported")
+"""Relations of facts that decide nothing where an assistant states them."""
 
 REJECTING: Final = list_words("rejecting")
 """Relations of facts that reject their object."""
@@ -75,15 +78,17 @@ class TopicBoard:
     @cached_property
     def facts(self) -> StatedFacts:
         """The facts of stated rows, without those that decide nothing."""
-        known = self.snap.facts.columns
-        number = np.flatnonzero(self.stated[known.row] & ~self.snap.facts.find_relations(DECIDING_NOTHING))
+        known, find_relations = self.snap.facts.columns, self.snap.facts.find_relations
+        by_assistant = self.snap.columns.role[known.row] == ROLES.index("assistant")
+        idle = find_relations(DECIDING_NOTHING) | (find_relations(REPORTED) & by_assistant)
+        number = np.flatnonzero(self.stated[known.row] & ~idle)
         columns = known.take(number)
         items = self.snap.columns
         sayings = Sayings(self.said_at[columns.row], items.session[columns.row], items.ord[columns.row])
         ends = find_ends(columns, sayings)
         begun = columns.t_valid <= self.at
         holds = begun & ((ends == NO_TIME) | (ends > self.at)) & ~columns.closes
-        return StatedFacts(number, columns, ends, holds, self.snap.facts.find_relations(REJECTING)[number])
+        return StatedFacts(number, columns, ends, holds, find_relations(REJECTING)[number])
 
     @cached_property
     def topics(self) -> Topics:

@@ -104,6 +104,7 @@ class RowBatch:
     order_term: U32  # short term ids in reading order, with repeats
     cues: U8  # [n], see helix.text.cues
     claims: U8  # [n, columns], see helix.text.claims
+    alters: U8  # [n], how likely each item alters something, of 255
     former: U32  # [n, terms], short ids of what each item leaves
     mention_indptr: I64
     mention_entity: U64
@@ -132,7 +133,7 @@ def _select(column: Any, index: I64) -> Any:
     return column.take(pa.array(index)) if isinstance(column, pa.Table) else column[index]
 
 
-_BY_ROW = ("codes", "scale", "exact", "minhash", "cues", "claims", "former")
+_BY_ROW = ("codes", "scale", "exact", "minhash", "cues", "claims", "alters", "former")
 _LISTS = {  # offsets, and the flat columns they index
     "term_indptr": ("term_key", "term_tf"),
     "order_indptr": ("order_term",),

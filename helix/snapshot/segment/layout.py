@@ -39,6 +39,7 @@ ARRAYS: Final = {
     "order.term": ArrayKind(np.uint32, ("w",)),
     "cues": ArrayKind(np.uint8, ("n",)),
     "claims": ArrayKind(np.uint8, ("n", len(CLAIMS))),
+    "alters": ArrayKind(np.uint8, ("n",)),
     "former": ArrayKind(np.uint32, ("n", FORMER)),
     "titles.key": ArrayKind(np.uint64, ("q",)),
     "titles.row": ArrayKind(np.uint32, ("q",), "n"),
@@ -78,12 +79,12 @@ OPTIONAL: Final = frozenset(
     name
     for name in ARRAYS
     if name.startswith(("order.", "titles.", "links.", "linked.", "facts."))
-    or name in ("vectors.f16", "cues", "claims", "former")
+    or name in ("vectors.f16", "cues", "claims", "alters", "former")
 )
 """Arrays a segment may lack: vectors in half precision, if the lineage stores none; links, in format 2; the index
-of its facts, if none has a vector; term order, cues, claims, former and titles, if an earlier release wrote it."""
+of its facts, if none has a vector; term order, cues, claims, alters, former, titles, if an earlier release wrote it."""
 
-LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0, "claims": 0, "former": 0}
+LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0, "claims": 0, "alters": 0, "former": 0}
 """Arrays that are all zero if missing, and how much longer than the number of rows each is."""
 
 _name = pa.dictionary(pa.int32(), pa.string())

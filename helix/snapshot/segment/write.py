@@ -103,6 +103,7 @@ def _build_arrays(rows: RowBatch, columns: pa.Table) -> dict[str, AnyArray]:
         "order.term": rows.order_term,
         "cues": rows.cues,
         "claims": rows.claims,
+        "alters": rows.alters,
         "former": rows.former,
         **build_title_arrays(*hash_titles(rows.items["title"].to_pylist(), rows.items["role"].to_pylist())),
         "mentions.indptr": rows.mention_indptr,

@@ -1,4 +1,4 @@
-"""Fit of the probability that an item sets something: a logistic regression over cues and words."""
+"""Fit of the probabilities that an item sets something and that it alters something: two logistic regressions."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ from typing import Any, Final
 
 import numpy as np
 
-from helix.text.claims import BUCKETS, SetsModel, hash_words, read_features
-from helix.types import F32, I64
+from helix.text.claims import BUCKETS, ClaimsModel, hash_words, read_features
+from helix.types import I64, U8
 from pipelines.eval.changes.material import SETS, Folds, Material
 
 STRENGTH: Final = 0.3  # inverse regularisation
 
 
-def fit_sets(materials: Sequence[Material], folds: Folds) -> tuple[SetsModel, list[F32]]:
-    """Fit the probability that an item sets something; return it with the predictions for left-out histories."""
+def fit_claims(materials: Sequence[Material], folds: Folds) -> tuple[ClaimsModel, list[U8]]:
+    """Fit both; return them with the predictions for left-out histories: uint8[rows, 2] each, of 255."""
+    inputs = [_read_inputs(one) for one in materials]
+    predicted = [np.zeros((len(one.texts), 2), np.uint8) for one in materials]
+    parts = []
+    for column, labels in enumerate(zip(*((one.setting, one.altering) for one in materials), strict=True)):
+        for train_on, left_out in folds:
+            model = _fit([inputs[i] for i in train_on], [labels[i] for i in train_on])
+            for at in left_out:
+                predicted[at][:, column] = np.round(255 * model.predict_proba(inputs[at])[:, 1])
+        whole = _fit(inputs, labels)
+        parts.append((whole.coef_[0, :-BUCKETS], whole.coef_[0, -BUCKETS:], whole.intercept_[0]))
+    return ClaimsModel(*(np.stack(arrays).astype(np.float32) for arrays in zip(*parts, strict=True))), predicted
+
+
+def _read_inputs(one: Material) -> Any:
+    """Return the features and hashed words of a history's rows: a sparse matrix."""
     from scipy import sparse
 
-    inputs, labels = [], []
-    for one in materials:
-        words = [hash_words(text) for text in one.texts]
-        indptr = np.cumsum([0, *(len(buckets) for buckets, _ in words)])
-        weights = np.array([weight for _, weights in words for weight in weights], np.float32)
-        index = np.array([bucket for buckets, _ in words for bucket in buckets], np.int64)
-        counted = sparse.csr_matrix((weights, index, indptr), (len(words), BUCKETS))
-        cues = read_features([row[:SETS].tolist() for row in one.claims], one.texts, one.roles)
-        inputs.append(sparse.hstack([sparse.csr_matrix(cues), counted]).tocsr())
-        labels.append(one.setting)
-    predicted = [np.empty(0, np.float32)] * len(materials)
-    for train_on, left_out in folds:
-        model = _fit_sets([inputs[i] for i in train_on], [labels[i] for i in train_on])
-        for at in left_out:
-            predicted[at] = model.predict_proba(inputs[at])[:, 1].astype(np.float32)
-    whole = _fit_sets(inputs, labels)
-    split = whole.coef_.shape[1] - BUCKETS
-    coefficients = whole.coef_[0].astype(np.float32)
-    return SetsModel(coefficients[:split], coefficients[split:], np.float32(whole.intercept_[0])), predicted  # type: ignore[arg-type]
+    words = [hash_words(text) for text in one.texts]
+    indptr = np.cumsum([0, *(len(buckets) for buckets, _ in words)])
+    weights = np.array([weight for _, weights in words for weight in weights], np.float32)
+    index = np.array([bucket for buckets, _ in words for bucket in buckets], np.int64)
+    counted = sparse.csr_matrix((weights, index, indptr), (len(words), BUCKETS))
+    cues = read_features([row[:SETS].tolist() for row in one.claims], one.texts, one.roles)
+    return sparse.hstack([sparse.csr_matrix(cues), counted]).tocsr()
 
 
-def _fit_sets(inputs: Sequence[Any], labels: Sequence[I64]) -> Any:
+def _fit(inputs: Sequence[Any], labels: Sequence[I64]) -> Any:
     from scipy import sparse
     from sklearn.linear_model import LogisticRegression
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from helix.enrich.changes import TurnRows, choose_pairs, compute_features, lean_
 from helix.ranking.trees import DEPTH, Trees, predict, sigmoid
 from helix.text.claims import hash_former
 from helix.types import F32, I64, AnyArray
-from pipelines.eval.changes.material import Folds, Material, Ordinary, make_folds
+from pipelines.eval.changes.material import Folds, Material, Ordinary, list_chain, list_steps, make_folds
 
 TREES: Final = 400
 RATE: Final = 0.05
@@ -54,7 +55,7 @@ def _compare_histories(one: Material) -> Iterator[Pairs]:
     wanted, unknown = _label_pairs(one)
     for scope, rows in one.scopes:
         former = hash_former([one.texts[row] for row in rows.tolist()])
-        i, j, x, label = _compare(scope._replace(claims=one.claims[rows], former=former), rows)
+        i, j, x, label = _compare(scope._replace(claims=one.claims[rows], alters=one.alters[rows], former=former), rows)
         for place, ends in enumerate(zip(i.tolist(), j.tolist(), strict=True)):
             label[place] = -1 if ends in unknown else int(ends in wanted)
         yield i, j, x, label
@@ -91,14 +92,10 @@ def _label_pairs(one: Material) -> tuple[set[tuple[int, int]], set[tuple[int, in
     """Return the pairs of rows that are changes, and those that may be: steps over a value that came between."""
     wanted: set[tuple[int, int]] = set()
     unknown: set[tuple[int, int]] = set()
+    said_at = one.memory.snapshot.changes.said_at
     for pair in one.history.pairs:
-        stale = [one.rows[turn] for turn in pair.stale if turn in one.rows]
-        time = one.memory.snapshot.changes.said_at
-        current = [one.rows[turn] for turn in pair.current if turn in one.rows]
-        current.sort(key=lambda row: (time[row], row))
-        chain = [*stale, *current]
-        unknown |= {(a, b) for x, a in enumerate(chain) for b in chain[x + 1 :]}
-        wanted |= set(zip(stale, chain[1:], strict=False))
+        unknown |= set(combinations(list_chain(pair, one.rows, said_at), 2))
+        wanted |= set(list_steps(pair, one.rows, said_at))
     return wanted, unknown - wanted
 
 

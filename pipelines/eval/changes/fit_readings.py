@@ -88,6 +88,7 @@ def ask_ordinary(one: Ordinary, kind: Kind, settings: Settings) -> Iterator[Aske
     """Ask every question of a set that reads as one of this kind, with the links of left-out haystacks."""
     snap = one.memory.snapshot
     _set_links(snap, one.pairs, one.links)
+    vars(snap.lexical)["claims"] = lambda rows: one.claims[rows]
     for question in one.questions:
         if read_kind(question.text) != kind:
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +17,10 @@ import numpy as np
 from helix.enrich.changes import TurnRows
 from helix.sdk.memory import Memory
 from helix.settings import Settings
-from helix.text.claims import CLAIMS, count_cues
+from helix.text.claims import CLAIMS, ClaimsModel, count_cues, read_claims
 from helix.types import F32, I64, ROLES, U8
 from pipelines.embedded.ingest import ingest
-from pipelines.eval.changes.history import TURNS, ChangingHistory
+from pipelines.eval.changes.history import TURNS, Change, ChangingHistory
 from pipelines.eval.evaluate import drop_unanswerable, read_haystacks
 from pipelines.eval.sets.benchmark import Question, turn_key
 from pipelines.eval.sets.registry import read_set
@@ -46,7 +47,9 @@ class Material:
     texts: list[str]
     roles: list[str]
     claims: U8  # uint8[rows, CLAIMS]
+    alters: U8  # uint8[rows], of 255
     setting: I64  # int64[rows]: 1 sets something, 0 does not, −1 unknown
+    altering: I64  # int64[rows]: 1 sets another value of what was set before, else 0
     scopes: list[tuple[TurnRows, I64]]  # turns of a project, and the snapshot's row of each
     pairs: list[tuple[I64, I64, F32, I64]] = field(default_factory=list)  # (i, j, features, label) by scope
     links: list[F32] = field(default_factory=list)  # certainty of each pair, by scope
@@ -61,6 +64,7 @@ class Ordinary:
     questions: Sequence[Question]
     rows: dict[str, list[int]]  # turn, after its session and a tab → rows of its pieces
     scopes: list[tuple[TurnRows, I64]]  # of one haystack each
+    claims: U8  # uint8[rows, CLAIMS]
     pairs: list[tuple[I64, I64, F32, I64]] = field(default_factory=list)
     links: list[F32] = field(default_factory=list)
 
@@ -92,7 +96,17 @@ def read_ordinary(name: str, path: Path, settings: Settings, work: Path) -> Ordi
     for row, entry in zip(live.tolist(), snap.text(live), strict=True):
         for turn in entry["turns"]:
             rows.setdefault(turn_key(entry["session"], turn), []).append(row)
-    return Ordinary(name, memory, usable.questions, rows, _read_scopes(memory))
+    return Ordinary(name, memory, usable.questions, rows, _read_scopes(memory), np.zeros((0, len(CLAIMS)), np.uint8))
+
+
+def claim_again(one: Ordinary, model: ClaimsModel) -> None:
+    """Give the rows of a set the claims of a new model, in place of those that its store was ingested with."""
+    snap = one.memory.snapshot
+    live = np.flatnonzero(snap.alive)
+    one.claims, alters = np.zeros((snap.rows, len(CLAIMS)), np.uint8), np.zeros(snap.rows, np.uint8)
+    texts = [entry["text"] for entry in snap.text(live)]
+    one.claims[live], alters[live] = read_claims(texts, [ROLES[code] for code in snap.columns.role[live]], model)
+    one.scopes = [(scope._replace(claims=one.claims[rows], alters=alters[rows]), rows) for scope, rows in one.scopes]
 
 
 def read_material(history: ChangingHistory, settings: Settings, work: Path) -> Material:
@@ -114,7 +128,16 @@ def read_material(history: ChangingHistory, settings: Settings, work: Path) -> M
     counts = np.array([count_cues(text) for text in texts], np.uint8)
     claims = np.column_stack([counts, np.zeros(snap.rows, np.uint8)])
     return Material(
-        history, memory, rows, texts, roles, claims, _label_setting(history, rows, snap.rows), _read_scopes(memory)
+        history,
+        memory,
+        rows,
+        texts,
+        roles,
+        claims,
+        alters=np.zeros(snap.rows, np.uint8),
+        setting=_label_setting(history, rows, snap.rows),
+        altering=_label_altering(history, rows, snap.changes.said_at),
+        scopes=_read_scopes(memory),
     )
 
 
@@ -139,3 +162,24 @@ def _label_setting(history: ChangingHistory, rows: dict[str, int], n: int) -> I6
             if turn in rows and not out[rows[turn]] and control.kind in _OTHER_SETTING:
                 out[rows[turn]] = 1
     return out
+
+
+def _label_altering(history: ChangingHistory, rows: dict[str, int], said_at: I64) -> I64:
+    """Label the rows that set another value of what was set before, by the history's pairs."""
+    out = np.zeros(len(said_at), np.int64)
+    for pair in history.pairs:
+        for _, new in list_steps(pair, rows, said_at):
+            out[new] = 1
+    return out
+
+
+def list_steps(pair: Change, rows: dict[str, int], said_at: I64) -> list[tuple[int, int]]:
+    """Return the steps of a pair: (earlier row, the row that changes it)."""
+    chain = list_chain(pair, rows, said_at)
+    return list(pairwise(chain[: sum(turn in rows for turn in pair.stale) + 1]))
+
+
+def list_chain(pair: Change, rows: dict[str, int], said_at: I64) -> list[int]:
+    """Return the rows of a pair's values in the order of time."""
+    current = [rows[turn] for turn in pair.current if turn in rows]
+    return [*(rows[turn] for turn in pair.stale if turn in rows), *sorted(current, key=lambda row: (said_at[row], row))]

@@ -16,14 +16,14 @@ import numpy as np
 from helix.ranking.network import ListNetwork
 from helix.ranking.trees import Trees
 from helix.settings import Settings
-from helix.text.claims import SetsModel
+from helix.text.claims import ClaimsModel
 from helix.text.reading import Kind
-from helix.types import F32, I64
-from pipelines.eval.changes.fit_claims import fit_sets
+from helix.types import I64, U8
+from pipelines.eval.changes.fit_claims import fit_claims
 from pipelines.eval.changes.fit_links import fit_links
 from pipelines.eval.changes.fit_readings import ask_histories, ask_ordinary, fit_reading
 from pipelines.eval.changes.history import ChangingHistory
-from pipelines.eval.changes.material import SETS, Material, make_folds, read_material, read_ordinary
+from pipelines.eval.changes.material import SETS, Material, claim_again, make_folds, read_material, read_ordinary
 
 KINDS: Final[tuple[Kind, ...]] = ("now", "then", "why")
 
@@ -32,7 +32,7 @@ KINDS: Final[tuple[Kind, ...]] = ("now", "then", "why")
 class TrainedModels:
     """All models, and the figures of histories and haystacks left out of the training."""
 
-    sets: SetsModel
+    claims: ClaimsModel
     links: Trees
     readings: Mapping[str, ListNetwork]
     figures: Mapping[str, float]
@@ -56,10 +56,16 @@ def train(
     materials = [read_material(history, settings, work) for history in histories]
     ordinary = [read_ordinary(name, path, settings, work / "sets" / label) for label, (name, path) in others.items()]
     folds = make_folds(len(materials))
-    sets, by_sets = fit_sets(materials, folds)
-    for material, probability in zip(materials, by_sets, strict=True):
-        material.claims[:, SETS] = np.round(255 * probability)
-    figures = {"sets auc": _measure_auc(np.concatenate([m.setting for m in materials]), np.concatenate(by_sets))}
+    claims, predicted = fit_claims(materials, folds)
+    for material, probability in zip(materials, predicted, strict=True):
+        material.claims[:, SETS], material.alters = probability.T
+    for one in ordinary:
+        claim_again(one, claims)
+    labels = {"sets": [one.setting for one in materials], "alters": [one.altering for one in materials]}
+    figures = {
+        f"{name} auc": _measure_auc(np.concatenate(label), np.concatenate(predicted)[:, column])
+        for column, (name, label) in enumerate(labels.items())
+    }
     links = fit_links(materials, ordinary, folds)
     figures["links ap"] = _measure_precision(materials)
     say(", ".join(f"{name} {value}" for name, value in figures.items()))
@@ -70,18 +76,13 @@ def train(
         readings[kind], rates = fit_reading(asked, kind)
         figures |= {f"{kind} {name}": rate for name, rate in rates.items()}
         say(f"{kind}: {len(asked)} questions, " + ", ".join(f"{name} {rate}" for name, rate in rates.items()))
-    return TrainedModels(sets, links, readings, figures)
+    return TrainedModels(claims, links, readings, figures)
 
 
 def write_models(models: TrainedModels, package: Path) -> list[Path]:
     """Write the models to their places in a folder of the package `helix`; return the files."""
-    sets = models.sets
     files: dict[str, dict[str, object]] = {
-        "text/data/claims.npz": {
-            "features": sets.features,
-            "words": sets.words.astype(np.float16),
-            "bias": sets.bias,
-        },
+        "text/data/claims.npz": models.claims._asdict() | {"words": models.claims.words.astype(np.float16)},
         "enrich/data/changes.npz": models.links._asdict() | {"feature": models.links.feature.astype(np.int16)},
     }
     files |= {f"stages/data/reading_{kind}.npz": network._asdict() for kind, network in models.readings.items()}
@@ -92,7 +93,7 @@ def write_models(models: TrainedModels, package: Path) -> list[Path]:
     return [package / name for name in files]
 
 
-def _measure_auc(label: I64, probability: F32) -> float:
+def _measure_auc(label: I64, probability: U8) -> float:
     from sklearn.metrics import roc_auc_score
 
     return round(float(roc_auc_score(label[label >= 0], probability[label >= 0])), 3)

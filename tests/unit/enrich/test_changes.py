@@ -29,6 +29,7 @@ def make_turns(vectors: Any, sets: Any = None, previous: Any = None) -> TurnRows
         terms=np.arange(n, dtype=np.uint32),
         length=np.full(n, 6, np.float32),
         claims=claims,
+        alters=np.zeros(n, np.uint8),
         former=np.zeros((n, FORMER), np.uint32),
         time=86_400 * np.arange(n),
         role=np.full(n, ROLES.index("user"), np.uint8),

@@ -173,6 +173,12 @@ def test_a_header_quotes_what_replaced_the_item_and_its_tokens_count() -> None:
     assert header({**first, "replaced": {**later, "time": None}}).endswith('(replaced: "switched to Buildkite" s12#t7)')
 
 
+def test_a_header_has_no_day_where_only_the_last_change_of_the_file_is_known() -> None:
+    known = entry(1, "a", time=DAY, title="notes", time_quality="derived")
+    assert header(known) == "[2026-02-03 · notes] (s#t1)"
+    assert header({**known, "time_quality": "file"}) == "[notes] (s#t1)"
+
+
 def test_items_of_a_session_share_a_header() -> None:
     ana, bo = {"speaker": "Ana", "time": DAY}, {"speaker": "Bo", "time": DAY}
     entries = [

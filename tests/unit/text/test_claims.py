@@ -43,15 +43,17 @@ def test_cues_and_kinds_of_values() -> None:
     assert not any(count_cues("x" * MAX_CHARS + " moved?")[:-1])
 
 
-def test_the_claims_of_items_are_counts_and_a_probability() -> None:
+def test_the_claims_of_items_are_counts_and_probabilities() -> None:
     texts = ["We switched from Jenkins to Buildkite for CI.", "Lunch was good.", "what if we moved to Drone?"]
-    claims = read_claims(texts, ["user"] * 3, load_model())
-    assert (claims.dtype, claims.shape) == (np.uint8, (3, len(CLAIMS)))
+    claims, alters = read_claims(texts, ["user"] * 3, load_model())
+    assert (claims.dtype, claims.shape, alters.dtype) == (np.uint8, (3, len(CLAIMS)), np.uint8)
+    assert alters[0] > 5 * max(alters[1:])
     assert claims[:, :-1].tolist() == [count_cues(text) for text in texts]
     sets = claims[:, CLAIMS.index("sets")]
     assert sets[0] > 128 > max(sets[1:])
     assert find_changes(claims).tolist() == [True, False, True]
-    assert read_claims([], [], load_model()).shape == (0, len(CLAIMS))
+    nothing = read_claims([], [], load_model())
+    assert [part.shape for part in nothing] == [(0, len(CLAIMS)), (0,)]
 
 
 def test_former_terms_are_those_that_a_change_leaves() -> None:

@@ -26,7 +26,7 @@ from pipelines.eval.changes.figures import (
     list_misses,
     make_row,
 )
-from pipelines.eval.changes.fit_claims import fit_sets
+from pipelines.eval.changes.fit_claims import fit_claims
 from pipelines.eval.changes.fit_links import fit_links
 from pipelines.eval.changes.history import (
     PACKAGED,
@@ -277,11 +277,17 @@ def test_claims_and_links_are_trained_on_histories(tmp_path: Path) -> None:
     histories = [read_history(write_history(tmp_path / name)) for name in ("one", "two")]
     materials = [read_material(history, load(), tmp_path / "work") for history in histories]
     folds = make_folds(len(materials))
-    model, left_out = fit_sets(materials, folds)
-    for one, probability in zip(materials, left_out, strict=True):
-        assert one.setting[[one.rows[f"a{i}"] for i in range(1, 7)]].tolist() == [1, 1, 0, 1, 0, 1]
-        assert min(probability[one.setting == 1]) > max(probability[one.setting == 0])  # the other has the same turns
-        one.claims = read_claims(one.texts, one.roles, model)
+    model, left_out = fit_claims(materials, folds)
+    for one, predicted in zip(materials, left_out, strict=True):
+        turns = [one.rows[f"a{i}"] for i in range(1, 7)]
+        for column, (labels, expected) in enumerate(
+            ((one.setting, [1, 1, 0, 1, 0, 1]), (one.altering, [0, 0, 0, 1, 0, 1]))
+        ):
+            assert labels[turns].tolist() == expected
+            found = predicted[:, column]
+            assert min(found[labels == 1]) >= max(found[labels == 0])  # the other has the same turns
+            assert found[labels == 1].mean() > 1.5 * found[labels == 0].mean()
+        one.claims, one.alters = read_claims(one.texts, one.roles, model)
     links = fit_links(materials, [], folds)
     for one in materials:
         (scope,) = one.pairs

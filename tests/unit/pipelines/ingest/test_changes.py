@@ -206,7 +206,7 @@ def test_a_damaged_index_is_named(store: Path) -> None:
 
 def test_an_older_store_opens_and_gets_links_by_a_reindex(store: Path) -> None:
     expected = read_links(store)
-    new = ("/claims.npy", "/former.npy")
+    new = ("/claims.npy", "/alters.npy", "/former.npy")
     segments = [
         replace(one, files=tuple(file for file in one.files if not file.path.endswith(new)))
         for one in current(store).segments

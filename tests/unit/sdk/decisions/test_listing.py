@@ -170,6 +170,17 @@ def test_plain_words_decide(tmp_path: Path) -> None:
     ]
 
 
+def test_what_an_assistant_reports_of_the_code_decides_nothing(tmp_path: Path) -> None:
+    report = "`syncProvider` calls `ForceFlush` at the end."
+    by_role = [("2026-01-01", report, {"role": role, "speaker": role}) for role in ("assistant", "user")]
+    assert read_lines(make_said_store(tmp_path / "report", by_role[:1])) == []
+    (line,) = read_lines(make_said_store(tmp_path / "statement", by_role[1:]))
+    assert line.startswith("syncProvider: ")
+    told = ("2026-02-01", "`POOL_SIZE` is now 12.", {"role": "assistant", "speaker": "assistant"})
+    (line,) = read_lines(make_said_store(tmp_path / "value", [*by_role[:1], told]))
+    assert "12" in line
+
+
 def test_rejections_have_their_reasons(tmp_path: Path) -> None:
     said = [
         ("2026-04-02", "We decided against Kafka: too much to run."),
