@@ -47,7 +47,7 @@ def reorder(
     Rows that changes lead to join the pool. The scores stay those of the ranking, handed out in the new order.
     """
     kind = read_kind(query.text)
-    if not how.top or not kind or vector is None or not len(pool):
+    if not how.top or not kind or vector is None or not snap.changes.touch(pool.row[: how.top]):
         return pool
     linked = find_linked(pool, query, kind, snap, plan, how)
     if linked.links.max(initial=0) < how.least:

@@ -50,8 +50,9 @@ def _shorten(later: Mapping[str, Any], old: str) -> dict[str, Any]:
     """Shorten a successor's text to the sentences that share most terms with the superseded one."""
     text = str(later["text"])
     weights = dict.fromkeys(sorted(set(tokenise(old))), 1.0) if len(text) > QUOTED else {}
-    shown, quote = (sanitise_name(excerpt(text, weights, most) or text, most) for most in (SHOWN, QUOTED))
-    return {**later, "text": shown, "quote": quote}
+    shown = excerpt(text, weights, SHOWN) or text
+    quote = excerpt(shown, weights, QUOTED) or shown
+    return {**later, "text": sanitise_name(shown, SHOWN), "quote": sanitise_name(quote, QUOTED)}
 
 
 def explain_superseded(rows: AnyArray, snap: Snapshot, at: int) -> dict[int, str]:

@@ -2,8 +2,8 @@
 
 A turn such as "we moved CI to Buildkite" sets a value that holds until another turn changes it; "what if we moved?"
 and "Jenkins was slow today" set none. An item's claims are counts of cues and kinds of values, and the probability that
-it sets something; beside them stands the probability that it alters something. Both are by logistic regression over the
-cues and hashed words (Weinberger et al. 2009, Feature Hashing).
+it sets something; the probability that it alters something is a column of its own. Both are by logistic regression over
+the cues and hashed words (Weinberger et al. 2009, Feature Hashing).
 """
 
 from __future__ import annotations

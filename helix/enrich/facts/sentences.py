@@ -93,15 +93,18 @@ def is_attributed(match: re.Match[str]) -> bool:
     return bool(PATTERNS["hedged"].search(text, 0, end) or PATTERNS["reported"].search(text, 0, end))
 
 
+_PAUSE: Final = re.compile(r",|: ")
+
+
 def is_denied(clause: str, match: re.Match[str], negative: bool) -> bool:
-    """Return whether a negation or a modal verb precedes the comma after the object's begin.
+    """Return whether a negation or a modal verb precedes the comma or colon after the object's begin.
 
     Args:
         negative: the pattern itself has a negation, so none counts.
     """
     begin = match.start("o") if "o" in match.groupdict() else match.end()
-    comma = clause.find(",", max(begin, 0))
-    end = comma if comma >= 0 else len(clause)
+    pause = _PAUSE.search(clause, max(begin, 0))
+    end = pause.start() if pause else len(clause)
     return bool(PATTERNS["modal"].search(clause, 0, end) or (not negative and _NEGATED.search(clause, 0, end)))
 
 

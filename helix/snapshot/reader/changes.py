@@ -32,6 +32,14 @@ class Links(NamedTuple):
     certainty: F32
 
 
+class Settled(NamedTuple):
+    """All changes as they stand at any moment from `begin` to before `end`, in seconds."""
+
+    begin: int
+    end: int
+    links: Links
+
+
 class Changes:
     """The changes between live rows."""
 
@@ -72,6 +80,18 @@ class Changes:
             (position in `rows` int64[m], the later row int64[m], certainty float32[m]); a pair may come twice.
         """
         rows = np.asarray(rows, np.int64)
+        some = np.flatnonzero(self.changing[rows])
+        if not len(some):
+            return some, some, np.empty(0, np.float32)
+        now = self.settled
+        if not now.begin <= at < now.end:
+            owner, new, certainty = self._compute_later(rows[some], at)
+            return some[owner], new, certainty
+        low, high = (now.links.old.searchsorted(rows[some], side) for side in ("left", "right"))
+        owner, place = owners_of(low, high)
+        return some[owner], now.links.new[place], now.links.certainty[place]
+
+    def _compute_later(self, rows: I64, at: int) -> tuple[I64, I64, F32]:
         low, high = (self.links.old.searchsorted(rows, side) for side in ("left", "right"))
         owner, place = owners_of(low, high)
         new, certainty = self.links.new[place], self.links.certainty[place]
@@ -82,6 +102,38 @@ class Changes:
             certainty = np.concatenate([certainty, np.full(len(of), BY_FACT, np.float32)])
         said = (self.said_at[new] <= at) & (new != rows[owner])
         return owner[said], new[said], certainty[said]
+
+    @cached_property
+    def settled(self) -> Settled:
+        """The changes since the newest item was said, until the next moment at which something begins or ends."""
+        facts = self._facts.columns
+        turning = [self.said_at[self.links.new], self.said_at[facts.row], facts.t_valid, self._facts.ends]
+        times = np.unique(np.concatenate(turning))
+        newest = int(self.said_at[self._rows.alive].max(initial=NO_TIME))
+        next_ = int(times.searchsorted(newest, "right"))
+        end = int(times[next_]) if next_ < len(times) else int(np.iinfo(np.int64).max)
+        rows = np.flatnonzero(self.changing)
+        owner, new, certainty = self._compute_later(rows, newest)
+        order = np.argsort(owner, kind="stable")
+        return Settled(newest, end, Links(rows[owner[order]], new[order], certainty[order]))
+
+    @cached_property
+    def changing(self) -> Bool:
+        """Rows that a link or the end of a fact may supersede at some moment: bool[rows]."""
+        out = self._facts.ending.copy()
+        out[self.links.old] = True
+        return out
+
+    def touch(self, rows: AnyArray) -> bool:
+        """Return whether any of the rows is at either end of a change."""
+        return bool(self.touched[rows].any())
+
+    @cached_property
+    def touched(self) -> Bool:
+        """Rows at either end of a change at some moment: bool[rows]."""
+        out = self.changing.copy()
+        out[self.links.new] = True
+        return out
 
     def find_earlier(self, rows: AnyArray) -> tuple[I64, I64, F32]:
         """Find the links to rows: (position in `rows` int64[m], the earlier row int64[m], certainty float32[m])."""

@@ -164,7 +164,9 @@ class Facts:
     def stale(self, rows: AnyArray, at: int) -> Bool:
         """Return which rows state facts of which none holds at a moment, in seconds: bool[len(rows)]."""
         known, out = self.columns, np.zeros(len(rows), bool)
-        some = self._states_facts[rows].nonzero()[0]
+        some = self.ending[rows].nonzero()[0]
+        if not len(some):
+            return out
         low, high = (known.row.searchsorted(rows[some], side) for side in ("left", "right"))
         owner, fact = owners_of(low, high)
         stated = ~known.closes[fact] & (known.t_valid[fact] <= at)
@@ -174,10 +176,10 @@ class Facts:
         return out
 
     @cached_property
-    def _states_facts(self) -> Bool:
-        """Rows that state facts: bool[rows]."""
+    def ending(self) -> Bool:
+        """Rows that state a fact that ends, so that at some moment none of theirs may hold: bool[rows]."""
         out = np.zeros(self._rows.rows, bool)
-        out[self.columns.row] = True
+        out[self.columns.row[self.ends != NO_TIME]] = True
         return out
 
     @cached_property
@@ -194,4 +196,4 @@ class Facts:
 
     def warm(self) -> None:
         """Make the arrays that a recall needs."""
-        _ = self.ends, self._stating_rows, self._states_facts, self._by_group, self.edges, self.field
+        _ = self.ends, self._stating_rows, self.ending, self._by_group, self.edges, self.field

@@ -59,6 +59,11 @@ STATEMENTS = {
     "My name is Ana, what's yours?": {"sam name_is ana"},
     "Samira eats halal, so could you check with the caterer?": {"samira diet halal"},
     "We decided to\ndrop the Android client.": {"we decided drop the android client"},  # wrapped
+    "We switched the billing service from PostgreSQL to DuckDB: nobody needed a server.": {
+        "-billing service uses postgresql",
+        "billing service uses duckdb",
+    },
+    "We do not use Jenkins: it is slow.": set(),
     "> I live in Rome.\n```\nI live in Oslo.\n```\nTraceback (most recent call last):\n"
     '  File "a.py", line 3\nValueError: I live in Turin\n- I live in Porto.\n': {"sam lives_in porto"},
 }

@@ -77,6 +77,15 @@ def test_facts_and_links_agree_in_one_answer(tmp_path: Path) -> None:
     assert snap.changes.successors(np.arange(4), LATE).tolist() == [2, 2, -1, -1]
 
 
+def test_a_change_ends_with_the_fact_that_made_it(tmp_path: Path) -> None:
+    places: list[dict[str, Any]] = [{"object_": "oslo"}, {"object_": "bergen", "until": BASE + 50 * DAY}]
+    snap = world(tmp_path, facts=[*([{"subject": "ana", "relation": "lives_in", **one}] for one in places), [], []])
+    assert list_later(snap, [0], BASE + 49 * DAY) == [(0, 1, float(BY_FACT))]
+    assert list_later(snap, [0], BASE + 50 * DAY) == []
+    assert snap.changes.touch(np.array([2, 0]))
+    assert not snap.changes.touch(np.array([2, 3]))
+
+
 Link = tuple[int, int, int, float]
 
 

@@ -170,7 +170,7 @@ def test_plain_words_decide(tmp_path: Path) -> None:
     ]
 
 
-def test_what_an_assistant_reports_of_the_code_decides_nothing(tmp_path: Path) -> None:
+def test_reports_of_an_assistant_decide_nothing(tmp_path: Path) -> None:
     report = "`syncProvider` calls `ForceFlush` at the end."
     by_role = [("2026-01-01", report, {"role": role, "speaker": role}) for role in ("assistant", "user")]
     assert read_lines(make_said_store(tmp_path / "report", by_role[:1])) == []
