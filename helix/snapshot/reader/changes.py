@@ -46,6 +46,10 @@ class Changes:
     def __init__(self, rows: RowMap, facts: Facts) -> None:
         self._rows, self._facts = rows, facts
 
+    def warm(self) -> None:
+        """Compute what a recall looks up."""
+        _ = self._settled, self._touched
+
     @cached_property
     def links(self) -> Links:
         """All links between live rows, by old row and then by time of the new one."""
@@ -83,7 +87,7 @@ class Changes:
         some = np.flatnonzero(self.changing[rows])
         if not len(some):
             return some, some, np.empty(0, np.float32)
-        now = self.settled
+        now = self._settled
         if not now.begin <= at < now.end:
             owner, new, certainty = self._compute_later(rows[some], at)
             return some[owner], new, certainty
@@ -104,7 +108,7 @@ class Changes:
         return owner[said], new[said], certainty[said]
 
     @cached_property
-    def settled(self) -> Settled:
+    def _settled(self) -> Settled:
         """The changes since the newest item was said, until the next moment at which something begins or ends."""
         facts = self._facts.columns
         turning = [self.said_at[self.links.new], self.said_at[facts.row], facts.t_valid, self._facts.ends]
@@ -126,10 +130,10 @@ class Changes:
 
     def touch(self, rows: AnyArray) -> bool:
         """Return whether any of the rows is at either end of a change."""
-        return bool(self.touched[rows].any())
+        return bool(self._touched[rows].any())
 
     @cached_property
-    def touched(self) -> Bool:
+    def _touched(self) -> Bool:
         """Rows at either end of a change at some moment: bool[rows]."""
         out = self.changing.copy()
         out[self.links.new] = True

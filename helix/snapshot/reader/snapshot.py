@@ -209,7 +209,7 @@ class Snapshot:
             _ = (catalog.live_projects, catalog.live_speakers, catalog.project_names, catalog.speaker_codes)
             _ = (catalog.speaker_names, self.router, self.row_map.whole, self.vectors.table)
             self.facts.warm()
-            _ = self.changes.settled
+            self.changes.warm()
             _ = (self.graph.nodes, lexical.expansion, lexical.title_bits, lexical.norm(*BM25), loading())
         return self
 
