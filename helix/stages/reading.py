@@ -46,8 +46,10 @@ def reorder(
 
     Rows that changes lead to join the pool. The scores stay those of the ranking, handed out in the new order.
     """
+    if not how.top or vector is None or not snap.changes.touch(pool.row[: how.top]):
+        return pool
     kind = read_kind(query.text)
-    if not how.top or not kind or vector is None or not snap.changes.touch(pool.row[: how.top]):
+    if not kind:
         return pool
     linked = find_linked(pool, query, kind, snap, plan, how)
     if linked.links.max(initial=0) < how.least:

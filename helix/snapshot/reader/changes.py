@@ -48,7 +48,7 @@ class Changes:
 
     def warm(self) -> None:
         """Compute what a recall looks up."""
-        _ = self._settled, self._touched
+        _ = self._settled, self._either_end
 
     @cached_property
     def links(self) -> Links:
@@ -130,10 +130,10 @@ class Changes:
 
     def touch(self, rows: AnyArray) -> bool:
         """Return whether any of the rows is at either end of a change."""
-        return bool(self._touched[rows].any())
+        return bool(self._either_end[rows].any())
 
     @cached_property
-    def _touched(self) -> Bool:
+    def _either_end(self) -> Bool:
         """Rows at either end of a change at some moment: bool[rows]."""
         out = self.changing.copy()
         out[self.links.new] = True
