@@ -48,7 +48,7 @@ class Changes:
 
     def warm(self) -> None:
         """Compute what a recall looks up."""
-        _ = self._settled, self._either_end
+        _ = self._newest, self._either_end
 
     @cached_property
     def links(self) -> Links:
@@ -87,7 +87,7 @@ class Changes:
         some = np.flatnonzero(self.changing[rows])
         if not len(some):
             return some, some, np.empty(0, np.float32)
-        now = self._settled
+        now = self._newest
         if not now.begin <= at < now.end:
             owner, new, certainty = self._compute_later(rows[some], at)
             return some[owner], new, certainty
@@ -108,7 +108,7 @@ class Changes:
         return owner[said], new[said], certainty[said]
 
     @cached_property
-    def _settled(self) -> Settled:
+    def _newest(self) -> Settled:
         """The changes since the newest item was said, until the next moment at which something begins or ends."""
         facts = self._facts.columns
         turning = [self.said_at[self.links.new], self.said_at[facts.row], facts.t_valid, self._facts.ends]

@@ -138,7 +138,7 @@ def _set_links(snap: Snapshot, pairs: Sequence[tuple[I64, I64, F32, I64]], links
     certainty = np.concatenate(links)
     keep = certainty >= LEAST
     order = np.lexsort((new[keep], old[keep]))
-    for derived in ("_by_new", "changing", "_either_end", "_settled"):
+    for derived in ("_by_new", "changing", "_either_end", "_newest"):
         vars(snap.changes).pop(derived, None)
     vars(snap.changes)["links"] = Links(old[keep][order], new[keep][order], certainty[keep][order])
 
