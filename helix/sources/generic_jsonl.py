@@ -96,7 +96,7 @@ def _read_turn(record: Mapping[str, Any]) -> Turn | None:
         raise _BadValueError("the text is empty")
     text = strip_memory(text).strip()
     role, speaker = _read_role(record)
-    time, quality = _read_time(record.get("ts"))
+    time, quality = _read_time(record)
     kind = _read_label(record, "type")
     if kind is not None and kind not in TYPES:
         raise _BadValueError(f"type {kind!r} is none of {', '.join(TYPES)}")
@@ -154,7 +154,10 @@ def _read_role(record: Mapping[str, Any]) -> tuple[str, str | None]:
     return "user", speaker or role
 
 
-def _read_time(value: object) -> tuple[datetime | None, str]:
+def _read_time(record: Mapping[str, Any]) -> tuple[datetime | None, str]:
+    """Return the time of `ts`, or of `timestamp`, as many tools call it, and its quality."""
+    name = "ts" if record.get("ts") is not None else "timestamp"
+    value = record.get(name)
     if value is None:
         return None, "none"
     if isinstance(value, str):
@@ -164,7 +167,7 @@ def _read_time(value: object) -> tuple[datetime | None, str]:
     else:
         time, quality = None, "none"
     if time is None:
-        raise _BadValueError(f"ts {_format(value)} is neither ISO 8601 nor seconds or milliseconds since 1970")
+        raise _BadValueError(f"{name} {_format(value)} is neither ISO 8601 nor seconds or milliseconds since 1970")
     return time, quality
 
 

@@ -25,7 +25,7 @@ from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, U32, Problem
 from pipelines.training.router import types_fingerprint
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Of the enrichment; another number makes other parts."""
 
 

@@ -33,6 +33,12 @@ def test_every_field():
     assert (turn.time, turn.time_quality) == (datetime(2026, 5, 4, 8, tzinfo=UTC), "exact")
 
 
+@cases("fields", {"timestamp": "2026-05-04T10:00:00Z"}, {"ts": None, "timestamp": 1_777_888_800},
+    {"ts": "2026-05-04T10:00:00Z", "timestamp": "2020-01-01T00:00:00Z"})  # fmt: skip
+def test_a_time_may_be_called_timestamp(fields):
+    assert one(text="x", **fields).time == datetime(2026, 5, 4, 10, tzinfo=UTC)
+
+
 @cases("content, text",
     ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"), (["a", {"text": "b"}], "a\nb"),
     ([{"type": "image", "url": "x"}, {"type": "text", "text": "b"}], "b"), ("  spaced  ", "spaced"),
@@ -68,6 +74,7 @@ def test_times(ts, time, quality):
 
 @cases("line, reason",
     ({"text": "x", "ts": "tomorrow"}, "ts 'tomorrow'"), ({"text": "x", "ts": True}, "ts True"),
+    ({"text": "x", "timestamp": "soon"}, "timestamp 'soon'"),
     ({"text": "x", "ts": 1e300}, "ts 1e+300"), ({"text": "x", "ts": "2026-W01-1"}, "ts "),
     ({"text": "x", "ts": "0001-01-01T00:00:00+10:00"}, "ts "),
     ({"text": "x", "type": "poem"}, "type 'poem' is none of episodic"),
