@@ -14,7 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -63,12 +63,19 @@ def _compile() -> tuple[re.Pattern[str], ...]:
     """Compile the pattern of each cue and kind of value."""
     tables = read_toml("helix.text", "claims")
     found: dict[str, re.Pattern[str]] = {}
-    for name, text in tables["words"].items():
-        found[name] = re.compile(rf"(?<![\w-])(?:{text.replace(chr(10), '')})(?![\w-])", re.I)
+    for table, before, after in (("words", r"(?<![\w-])", r"(?![\w-])"), ("parts", r"\b", r"\b")):
+        for name, text in tables[table].items():
+            words = text.replace("\n", "")
+            found[name] = re.compile(f"{_look_ahead(words)}{before}(?:{words}){after}", re.I)
     for table, flags in (("patterns", re.I | re.M), ("exact", re.M)):
         for name, text in tables[table].items():
             found[name] = re.compile(text.replace("\n", ""), flags)
     return tuple(found[name] for name in (*CUES, *VALUES))
+
+
+def _look_ahead(words: str) -> str:
+    """Return a pattern of the characters with which an alternative may begin: it rules out most places at once."""
+    return "(?=[" + "".join(sorted(set(re.findall(r"(?:^|\||\(\?:)([a-z'])", words)))) + "])"
 
 
 _CHANGES: Final = [CUES.index(name) for name in ("change", "end", "then")]
@@ -82,7 +89,7 @@ def has_change(claims: U8) -> Bool:
 def count_cues(text: str) -> list[int]:
     """Return all columns of a text's claims but `sets`."""
     text = text[:MAX_CHARS]
-    counts = [min(MOST, sum(1 for _ in pattern.finditer(text))) for pattern in _compile()[: len(CUES)]]
+    counts = [sum(1 for _ in islice(pattern.finditer(text), MOST)) for pattern in _compile()[: len(CUES)]]
     kinds = [int(pattern.search(text) is not None) for pattern in _compile()[len(CUES) :]]
     return [*counts, *kinds, int(text.rstrip().endswith(("?", "？", "؟")))]
 

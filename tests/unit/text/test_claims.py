@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from helix.text.claims import (
@@ -17,6 +19,7 @@ from helix.text.claims import (
 )
 from helix.text.claims import has_change as find_changes
 from helix.text.tokenize import hash_terms, shorten_ids
+from helix.util.wordlists import read_toml
 
 CUES = {
     "We moved CI to Buildkite.": {"change", "name"},
@@ -41,6 +44,25 @@ def test_cues_and_kinds_of_values() -> None:
     many = dict(zip(CLAIMS, count_cues("moved, moved, moved, moved. " * 2), strict=False))
     assert many["change"] == MOST
     assert not any(count_cues("x" * MAX_CHARS + " moved?")[:-1])
+
+
+def split_alternatives(words: str) -> list[str]:
+    found, depth = [""], 0
+    for sign in words.replace("\n", ""):
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if sign == "|" and not depth:
+            found.append("")
+        else:
+            found[-1] += sign
+    return found
+
+
+def test_every_cue_may_begin_where_the_look_ahead_allows() -> None:
+    tables = read_toml("helix.text", "claims")
+    texts = [text for name in ("words", "parts") for text in tables[name].values()]
+    alternatives = [one for text in texts for one in split_alternatives(text)]
+    assert len(alternatives) > 250
+    assert not [one for one in alternatives if not re.match(r"(?:\(\?:)?[a-z'](?![?*])", one)]
 
 
 def test_the_claims_of_items_are_counts_and_probabilities() -> None:
