@@ -55,6 +55,9 @@ class Settings:
         "ONNX Runtime threads; 0: one a core, at most 2, one question each; 1: one for all questions. "
         "Also the processes of a reindex; 0: one a core",
     )
+    min_relevance: float = _declare(
+        -1.0, "0 to 1", "least relevance of an item in a context; 0: every item; -1: as measured (recall.md)"
+    )
     answers: int = _declare(256, "answers", "cached for repeated questions, for a minute; 0: none")
     lock_wait: float = _declare(60.0, "seconds", "for which a second writer waits for the first")
     keep_generations: int = _declare(10, "generations", "earlier ones that gc retains, for a rollback")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import nan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -126,6 +127,7 @@ class RecallOptions:
         as_of: answer with what was said by this moment and held then, whenever it was ingested.
         ingested_as_of: answer with what this store had ingested by this moment.
         current_only: leave out superseded items, and items of whose facts none holds.
+        min_relevance: least relevance of an item in the context, 0 to 1; 0 packs every item. None: the setting's.
         entities: names where the graph walk starts, added to those in the question.
         principal: the caller; an item with an ACL is visible to those it names.
         projects: the only projects that exist for the caller; None: all. A server takes them from the key.
@@ -154,6 +156,7 @@ class RecallOptions:
     session: str | None = None
     speaker: str | None = None
     current_only: bool = False
+    min_relevance: float | None = None
     entities: tuple[str, ...] = ()
     principal: str | None = None
     projects: tuple[str, ...] | None = None
@@ -194,6 +197,7 @@ class Query:
     speaker: str | None = None
     speakers: tuple[int, ...] = ()
     current_only: bool = False  # exclude superseded items, and items of whose facts none holds
+    min_relevance: float | None = None  # least relevance in the context; None: as measured
     entities: tuple[str, ...] = ()
     principal: str | None = None
     mode: str | None = None  # of the recipe cems; None: the profile's
@@ -224,6 +228,7 @@ class Plan:
     allowed_rows: int
     skip: bool = False
     skip_score: float = 0.0
+    needless: float = nan  # log-odds that the prompt needs no memory, as "run the tests"; NaN: unknown
     first_person: bool = False  # the question is about the caller
     asker_speaks: bool = False  # "what did I tell …": the named person is the listener
     recent: bool = False  # the question asks for what is recent
@@ -290,6 +295,12 @@ class Candidates:
         """Return the pool in another order, or a part of it."""
         return Candidates(**{name: getattr(self, name)[index] for name in self.__slots__})
 
+    def join(self, other: Candidates) -> Candidates:
+        """Return the rows of both, those of the other last."""
+        return Candidates(
+            **{name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__slots__}
+        )
+
     def append(self, rows: npt.NDArray[Any]) -> Candidates:
         """Return the pool with more rows at its end, all NaN."""
         nothing = np.full(len(rows), np.nan, np.float32)
@@ -327,6 +338,7 @@ class Item:
     why: Mapping[str, Any]  # ranks and signals by name, parts of its salience, questions that found it
     replaced_by: Mapping[str, Any] | None = None  # id, time and shortened text of the item that supersedes it
     time_quality: str | None = None  # of `Turn`; None: written by an earlier release
+    relevance: float = 0.0  # probability that it helps with the question, comparable between answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,8 +349,8 @@ class Bundle:
     profile: str
     skipped: bool
     degraded: tuple[str, ...]
-    items: tuple[Item, ...]
-    packed: tuple[Item, ...]
+    items: tuple[Item, ...]  # best first, at most k
+    packed: tuple[Item, ...]  # in the context, in its order; of `items` and `beyond`
     context: str
     tokens: int
     budget: int
@@ -347,3 +359,5 @@ class Bundle:
     trace: Mapping[str, Any] | None = None
     deep: Mapping[str, Any] | None = None  # of the deep tier: the model's part, and its cost
     notice: str | None = None  # why nothing was found, where options of time are the reason
+    answered: float = 0.0  # probability that any item helps
+    beyond: tuple[Item, ...] = ()  # items after the k best that the context holds, too

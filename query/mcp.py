@@ -32,7 +32,7 @@ from helix.util.workspaces import Workspace
 from query.auth import OWNER, Caller
 from query.middleware import CALLER, MAX_BODY
 from query.schema import requests as wire
-from query.schema.answers import DecisionList, StoreStatus, Timeline
+from query.schema.answers import DecisionList, StoreStatus, Timeline, explain_irrelevant
 from query.schema.tools import (
     REFERENCE_FIELDS,
     ItemDocument,
@@ -146,6 +146,7 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
         until: wire.Until = None,
         as_of: wire.AsOf = None,
         ingested_as_of: wire.IngestedAsOf = None,
+        min_relevance: wire.MinRelevance = None,
         entities: wire.MaybeEntities = None,
         profile: wire.Profile = "helix",
         mode: wire.Mode = None,
@@ -163,6 +164,7 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
                 until=until,
                 as_of=as_of,
                 ingested_as_of=ingested_as_of,
+                min_relevance=min_relevance,
                 entities=entities or [],
                 profile=profile,
                 mode=mode,
@@ -174,10 +176,16 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
         packed = set(answer["packed"])
         items = [
             ItemReference(**sanitise_all({name: item[name] for name in REFERENCE_FIELDS}), in_context=i in packed)
-            for i, item in enumerate(answer["items"])
+            for i, item in enumerate((*answer["items"], *answer["beyond"]))
         ]
-        said = sanitise_all({name: answer[name] for name in ("degraded", "notice")})
-        return RecallResult(context=answer["context"], items=items, tokens=answer["tokens"], **said)
+        return RecallResult(
+            context=answer["context"],
+            answered=answer["answered"],
+            items=items,
+            tokens=answer["tokens"],
+            degraded=sanitise_all(answer["degraded"]),
+            notice=sanitise_all(answer["notice"]) or explain_irrelevant(answer),
+        )
 
 
 def _add_search(server: MCPServer, service: QueryService, find_caller: FindCaller, find_project: FindProject) -> None:
@@ -192,16 +200,18 @@ def _add_search(server: MCPServer, service: QueryService, find_caller: FindCalle
             request = wire.RecallRequest(query=query, k=k, project=find_project(context, project), budget=0)
             answer = await service.run_in_turn(service.recall, request, find_caller(context))
         return SearchResult(
+            notice=sanitise_all(answer["notice"]) or explain_irrelevant(answer),
             results=[
                 SearchHit(
                     id=item["id"],
                     title=_make_title(item),
                     url=_make_url("items", item["id"]),
+                    relevance=item["relevance"],
                     text=sanitise_name(item["text"]),
                     replaced_by=sanitise_all(item["replaced_by"]),
                 )
                 for item in answer["items"]
-            ]
+            ],
         )
 
 

@@ -26,6 +26,8 @@ def metadata(item: Item, bundle: Bundle) -> dict[str, Any]:
     return {
         "id": item.id,
         "score": item.score,
+        "relevance": item.relevance,
+        "answered": bundle.answered,
         "type": item.type,
         "session": item.session,
         "turns": list(item.turns),

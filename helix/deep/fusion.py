@@ -20,10 +20,12 @@ from helix.question.build import reword
 from helix.ranking.rrf import rrf
 from helix.ranking.topk import sort_rows
 from helix.recipes.cems_intent import classify
+from helix.recipes.common import JudgedRows, pack_kept
 from helix.recipes.registry import recipe
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import clusters
 from helix.stages.pack import pack
+from helix.stages.relevance import select_relevant
 from helix.stages.replaced import add_replacements
 from helix.stages.route import scope
 from helix.stages.trace import Trace
@@ -52,6 +54,7 @@ class FusedItems(NamedTuple):
     first: Bundle  # of the question as it was asked
     items: list[Item]  # best first, each once; scores from 0 to 1
     degraded: tuple[str, ...]
+    answered: float  # of the wording that is answered best
 
 
 def recall_wordings(question: DeepQuestion, rewrite: Callable[[str], Mapping[str, str]] | None) -> FusedItems:
@@ -66,15 +69,20 @@ def recall_wordings(question: DeepQuestion, rewrite: Callable[[str], Mapping[str
     wide = replace(question.query, k=max(question.query.k, TOP))
     if question.constants.recipe == "cems":
         first = _recall(question, replace(wide, rewrite=rewrite))
-        return FusedItems(first, _scale(first.items, [item.score for item in first.items]), first.degraded)
+        return FusedItems(
+            first, _scale(first.items, [item.score for item in first.items]), first.degraded, first.answered
+        )
     first = _recall(question, wide)
     if first.skipped or rewrite is None:
-        return FusedItems(first, _scale(first.items, [item.score for item in first.items]), first.degraded)
+        return FusedItems(
+            first, _scale(first.items, [item.score for item in first.items]), first.degraded, first.answered
+        )
     intent = classify(wide.text, wide.now, wide.days, 0, 0).kind
     others = [_recall(question, replace(reword(wide, text), budget=0)) for text in rewrite(intent).values()]
     degraded = tuple(dict.fromkeys(reason for bundle in (first, *others) for reason in bundle.degraded))
     items = fuse_lists([first.items, *(bundle.items for bundle in others)], [ORIGINAL, *[OTHER] * len(others)])
-    return FusedItems(first, _drop_copies(items, question.snap), degraded)
+    answered = max(bundle.answered for bundle in (first, *others))
+    return FusedItems(first, _drop_copies(items, question.snap), degraded, answered)
 
 
 def _recall(question: DeepQuestion, query: Query) -> Bundle:
@@ -90,14 +98,15 @@ def item_key(item: Item) -> str:
 def fuse_lists(lists: Sequence[Sequence[Item]], weights: Sequence[float]) -> list[Item]:
     """Fuse lists of items by `rrf`, divided by the best score; ties keep first-seen order.
 
-    `why` gets the rank in each list: `asked`, `wording 1`, …
+    An item has its highest relevance. `why` gets the rank in each list: `asked`, `wording 1`, …
     """
     items: dict[str, Item] = {}
     places: dict[str, dict[int, int]] = {}
     for i, found in enumerate(lists):
         for rank, item in enumerate(found, 1):
             key = item_key(item)
-            items.setdefault(key, item)
+            known = items.setdefault(key, item)
+            items[key] = replace(known, relevance=max(known.relevance, item.relevance))
             places.setdefault(key, {})[i] = rank
     ranks = [np.array([place.get(i, np.nan) for place in places.values()]) for i in range(len(lists))]
     scores = rrf(ranks, weights, K)
@@ -163,12 +172,14 @@ def compose_answer(question: DeepQuestion, plain: Bundle, replies: Replies, bega
     """
     found = recall_wordings(question, (lambda _: replies.wordings) if replies.wordings else None)
     items = apply_order(found.items, replies.order)[: question.query.k]
-    context, tokens, placed = _pack(items, question)
+    context, tokens, placed = _pack(items, found.answered, question)
     return replace(
         plain,
         snapshot=question.snap.generation,
         items=tuple(items),
         packed=tuple(items[i] for i in placed),
+        beyond=(),
+        answered=found.answered,
         context=context,
         tokens=tokens,
         degraded=found.degraded,
@@ -183,14 +194,16 @@ def fall_back(plain: Bundle, reason: str) -> Bundle:
     return replace(plain, degraded=(*plain.degraded, f"deep: {reason}"))
 
 
-def _pack(items: Sequence[Item], question: DeepQuestion) -> tuple[str, int, list[int]]:
-    """Pack the items as the profile's recipe does."""
+def _pack(items: Sequence[Item], answered: float, question: DeepQuestion) -> tuple[str, int, list[int]]:
+    """Pack the relevant items as the profile's recipe does."""
     query, snap = question.query, question.snap
     rows = np.array([snap.find(item.id) for item in items], np.uint32)
     stored = add_replacements(snap.text(rows), rows, snap, query.moment)
     entries = [{**entry, "text": item.text} for entry, item in zip(stored, items, strict=True)]
+    relevance = np.array([item.relevance for item in items], np.float32)
+    judged = JudgedRows(relevance, answered, select_relevant(relevance, answered, query.min_relevance))
     pack_rows = getattr(recipe(question.constants.recipe), "pack_rows", None)
-    if pack_rows is None:
-        return pack(entries, query.budget, snap.counter)
-    context, tokens, placed = pack_rows(rows, entries, query, snap, scope(query, snap), question.constants)
-    return context, tokens, placed
+    if pack_rows is not None:
+        context, tokens, placed = pack_rows(rows, entries, judged, query, snap, scope(query, snap), question.constants)
+        return context, tokens, placed
+    return pack_kept(judged, pack, entries, query.budget, snap.counter)

@@ -88,6 +88,7 @@ def build_query(
         speaker=options.speaker,
         speakers=_find_speakers(options.speaker, snap),
         current_only=options.current_only,
+        min_relevance=_read_least(options, settings),
         entities=tuple(options.entities),
         principal=options.principal,
         mode=options.mode,
@@ -99,6 +100,14 @@ def build_query(
         words=_split_words(text),
         days=find_days(text, now),
     )
+
+
+def _read_least(options: RecallOptions, settings: Settings) -> float | None:
+    """Return the least relevance of an item in the context, of the options or the settings; None: as measured."""
+    if options.min_relevance is not None:
+        check_range("min_relevance", options.min_relevance, 0, 1)
+        return options.min_relevance
+    return None if settings.min_relevance < 0 else min(settings.min_relevance, 1.0)
 
 
 def reword(query: Query, text: str) -> Query:

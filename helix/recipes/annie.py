@@ -21,7 +21,7 @@ from helix.ranking.mmr import jaccard, mmr
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import sort_rows
 from helix.recipes.annie_formulas import briefing, bullet, decay
-from helix.recipes.common import begin, bundle, is_among, items_of
+from helix.recipes.common import begin, bundle, is_among, items_of, judge
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, hash_parts
@@ -113,13 +113,16 @@ def recall(query: Query, snap: Snapshot, profile: AnnieProfile, trace: Trace, mo
     trace.note("mmr", rows_in=len(pool), rows_out=len(chosen))
     entries = add_replacements(entries, chosen.row, snap, query.moment)
     statements = _read_statements(chosen, stated, snap)
-    items = items_of(chosen, entries, snap, _describe(chosen, statements, snap))
+    judged = judge(chosen.row, pool.row, query, vector, snap, plan, trace)
+    items = items_of(chosen, entries, snap, _describe(chosen, statements, snap), judged.relevance)
     how = profile.briefing
     lines = _format_bullets(chosen, entries, statements, snap, how.text)
-    context, tokens, placed = trace.run("pack", briefing, lines, how.whole, query.budget, snap.counter)
+    relevant = [lines[i] for i in judged.kept]
+    context, tokens, placed = trace.run("pack", briefing, relevant, how.whole, query.budget, snap.counter)
     left = f"the briefing has no room for it: {how.whole} characters, {query.budget} tokens"
-    trace.drop("pack", chosen.row[len(placed) :], left)
-    return bundle(query, snap, profile, trace, items, context, tokens, placed)
+    trace.drop("pack", chosen.row[judged.kept[len(placed) :]], left)
+    shown = [judged.kept[i] for i in placed]
+    return bundle(query, snap, profile, trace, items, context, tokens, shown, answered=judged.answered)
 
 
 # ---------------------------------------------------------------- lists

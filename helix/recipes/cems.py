@@ -20,20 +20,19 @@ from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
 from helix.recipes import cems_formulas as formulas
 from helix.recipes.cems_intent import Intent, choose, classify
+from helix.recipes.cems_pack import pack_rows
 from helix.recipes.cems_wordings import PROBE, expand, find_preferences, write_hypothetical
-from helix.recipes.common import begin, bundle, items_of
+from helix.recipes.common import begin, bundle, items_of, judge
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.open import read_table
 from helix.stages.constants import keys, one_of
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.lexical import lexical_score, search_lexical
-from helix.stages.pack import CLOSE, OPEN, Count, header
 from helix.stages.replaced import add_replacements
 from helix.stages.trace import Trace, measure
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import F32, I64, ROLES, U32, AnyArray, Bool, Bundle, Leg, Plan, Pool, Query
-from helix.util.sanitise import sanitise_text
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
@@ -145,11 +144,12 @@ def recall(query: Query, snap: Snapshot, profile: CemsProfile, trace: Trace, mod
     trace.note("rank", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     trace.record_ranking(pool)
     found, entries = trace.run("select", _select, pool, query, snap, intent, profile, trace)
-    items = items_of(found, entries, snap)
-    context, tokens, placed = trace.run("pack", assemble, entries, query.budget, snap.counter)
-    left = np.setdiff1d(np.arange(len(found)), placed)
+    judged = judge(found.row, pool.row, query, vector, snap, plan, trace)
+    items = items_of(found, entries, snap, relevance=judged.relevance)
+    context, tokens, placed = trace.run("pack", pack_rows, found.row, entries, judged, query, snap, plan, profile)
+    left = np.setdiff1d(judged.kept, placed).astype(np.intp)
     trace.drop("pack", found.row[left], f"no room for it in {query.budget} tokens behind better ones")
-    return bundle(query, snap, profile, trace, items, context, tokens, placed)
+    return bundle(query, snap, profile, trace, items, context, tokens, placed, answered=judged.answered)
 
 
 # ---------------------------------------------------------------- lists
@@ -368,33 +368,3 @@ def _select(
     at = at[:k]
     trace.note("select", rows_in=len(pool), rows_out=len(at), below=len(low), pieces=int(np.count_nonzero(~best)))
     return above.take(at), add_replacements([entries[i] for i in at.tolist()], above.row[at], snap, query.moment)
-
-
-def pack_rows(
-    rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: CemsProfile
-) -> tuple[str, int, list[int]]:
-    """Pack items in an order that the deep tier gives; see `assemble`."""
-    return assemble(entries, query.budget, snap.counter)
-
-
-def assemble(entries: Sequence[Mapping[str, Any]], budget: int, count: Count) -> tuple[str, int, list[int]]:
-    """Pack items as text, best first; items that do not fit are skipped.
-
-    Args:
-        entries: shown fields of each item, best first.
-        budget: tokens, wrapper included.
-        count: counts the tokens of texts.
-
-    Returns:
-        (context, its tokens, positions in `entries`); empty if none fits.
-    """
-    texts = [f"{header(entry)}\n{sanitise_text(str(entry['text'])).strip()}" for entry in entries]
-    wrapper, *sizes = count([f"{OPEN}\n{CLOSE}", *texts])
-    placed = formulas.fit(sizes, budget - wrapper)
-    while placed:  # the whole may have more tokens than its parts
-        context = "\n".join([OPEN, *(texts[i] for i in placed), CLOSE])
-        tokens = count([context])[0]
-        if tokens <= budget:
-            return context, tokens, placed
-        placed.pop()
-    return "", 0, []

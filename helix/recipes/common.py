@@ -14,6 +14,8 @@ from helix.errors import EncoderError
 from helix.native.vectors import score_tokens
 from helix.ranking.bm25 import compute_idf
 from helix.stages.embed import embed
+from helix.stages.features.relevance import LISTED
+from helix.stages.relevance import LEAST_ANSWERED, estimate_relevance, find_least, select_relevant
 from helix.stages.replaced import explain_superseded
 from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
@@ -124,24 +126,88 @@ def ids(rows: AnyArray, snap: Snapshot) -> list[str]:
     return [f"{key:016x}" for key in snap.columns.key[rows].tolist()]
 
 
+class JudgedRows(NamedTuple):
+    """Rows with their relevance, and which of them may enter the context."""
+
+    relevance: F32  # float32[n]
+    answered: float
+    kept: list[int]  # positions of the relevant rows, ascending; none where the answer does not help
+
+
+def judge(
+    rows: AnyArray, others: AnyArray, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, trace: Trace
+) -> JudgedRows:
+    """Estimate the relevance of an answer's rows, and choose those that may enter the context.
+
+    Args:
+        rows: integer[n], best first.
+        others: best rows of the pool, which are compared with them; may include them.
+    """
+    rest = others[: len(rows) + LISTED]
+    rest = rest[~np.isin(rest, rows)][: max(0, LISTED - len(rows))]
+    every = np.concatenate([rows, rest])
+    found = trace.run("relevance", estimate_relevance, every, query, vector, snap, plan)
+    relevance = found.items[: len(rows)]
+    kept = select_relevant(relevance, found.answered, query.min_relevance)
+    if trace.on:
+        least = LEAST_ANSWERED if not kept and query.min_relevance is None else find_least(query.min_relevance)
+        what = f"nothing is relevant: answered {found.answered:.3f}" if found.answered < LEAST_ANSWERED else ""
+        why = [what or f"its relevance is {x:.3f}, and {least:g} is wanted" for x in relevance.tolist()]
+        left = np.setdiff1d(np.arange(len(rows)), kept)
+        trace.drop("relevance", rows[left], [why[i] for i in left.tolist()])
+        trace.note("relevance", rows_in=len(rows), rows_out=len(kept), answered=round(found.answered, 4))
+    return JudgedRows(relevance, found.answered, kept)
+
+
+Packed = tuple[str, int, list[int]]
+"""A context, its tokens, and the positions of its entries in their order."""
+
+
+def pack_kept(
+    judged: JudgedRows, pack: Callable[..., Packed], entries: Sequence[Mapping[str, Any]], *more: Any
+) -> Packed:
+    """Pack the relevant of some entries; positions are those of all entries.
+
+    Args:
+        pack: packs entries, with `more` as further arguments.
+    """
+    context, tokens, placed = pack([entries[i] for i in judged.kept], *more)
+    return context, tokens, [judged.kept[i] for i in placed]
+
+
 def items_of(
-    pool: Pool, entries: Sequence[Mapping[str, Any]], snap: Snapshot, more: Sequence[Mapping[str, Any]] = ()
+    pool: Pool,
+    entries: Sequence[Mapping[str, Any]],
+    snap: Snapshot,
+    more: Sequence[Mapping[str, Any]] = (),
+    relevance: Sequence[float] | F32 = (),
 ) -> list[Item]:
     """Return the items of a pool, in its order.
 
     Args:
         entries: `snap.text(pool.row)`, with `replaced` (see `add_replacements`).
         more: additions to each item's `why`.
+        relevance: of each item; empty: 0 for all.
     """
     added = more or [{}] * len(entries)
     scores, types = pool.final.tolist(), snap.columns.type[pool.row].tolist()
     return [
-        make_item(entry, score, TYPES[kind], {**signals, **extra})
-        for entry, score, kind, signals, extra in zip(entries, scores, types, list_signals(pool), added, strict=True)
+        make_item(entry, score, TYPES[kind], {**signals, **extra}, float(relevant))
+        for entry, score, kind, signals, extra, relevant in zip(
+            entries,
+            scores,
+            types,
+            list_signals(pool),
+            added,
+            relevance if len(relevance) else [0.0] * len(scores),
+            strict=True,
+        )
     ]
 
 
-def make_item(entry: Mapping[str, Any], score: float, type_: str, why: Mapping[str, Any]) -> Item:
+def make_item(
+    entry: Mapping[str, Any], score: float, type_: str, why: Mapping[str, Any], relevance: float = 0.0
+) -> Item:
     """Make one item as every surface shows it.
 
     Args:
@@ -162,6 +228,7 @@ def make_item(entry: Mapping[str, Any], score: float, type_: str, why: Mapping[s
         why={**why, "salience_parts": parts, "vouched": entry["vouched"]},
         time_quality=entry["time_quality"],
         replaced_by=describe_replacement(entry["replaced"]),
+        relevance=round(relevance, 4),
     )
 
 
@@ -185,6 +252,8 @@ def bundle(
     tokens: int = 0,
     placed: Sequence[int] = (),
     *,
+    answered: float = 0.0,
+    beyond: Sequence[Item] = (),
     skipped: bool = False,
 ) -> Bundle:
     """Make the answer.
@@ -192,23 +261,28 @@ def bundle(
     Args:
         items: ranked, best first, at most k.
         context: the packed text, of `tokens` tokens.
-        placed: positions in `items` of the packed ones, in the context's order.
+        placed: positions of the packed ones in `items` followed by `beyond`, in the context's order.
+        answered: probability that any item helps.
+        beyond: items after the k best that the context holds.
     """
     trace.note("pack", rows_in=len(items), rows_out=len(placed), tokens=tokens, budget=query.budget)
     trace.total()
+    every = (*items, *beyond)
     return Bundle(
         snapshot=snap.generation,
         profile=profile.name,
         skipped=skipped,
         degraded=tuple(trace.degraded),
         items=tuple(items),
-        packed=tuple(items[i] for i in placed),
+        packed=tuple(every[i] for i in placed),
         context=context,
         tokens=tokens,
         budget=query.budget,
         counter=snap.counter.name,
         ms=trace.ms,
         trace=trace.report(lambda rows: ids(rows, snap)),
+        answered=round(answered, 4),
+        beyond=tuple(every[i] for i in sorted(placed) if i >= len(items)),
     )
 
 

@@ -14,19 +14,19 @@ from helix.errors import EncoderError
 from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
 from helix.ranking.topk import sort_rows
-from helix.recipes.common import begin, bundle, ids, items_of, score_rows, weigh_terms
+from helix.recipes.common import JudgedRows, begin, bundle, ids, items_of, judge, score_rows
+from helix.recipes.default_pack import count_packable, pack_relevant
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
-from helix.stages.constants import HelixProfile, PackConstants, QuestionConstants
+from helix.stages.constants import HelixProfile, QuestionConstants
 from helix.stages.dense import dense_score, search_dense
-from helix.stages.diversify import diversify, explain_left_out
+from helix.stages.diversify import choose_reserve, diversify, explain_left_out
 from helix.stages.features.linked import add_linked, find_titled
 from helix.stages.features.similarity import compute_parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.hint_filters import apply_hints
 from helix.stages.lexical import Field, lexical_score, search_lexical
-from helix.stages.pack import MIN_EXCERPT, ExcerptRules, pack
 from helix.stages.rank import rank, split_score
 from helix.stages.reading import reorder
 from helix.stages.replaced import add_replacements
@@ -59,12 +59,14 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     trace.record_ranking(pool.pool())
     chosen = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
     _trace_diversify(pool, chosen, snap, profile, trace)
-    items, entries = _read_items(chosen, snap, query.moment)
-    around = _read_neighbours(chosen.row, query, snap, plan, profile.pack.neighbours)
-    longest, rules = profile.pack.neighbour_tokens, _excerpt_rules(query, snap, profile.pack)
-    how = partial(pack, grouped=profile.pack.grouped)
-    context, tokens, placed = trace.run("pack", how, entries, query.budget, snap.counter, around, longest, rules)
-    return bundle(query, snap, profile, trace, items, context, tokens, placed)
+    most = profile.pack.items
+    best = chosen.join(trace.run("diversify", choose_reserve, pool, chosen, snap, most, profile.diversify))
+    judged = judge(best.row, pool.row, query, vector, snap, plan, trace)
+    best = best.take(np.arange(max(len(chosen), count_packable(judged, best.row, query, snap, profile.pack))))
+    items, entries = _read_items(best, snap, query.moment, judged.relevance[: len(best)])
+    context, tokens, placed = trace.run("pack", pack_relevant, best.row, entries, judged, query, snap, plan, profile)
+    n, answered = len(chosen), judged.answered
+    return bundle(query, snap, profile, trace, items[:n], context, tokens, placed, answered=answered, beyond=items[n:])
 
 
 class Ranked(NamedTuple):
@@ -341,44 +343,19 @@ def _trace_diversify(pool: Candidates, chosen: Candidates, snap: Snapshot, profi
 
 
 def pack_rows(
-    rows: U32, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, plan: Plan, profile: HelixProfile
+    rows: U32,
+    entries: Sequence[Mapping[str, Any]],
+    judged: JudgedRows,
+    query: Query,
+    snap: Snapshot,
+    plan: Plan,
+    profile: HelixProfile,
 ) -> tuple[str, int, list[int]]:
-    """Pack items in an order that the deep tier gives; see `pack`.
-
-    Args:
-        rows: uint32[n], theirs.
-        entries: their shown fields.
-    """
-    query, how = add_search_terms(query, snap, profile.ask), profile.pack
-    around = _read_neighbours(rows, query, snap, plan, how.neighbours)
-    rules = _excerpt_rules(query, snap, how)
-    return pack(entries, query.budget, snap.counter, around, how.neighbour_tokens, rules, grouped=how.grouped)
+    """Pack items in an order that the deep tier gives; see `pack_relevant`."""
+    return pack_relevant(rows, entries, judged, add_search_terms(query, snap, profile.ask), snap, plan, profile)
 
 
-def _read_neighbours(
-    rows: U32, query: Query, snap: Snapshot, plan: Plan, n: int
-) -> list[tuple[int, bool, dict[str, Any]]]:
-    """Read the allowed turns before and after each of the first n items, for `pack`, each once."""
-    present, columns = set(rows.tolist()), snap.columns
-    found: list[tuple[int, bool, int]] = []
-    neighbours = zip(columns.previous[rows[:n]].tolist(), columns.next[rows[:n]].tolist(), strict=True)
-    for i, sides in enumerate(neighbours):
-        for is_before, row in zip((True, False), sides, strict=True):
-            if row >= 0 and row not in present and (plan.allowed is None or plan.allowed[row]):
-                present.add(row)
-                found.append((i, is_before, row))
-    read = np.array([row for *_, row in found], np.int64)
-    entries = add_replacements(snap.text(read), read, snap, query.moment)
-    return [(i, is_before, entry) for (i, is_before, _), entry in zip(found, entries, strict=True)]
-
-
-def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants) -> ExcerptRules:
-    """Return how long items are shortened: to the sentences that hold the question's terms, weighted by idf."""
-    cap = max(MIN_EXCERPT, int(constants.excerpt * query.budget)) if constants.excerpt else 0
-    return ExcerptRules(weigh_terms(query, snap), cap, constants.full)
-
-
-def _read_items(chosen: Candidates, snap: Snapshot, at: int) -> tuple[list[Item], list[dict[str, Any]]]:
+def _read_items(chosen: Candidates, snap: Snapshot, at: int, relevance: F32) -> tuple[list[Item], list[dict[str, Any]]]:
     """Read the chosen items' text; no other step does. `why` gets the questions a model wrote for an item."""
     entries = add_replacements(snap.text(chosen.row), chosen.row, snap, at)
     if snap.counter.name == TokenCounter.name:  # ingest counted with the same counter
@@ -389,4 +366,4 @@ def _read_items(chosen: Candidates, snap: Snapshot, at: int) -> tuple[list[Item]
         unseen = np.isnan(chosen.doc2query).tolist()
         queries = snap.lexical.expansion.questions_of(chosen.row)
         more = [{} if nothing else {"queries": one} for nothing, one in zip(unseen, queries, strict=True)]
-    return items_of(chosen.pool(), entries, snap, more), entries
+    return items_of(chosen.pool(), entries, snap, more, relevance), entries

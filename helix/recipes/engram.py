@@ -18,7 +18,7 @@ from helix.errors import EncoderError
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
 from helix.recipes import engram_formulas as formulas
-from helix.recipes.common import begin, bundle, items_of, score_rows
+from helix.recipes.common import begin, bundle, items_of, judge, pack_kept, score_rows
 from helix.recipes.engram_retention import build_features, open_model, predict, retention_boost
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import GraphConstants
@@ -131,9 +131,10 @@ def recall(query: Query, snap: Snapshot, profile: EngramProfile, trace: Trace, m
     passing = _apply_minimum(pool, profile.cross, trace)
     chosen = passing.take(np.arange(min(query.k, len(passing))))
     entries = add_replacements(snap.text(chosen.row), chosen.row, snap, query.moment)
-    items = items_of(chosen, entries, snap)
-    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter)
-    return bundle(query, snap, profile, trace, items, context, tokens, placed)
+    judged = judge(chosen.row, pool.row, query, vector, snap, plan, trace)
+    items = items_of(chosen, entries, snap, relevance=judged.relevance)
+    context, tokens, placed = trace.run("pack", pack_kept, judged, pack, entries, query.budget, snap.counter)
+    return bundle(query, snap, profile, trace, items, context, tokens, placed, answered=judged.answered)
 
 
 def _search_channels(

@@ -18,7 +18,7 @@ from helix.errors import EncoderError
 from helix.ranking.fact_validity import NO_END
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
-from helix.recipes.common import begin, bundle, is_among, items_of, weigh_terms
+from helix.recipes.common import begin, bundle, is_among, items_of, judge, pack_kept, weigh_terms
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.features.excerpt import excerpt
 from helix.stages.graph import pagerank
@@ -106,10 +106,13 @@ def recall(query: Query, snap: Snapshot, profile: MemoriaProfile, trace: Trace, 
     trace.note("fuse", rows_in={leg.name: len(leg.rows) for leg in legs}, rows_out=len(pool))
     pool = _rerank(pool, query, snap, profile.rerank, trace, models)
     trace.record_ranking(replace(pool, row=snap.facts.columns.row[pool.row].astype(np.uint32)))
-    items, entries, rows = _read_items(pool.take(np.arange(min(query.k, len(pool)))), snap, query.moment)
-    episodes = trace.run("pack", read_episodes, rows, query, snap, profile.pack.episode)
-    context, tokens, placed = trace.run("pack", pack, entries, query.budget, snap.counter, episodes, query.budget)
-    return bundle(query, snap, profile, trace, items, context, tokens, placed)
+    sources, best = snap.facts.columns.row[pool.row], pool.take(np.arange(min(query.k, len(pool))))
+    judged = judge(sources[: len(best)], sources, query, vector, snap, plan, trace)
+    items, entries, rows = _read_items(best, snap, query.moment, judged.relevance)
+    episodes = trace.run("pack", read_episodes, rows[judged.kept], query, snap, profile.pack.episode)
+    how = (query.budget, snap.counter, episodes, query.budget)
+    context, tokens, placed = trace.run("pack", pack_kept, judged, pack, entries, *how)
+    return bundle(query, snap, profile, trace, items, context, tokens, placed, answered=judged.answered)
 
 
 def _report_missing_index(snap: Snapshot, trace: Trace) -> None:
@@ -301,7 +304,7 @@ def _open_cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
 # ---------------------------------------------------------------- items
 
 
-def _read_items(pool: Pool, snap: Snapshot, at: int) -> tuple[list[Item], list[dict[str, Any]], U32]:
+def _read_items(pool: Pool, snap: Snapshot, at: int, relevance: F32) -> tuple[list[Item], list[dict[str, Any]], U32]:
     """Read facts as items and as entries of the context; return also the row of each fact's source."""
     facts, field = pool.row, snap.facts.field
     by_row = replace(pool, row=snap.facts.columns.row[facts].astype(np.uint32))
@@ -312,7 +315,7 @@ def _read_items(pool: Pool, snap: Snapshot, at: int) -> tuple[list[Item], list[d
     entries = [make_entry(source, fact, span) for source, fact, span in zip(sources, sentences, spans, strict=True)]
     about = [{"fact": {**_describe_fact(fact), **span._asdict()}} for fact, span in zip(sentences, spans, strict=True)]
     texts = [{**source, "text": fact["text"]} for source, fact in zip(sources, sentences, strict=True)]
-    return items_of(by_row, texts, snap, about), entries, by_row.row
+    return items_of(by_row, texts, snap, about, relevance), entries, by_row.row
 
 
 def read_episodes(rows: U32, query: Query, snap: Snapshot, most: int) -> list[tuple[int, bool, dict[str, Any]]]:

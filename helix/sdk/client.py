@@ -262,14 +262,17 @@ def _error_of(status: int) -> type[HelixError]:
 
 def bundle_of(found: Mapping[str, Any]) -> Bundle:
     """Read a recall's answer from its JSON."""
-    items = tuple(Item(**{**item, "turns": tuple(item["turns"])}) for item in found["items"])
+    every = [Item(**{**item, "turns": tuple(item["turns"])}) for item in (*found["items"], *found.get("beyond", ()))]
+    items = tuple(every[: len(found["items"])])
     return Bundle(
         snapshot=found["snapshot"],
         profile=found["profile"],
         skipped=found["skipped"],
         degraded=tuple(found["degraded"]),
         items=items,
-        packed=tuple(items[place] for place in found["packed"]),
+        packed=tuple(every[place] for place in found["packed"]),
+        beyond=tuple(every[len(items) :]),
+        answered=found.get("answered", 0.0),
         context=found["context"],
         tokens=found["tokens"],
         budget=found["budget"],

@@ -33,6 +33,7 @@ class Recaller(ABC):
         session: str | None = None,
         speaker: str | None = None,
         current_only: bool = False,
+        min_relevance: float | None = None,
         entities: Sequence[str] = (),
         principal: str | None = None,
         projects: Sequence[str] | None = None,
@@ -48,9 +49,7 @@ class Recaller(ABC):
     ) -> Bundle:
         """Answer one question, of at most `max_query_chars` characters; `RecallOptions` explains each option.
 
-        Raises:
-            UsageError: an argument is out of range or names something unknown.
-            AccessError, StoreError: a server refuses the key; it does not answer, or the store is damaged.
+        Raises UsageError for a wrong argument, AccessError for a key, StoreError for a damaged store or no server.
         """
         options = RecallOptions(
             k=k,
@@ -64,6 +63,7 @@ class Recaller(ABC):
             session=session,
             speaker=speaker,
             current_only=current_only,
+            min_relevance=min_relevance,
             entities=tuple(entities),
             principal=principal,
             projects=None if projects is None else tuple(projects),

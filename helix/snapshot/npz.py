@@ -6,7 +6,7 @@ import io
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +23,12 @@ _FAULTS: Final = (
 )
 
 
-def read_npz(path: Path, kinds: Mapping[str, NpzKind]) -> dict[str, AnyArray]:
+def read_npz(path: Path, kinds: Mapping[str, NpzKind], optional: Collection[str] = ()) -> dict[str, AnyArray]:
     """Read the named arrays of a file that `numpy.savez` wrote.
 
     Args:
         kinds: dtype and number of dimensions of each array.
+        optional: arrays that earlier releases did not write; they may be absent.
 
     Raises:
         StoreError: the file is missing or damaged, or an array is compressed or of another kind.
@@ -35,7 +36,9 @@ def read_npz(path: Path, kinds: Mapping[str, NpzKind]) -> dict[str, AnyArray]:
     try:
         size = path.stat().st_size
         with zipfile.ZipFile(path) as archive:
-            return {name: _read(archive, f"{name}.npy", kind, size) for name, kind in kinds.items()}
+            present = set(archive.namelist())
+            wanted = {name: kind for name, kind in kinds.items() if name not in optional or f"{name}.npy" in present}
+            return {name: _read(archive, f"{name}.npy", kind, size) for name, kind in wanted.items()}
     except FileNotFoundError:
         raise make_damage_error(path, "the file is missing") from None
     except _FAULTS as error:

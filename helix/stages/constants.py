@@ -173,8 +173,10 @@ class DiversifyConstants:
 class PackConstants:
     """Stage 8."""
 
+    items: int
     full: float
     excerpt: float
+    certain: float
     neighbours: int
     neighbour_tokens: int
     grouped: bool

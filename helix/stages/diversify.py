@@ -57,6 +57,16 @@ def diversify(pool: Candidates, snap: Snapshot, k: int, profile: DiversifyConsta
     return pool.take(chosen[sort_rows(score[chosen], snap.columns.key[rows])])
 
 
+def choose_reserve(
+    pool: Candidates, chosen: Candidates, snap: Snapshot, most: int, profile: DiversifyConstants
+) -> Candidates:
+    """Return the best rows that were not chosen, without near-duplicates, so that there are `most` with the chosen."""
+    first = pool.row[: 2 * most]
+    repeated = find_repeats(snap.row_map.signatures(first), profile.jaccard) >= 0
+    free = np.flatnonzero(~repeated & ~np.isin(first, chosen.row))
+    return pool.take(free[: max(0, most - len(chosen))])
+
+
 def explain_left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profile: DiversifyConstants) -> LeftOut:
     """Explain why the rest of the pool was not chosen."""
     repeated = find_repeats(snap.row_map.signatures(pool.row), profile.jaccard)

@@ -26,6 +26,9 @@ _REST_OF_UUID = re.compile(r"-(?<=\b[0-9a-f]{8}-)[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f
 MIN_EXCERPT: Final = 40
 """Tokens of an excerpt; at 30, too few answers survive."""
 
+LEAST_HEADER: Final = 6
+"""Tokens of the shortest header."""
+
 _MIN_PIECE = 24  # tokens; a shorter piece of an item is not worth its header
 
 
@@ -43,7 +46,7 @@ class ExcerptRules(NamedTuple):
     """How items are shortened if not all fit."""
 
     weights: Mapping[str, float] = {}  # idf of the question's terms
-    cap: int = 0  # approximate tokens of an excerpt; 0: only the first item that does not fit has one
+    caps: Sequence[int] = ()  # approximate tokens of each item's excerpt; none: only one that does not fit has one
     full: float = 0.0  # share of the budget for the best items in full
 
 
@@ -84,7 +87,7 @@ def pack(
     room = budget - sum(count([f"{OPEN}\n", CLOSE]))  # with line breaks, which some counters count
     texts = [sanitise_text(str(entry["text"])).strip() for entry in entries]
     sizes = _count_texts(entries, texts, count)
-    needed = _count_needed(_count_least_tokens(sizes, rules.cap), room)
+    needed = _count_needed(_count_least_tokens(sizes, rules.caps), room)
     headers = _make_headers(entries[:needed], count, grouped)
     left = room - sum(headers.added) - sum(sizes)
     bodies, neighbours = texts, dict[int, list[tuple[bool, str]]]()
@@ -109,9 +112,9 @@ def _count_texts(entries: Sequence[Mapping[str, Any]], texts: Sequence[str], cou
     return count([f"{text}\n" for text in texts])
 
 
-def _count_least_tokens(sizes: Sequence[int], cap: int) -> list[int]:
-    """Return the tokens that each text needs at least; an excerpt is seldom far below the cap."""
-    return [min(size, cap * 3 // 4 or size) for size in sizes]
+def _count_least_tokens(sizes: Sequence[int], caps: Sequence[int]) -> list[int]:
+    """Return the tokens that each text needs at least; an excerpt is seldom far below its cap."""
+    return [min(size, cap * 3 // 4) for size, cap in zip(sizes, caps, strict=True)] if caps else list(sizes)
 
 
 def _count_needed(sizes: Sequence[int], room: int) -> int:
@@ -151,23 +154,25 @@ def _shorten(
 ) -> list[str]:
     """Return the first texts that fit, the best of them in full, the last one cut to the room that is left."""
     full = _count_fitting(_add_up(sizes, added), rules.full * room)
-    wanted = _count_needed(_add_up([*sizes[:full], *_count_least_tokens(sizes[full:], rules.cap)], added), room)
-    cut = [i for i in range(full, wanted) if 0 < rules.cap < sizes[i]]
+    least = _count_least_tokens(sizes[full:], rules.caps[full:])
+    wanted = _count_needed(_add_up([*sizes[:full], *least], added), room)
+    cut = [i for i in range(full, wanted) if rules.caps and rules.caps[i] < sizes[i]]
     out, used = list(texts[:wanted]), list(sizes[:wanted])
     for i in cut:
-        out[i] = _cut_text(texts[i], sizes[i], rules.cap, rules)
+        out[i] = _cut_text(texts[i], sizes[i], rules.caps[i], rules, rules.caps[i])
     for i, size in zip(cut, count([f"{out[i]}\n" for i in cut]), strict=True):
         used[i] = size
     n = _count_fitting(_add_up(used, added), room)
     left = room - sum(used[:n]) - sum(added[:n])
-    last, size = _cut_to_fit(texts[n], sizes[n], left - added[n], count, rules) if n < len(added) else ("", 0)
+    caps = rules.caps or (0,) * len(texts)
+    last, size = _cut_to_fit(texts[n], sizes[n], left - added[n], count, rules, caps[n]) if n < len(added) else ("", 0)
     left -= size + added[n] if last else 0
     for i in (i for i in cut if i < n):
         if sizes[i] - used[i] <= left:
             left -= sizes[i] - used[i]
             out[i] = texts[i]
         elif n == len(texts):  # all texts are in: the first one that is cut gets the room that is left
-            out[i] = _cut_to_fit(texts[i], sizes[i], used[i] + left, count, rules)[0] or out[i]
+            out[i] = _cut_to_fit(texts[i], sizes[i], used[i] + left, count, rules, caps[i])[0] or out[i]
             break
     return [*out[:n], *[last] * bool(last)]
 
@@ -176,16 +181,16 @@ def _add_up(sizes: Sequence[int], added: Sequence[int]) -> list[int]:
     return [size + more for size, more in zip(sizes, added, strict=False)]
 
 
-def _cut_text(text: str, size: int, room: int, rules: ExcerptRules) -> str:
-    """Cut a text of `size` tokens to about `room` tokens."""
+def _cut_text(text: str, size: int, room: int, rules: ExcerptRules, longest: int) -> str:
+    """Cut a text of `size` tokens to about `room` tokens, a sentence to `longest`; 0: no sentence is cut."""
     letters = len(text) / max(1, size)
-    return excerpt(text, rules.weights, int(room * letters), int((rules.cap or size) * letters))
+    return excerpt(text, rules.weights, int(room * letters), int((longest or size) * letters))
 
 
-def _cut_to_fit(text: str, size: int, room: int, count: Count, rules: ExcerptRules) -> tuple[str, int]:
+def _cut_to_fit(text: str, size: int, room: int, count: Count, rules: ExcerptRules, longest: int) -> tuple[str, int]:
     """Return (an excerpt of at most `room` tokens, its tokens); empty if it is not worth its header."""
     for share in (1.0, 0.8):  # letters a token vary by sentence
-        piece = _cut_text(text, size, int(room * share), rules) if room >= _MIN_PIECE else ""
+        piece = _cut_text(text, size, int(room * share), rules, longest) if room >= _MIN_PIECE else ""
         tokens = count([f"{piece}\n"])[0] if piece else 0
         if tokens <= room:
             return (piece, tokens) if tokens >= _MIN_PIECE // 2 else ("", 0)

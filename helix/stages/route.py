@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from helix.native.zones import filter_range
-from helix.stages.skip_rules import is_general
+from helix.stages.skip_rules import describe_prompt, is_general
 from helix.stages.time_limits import explain_row, read_limits
 from helix.text.tokenize import split_project_words
 from helix.types import F32, TYPES, AnyArray, Bool, Plan, Query
@@ -56,6 +56,7 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
         within,
         skip=not wants_memory and is_general(query.text, score, _find_threshold(snap)),
         skip_score=score,
+        needless=_score_needless(query.text, vector, snap),
         first_person=first_person,
         asker_speaks=bool(_ASKER_SPEAKS.search(query.text)),
         recent=bool(_RECENT.search(query.text)),
@@ -166,6 +167,16 @@ def _skip_score(vector: F32 | None, snap: Snapshot) -> float:
     if vector is None or router is None:
         return 0.0
     return float(1 / (1 + np.exp(-(vector @ router["weights"] + router["bias"]))))
+
+
+def _score_needless(text: str, vector: F32 | None, snap: Snapshot) -> float:
+    """Return the log-odds that a prompt needs no memory, by its vector and its wording; NaN without a classifier."""
+    router = snap.router
+    if vector is None or router is None or "prompt_weights" not in router:
+        return np.nan
+    weights = router["prompt_weights"]
+    known = np.concatenate([vector, describe_prompt(text)])
+    return float(known @ weights + router["prompt_bias"]) if len(known) == len(weights) else np.nan
 
 
 def _find_threshold(snap: Snapshot) -> float:

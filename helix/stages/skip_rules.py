@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import numpy as np
+
+from helix.types import F32
+
 MAX_CHARS: Final = 400
 """A longer question is specific, so it is never skipped."""
 
@@ -129,6 +133,42 @@ def is_self_contained(text: str) -> bool:
     if rework and _POINTED_AT.fullmatch(text, rework.end() + 1):
         return True  # "format this JSON": the text is in the message
     return _GIVEN.search(text) is not None and bool(rework or _INTO_LANGUAGE.search(text))
+
+
+_MARKS: Final[tuple[re.Pattern[str], ...]] = (
+    *(_CAPITAL, _SHARED, _NAME_IN_CODE, _KNOWN_THING),
+    *(re.compile(rf"\b(?:{words})\b", re.I) for words in ("we|us|our|ours", "i|i'm|i've|i'd|me|my|mine")),
+    re.compile(r"\b(?:did|was|were|had|has|have|been)\b", re.I),
+    re.compile(r"\b(?:this|that|these|those|it|everything|all)\b", re.I),
+    re.compile(r"\A(?:what|who|whom|whose|which|when|where|why|how)\b", re.I),
+    re.compile(r"\A(?:is|are|was|were|do|does|did|has|have|had|will)\b", re.I),
+    re.compile(r"\?\s*\Z"),
+    re.compile(r"\d"),
+)
+"""Marks of a prompt, searched outside a text that it gives."""
+
+_WHOLE: Final = (_SUM, _CONVERSION, _COURTESY)
+_STARTS: Final = (_INVENTION, _REWORK)
+_LENGTHS: Final = (1, 2, 3, 5, 8, 12)  # words
+
+PROMPT_FEATURES: Final = 2 + len(_MARKS) + len(_WHOLE) + len(_STARTS) + 2 + len(_LENGTHS)
+"""Number of features of `describe_prompt`."""
+
+
+def describe_prompt(text: str) -> F32:
+    """Return how a prompt is worded, for the classifier of prompts that need no memory: float32[PROMPT_FEATURES]."""
+    text = text.strip()[:MAX_CHARS]
+    rest = _GIVEN.sub(" ", text)
+    words = len(text.split())
+    found = [
+        *(speaks_of_memory(text), is_self_contained(text)),
+        *(mark.search(rest) is not None for mark in _MARKS),
+        *(pattern.fullmatch(text) is not None for pattern in _WHOLE),
+        *(pattern.match(text) is not None for pattern in _STARTS),
+        *(rest != text, _INTO_LANGUAGE.search(text) is not None),
+        *(words > length for length in _LENGTHS),
+    ]
+    return np.array(found, np.float32)
 
 
 def is_general(text: str, score: float, threshold: float) -> bool:

@@ -190,10 +190,15 @@ def _find_place(identity: str, row: int, trace: Trace, items: Sequence[Item], pa
         return f"route: {trace.skipped}"
     if outside := trace.outside(row):
         return f"route: {outside}"
-    shown = [item.id for item in items]
-    if identity in [item.id for item in packed]:
+    shown, is_packed = [item.id for item in items], identity in [item.id for item in packed]
+    if is_packed and identity in shown:
         return f"it is in the answer, at rank {shown.index(identity) + 1}, and in the context"
-    pool = trace.pool
+    place = _find_cut(identity, row, trace, items)
+    return f"{place}; it is in the context all the same" if is_packed else place
+
+
+def _find_cut(identity: str, row: int, trace: Trace, items: Sequence[Item]) -> str:
+    pool, shown = trace.pool, [item.id for item in items]
     found = np.flatnonzero(pool.row == row) if pool is not None else np.empty(0, np.intp)
     where = (
         f"rank {int(found[0]) + 1} of {len(pool)}, score {float(pool.final[found[0]]):.3f}"

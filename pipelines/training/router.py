@@ -25,12 +25,16 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.segment.batch import hash_parts
+from helix.stages.skip_rules import PROMPT_FEATURES, describe_prompt
 from helix.types import F32, TYPES, AnyArray
 
 THRESHOLD = 0.975  # skipping a question that needs memory costs an answer; recalling needlessly costs milliseconds
 
 ROUTER_STRENGTH = 50.0  # inverse regularisation
 _PROMPTS = ("memory.txt", "no_memory.txt")
+_MORE = ("project_questions.txt", "chores.txt")  # for the classifier of prompts alone
+_PROMPT_STRENGTH = 1.0  # inverse regularisation
+_PAIRS = 20_000  # of unrelated prompts, whose cosines are the background
 
 STRENGTH = 20.0  # inverse regularisation
 FOLDS = 5
@@ -57,7 +61,10 @@ _TEMPER: Final = 0.6
 
 
 def train_router(encoder: Encoder) -> bytes | str:
-    """Fit a logistic regression over query vectors; return the bytes of router.npz, or why it cannot be trained."""
+    """Fit logistic regressions over query vectors; return the bytes of router.npz, or why it cannot be trained.
+
+    The first skips questions; the second, of the wording as well, is a signal of relevance and knows chores, too.
+    """
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError:
@@ -65,8 +72,56 @@ def train_router(encoder: Encoder) -> bytes | str:
     prompts = [(line, kind) for kind, name in enumerate(_PROMPTS) for line in _read_lines(name)]
     x = encoder.queries([text for text, _ in prompts])
     y = np.array([kind for _, kind in prompts])
-    model = LogisticRegression(C=ROUTER_STRENGTH, max_iter=2000, class_weight="balanced").fit(x, y)
-    return _dump(weights=model.coef_[0], bias=model.intercept_[0], threshold=THRESHOLD)
+
+    general = LogisticRegression(C=ROUTER_STRENGTH, max_iter=2000, class_weight="balanced").fit(x, y)
+    needless = _make_prompt_classifier().fit(*describe_prompts(encoder, x)[1:])
+    return _dump(
+        weights=general.coef_[0],
+        bias=general.intercept_[0],
+        threshold=THRESHOLD,
+        prompt_weights=needless.coef_[0],
+        prompt_bias=needless.intercept_[0],
+        background=_measure_background(x),
+    )
+
+
+def _make_prompt_classifier() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=_PROMPT_STRENGTH, max_iter=2000, class_weight="balanced")
+
+
+def describe_prompts(encoder: Encoder, known: F32 | None = None) -> tuple[list[str], F32, AnyArray]:
+    """Return the prompts that `needless` is trained on, their vectors and wordings, and 1 for those without need.
+
+    Args:
+        known: vectors of the first of them, of `_PROMPTS`.
+    """
+    lines = [
+        (line, kind) for names in (_PROMPTS, _MORE) for kind, name in enumerate(names) for line in _read_lines(name)
+    ]
+    texts = [line for line, _ in lines]
+    first = 0 if known is None else len(known)
+    vectors = np.vstack([*([] if known is None else [known]), encoder.queries(texts[first:])])
+    marks = np.stack([describe_prompt(text) for text in texts])
+    return texts, np.hstack([vectors, marks]), np.array([kind for _, kind in lines])
+
+
+def predict_left_out(encoder: Encoder) -> dict[str, float]:
+    """Return the log-odds of each prompt by classifiers that were trained without it, by text."""
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    texts, x, y = describe_prompts(encoder)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    scores = cross_val_predict(_make_prompt_classifier(), x, y, cv=folds, method="decision_function")
+    return dict(zip(texts, scores.tolist(), strict=True))
+
+
+def _measure_background(x: F32) -> tuple[float, float]:
+    """Return mean and deviation of the cosines of random pairs of prompts, most of which have nothing in common."""
+    left, right = np.random.default_rng(0).integers(0, len(x), (2, _PAIRS))
+    cosines = np.einsum("nd,nd->n", x[left], x[right])[left != right]
+    return float(cosines.mean()), float(cosines.std())
 
 
 def _dump(**arrays: Any) -> bytes:
@@ -82,7 +137,8 @@ def _to_array(value: Any) -> AnyArray:
 
 def router_fingerprint() -> str:
     """Return sixteen hex digits of the router's prompts and constants."""
-    return hash_parts(*(repr(_read_lines(name)) for name in _PROMPTS), repr((THRESHOLD, ROUTER_STRENGTH)))
+    constants = (THRESHOLD, ROUTER_STRENGTH, _PROMPT_STRENGTH, _PAIRS, PROMPT_FEATURES)
+    return hash_parts(*(repr(_read_lines(name)) for name in (*_PROMPTS, *_MORE)), repr(constants))
 
 
 def _read_lines(name: str) -> list[str]:

@@ -8,6 +8,10 @@ from typing import Any
 from helix.cli.terminal import Cell, is_drawn, open_console, print_error, print_table, print_text
 from helix.text.said_at import mark_time
 from helix.util.sanitise import printable, sanitise_name
+from query.schema.answers import is_irrelevant
+
+NEAREST = 3
+"""Items shown where nothing is relevant."""
 
 SHOWN = 30
 """Candidates that --explain lists; --json has all."""
@@ -26,8 +30,11 @@ def print_answer(answer: dict[str, Any]) -> None:
         return
     if not answer["items"]:
         print_text("nothing found")
-    for rank, item in enumerate(answer["items"], 1):
-        _print_item(rank, item, is_explained=bool(answer.get("trace")))
+    irrelevant, is_explained = is_irrelevant(answer), bool(answer.get("trace"))
+    if irrelevant and answer["items"]:
+        print_text(f"nothing relevant ({_format_share(answer['answered'])} likely to help); the nearest:")
+    for rank, item in enumerate(answer["items"][:NEAREST] if irrelevant and not is_explained else answer["items"], 1):
+        _print_item(rank, item, is_explained, dim=irrelevant)
     if answer["context"]:
         size = f", {answer['tokens']} of {answer['budget']} tokens ({answer['counter']}):"
         _print_line("\n", ("context", "bold"), size)
@@ -35,23 +42,30 @@ def print_answer(answer: dict[str, Any]) -> None:
     _print_summary(answer)
 
 
-def _print_item(rank: int, item: dict[str, Any], is_explained: bool) -> None:
+def _format_share(share: float) -> str:
+    """Format a probability; a small one is not 0."""
+    return f"{share:.0%}" if share >= 0.005 else "<1%"
+
+
+def _print_item(rank: int, item: dict[str, Any], is_explained: bool, dim: bool = False) -> None:
     when = mark_time((item["time"] or "")[:16].replace("T", " "), item["time_quality"])
     origin = " · ".join(printable(part) for part in (when, sanitise_name(item["speaker"] or "")) if part)
     source = printable(sanitise_name(f"{item['session']}#{','.join(item['turns'])}"))
     _print_line(
-        (f"{rank:2}", "bold"),
+        (f"{rank:2}", "dim" if dim else "bold"),
         "  ",
-        (f"{item['score']:.3f}", "cyan"),
-        f"  {item['type']:10} {origin}  ",
+        (f"{_format_share(item['relevance']):>4}", "dim" if dim else "cyan"),
+        (f"  {item['type']:10} {origin}  ", "dim" if dim else ""),
         (source, "dim"),
     )
     text = printable(" ".join(item["text"].split()))
-    _print_block(text if len(text) <= 300 else text[:299] + "…")
+    _print_block(text if len(text) <= 300 else text[:299] + "…", "dim" if dim else "")
     if later := item["replaced_by"]:
         _print_block(_format_replacement(later), "dim")
-    _print_block(_format_signals(item["why"]), "dim")
-    if is_explained and (parts := _format_parts(item["why"])):
+    if not is_explained:
+        return
+    _print_block(f"score {item['score']:.3f} · {_format_signals(item['why'])}", "dim")
+    if parts := _format_parts(item["why"]):
         _print_block(parts, "dim")
 
 
@@ -65,7 +79,10 @@ def _print_summary(answer: dict[str, Any]) -> None:
     """Print the generation and times, then the deep tier's and the trace's part."""
     ms = answer["ms"]
     stages = ", ".join(f"{name} {value:.1f}" for name, value in ms.items() if name != "total")
-    summary = f"generation {answer['snapshot']} · profile {answer['profile']} · {ms['total']:.1f} ms ({stages})"
+    helps = f"{_format_share(answer['answered'])} likely to help"
+    summary = (
+        f"{helps} · generation {answer['snapshot']} · profile {answer['profile']} · {ms['total']:.1f} ms ({stages})"
+    )
     _print_line("\n", (summary, "dim"))
     if deep := answer.get("deep"):
         _print_line((_format_deep(deep), "dim"))

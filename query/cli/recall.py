@@ -53,6 +53,8 @@ def _make_parser() -> Parser:
     add("--session", metavar="S", help="only this session")
     add("--speaker", metavar="NAME", help="only this speaker")
     add("--current-only", action="store_true", help="leave out what is superseded or no longer holds")
+    text = "least relevance of an item in the context, 0 to 1; 0: every item (as measured)"
+    add("--min-relevance", type=float, metavar="X", help=text)
     text = "start the graph walk from this name; may be repeated"
     add("--entity", metavar="E", action="append", default=[], dest="entities", help=text)
     add("--as", metavar="PRINCIPAL", dest="principal", help="the caller, as ACLs name it")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from helix.sdk.memory import Memory
+from helix.stages.relevance import LEAST_ANSWERED
 from helix.types import TYPES, Bundle, Item, RecallOptions
 from query.schema.requests import RecallRequest
 
@@ -31,7 +33,8 @@ class RecalledItem(BaseModel):
     """One recalled item."""
 
     id: str = Field(description="stable: the same turn always has the same id")
-    score: float = Field(description="the score that orders the items")
+    score: float = Field(description="the score that orders the items of this answer")
+    relevance: float = Field(description="probability that it helps, 0 to 1, comparable between answers")
     type: str = Field(description=", ".join(TYPES))
     text: str = Field(description="quoted data of the past, verbatim, with secrets replaced")
     session: str
@@ -52,9 +55,15 @@ class RecallAnswer(BaseModel):
     profile: str
     skipped: bool = Field(description="the question needs no memory, so nothing was searched")
     degraded: list[str] = Field(description="each part that could not be searched, and why")
+    answered: float = Field(description="probability that the answer helps, 0 to 1, comparable between answers")
     items: list[RecalledItem] = Field(description="best first, at most k")
-    packed: list[int] = Field(description="places in `items`, from 0, of those in the context, in its order")
-    context: str = Field(description="ready for a prompt: wrapped, sanitised, within the budget; may be empty")
+    beyond: list[RecalledItem] = Field(description="items after the k best that the context holds, too")
+    packed: list[int] = Field(
+        description="places, from 0, of those in the context, in its order: in `items`, then in `beyond`"
+    )
+    context: str = Field(
+        description="relevant items, ready for a prompt: wrapped, sanitised, within the budget; empty if none helps"
+    )
     tokens: int = Field(description="of the context")
     budget: int
     counter: str = Field(description="the token counter")
@@ -346,13 +355,16 @@ def make_options(request: RecallRequest, projects: tuple[str, ...] | None = None
 
 def render_bundle(bundle: Bundle) -> dict[str, Any]:
     """Return the promised JSON of a bundle."""
-    place = {id(item): i for i, item in enumerate(bundle.items)}  # by object: two facts of one item share its id
+    every = (*bundle.items, *bundle.beyond)
+    place = {id(item): i for i, item in enumerate(every)}  # by object: two facts of one item share its id
     answer: dict[str, Any] = {
         "snapshot": bundle.snapshot,
         "profile": bundle.profile,
         "skipped": bundle.skipped,
         "degraded": list(bundle.degraded),
+        "answered": bundle.answered,
         "items": [render_item(item) for item in bundle.items],
+        "beyond": [render_item(item) for item in bundle.beyond],
         "packed": [place[id(item)] for item in bundle.packed],
         "context": bundle.context,
         "tokens": bundle.tokens,
@@ -366,6 +378,18 @@ def render_bundle(bundle: Bundle) -> dict[str, Any]:
     if bundle.deep is not None:
         answer["deep"] = dict(bundle.deep)
     return answer
+
+
+def is_irrelevant(answer: Mapping[str, Any]) -> bool:
+    """Return whether nothing in an answer, as `render_bundle` returns it, is likely to help."""
+    return not answer["packed"] and bool(answer["answered"] < LEAST_ANSWERED)
+
+
+def explain_irrelevant(answer: Mapping[str, Any]) -> str | None:
+    """Return a line for an answer in which nothing is relevant; None for any other."""
+    if not answer["items"] or not is_irrelevant(answer):
+        return None
+    return f"nothing relevant: {answer['answered']:.0%} likely to help; the items are only the nearest"
 
 
 def render_item(item: Item) -> dict[str, Any]:

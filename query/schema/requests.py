@@ -71,6 +71,12 @@ Tier = Annotated[
     Literal["fast", "deep"],
     _describe("fast: milliseconds, without a model; deep: a language model rewrites and orders, for seconds"),
 ]
+MinRelevance = Annotated[
+    float | None,
+    _describe(
+        "least relevance of an item in the context; 0: every item; default: as measured", 0.05, minimum=0, maximum=1
+    ),
+]
 SessionId = Annotated[str, _describe("a session, as recall shows it", "c3")]
 
 
@@ -97,6 +103,7 @@ class RecallRequest(PrincipalRequest):
     session: Annotated[str | None, _describe("only this session", "c3")] = None
     speaker: Annotated[str | None, _describe("only this speaker, in any case", "Ana")] = None
     current_only: Annotated[bool, _describe("leave out superseded items, and items whose facts no longer hold")] = False
+    min_relevance: MinRelevance = None
     entities: Entities = Field(default_factory=list)
     profile: Profile = "helix"
     mode: Mode = None

@@ -14,6 +14,7 @@ class ItemReference(BaseModel):
 
     id: str
     score: float
+    relevance: float = Field(description="probability that it helps, 0 to 1")
     type: str
     session: str
     turns: list[str]
@@ -27,8 +28,9 @@ class ItemReference(BaseModel):
 class RecallResult(BaseModel):
     """The result of recall."""
 
-    context: str = Field(description="the memories, ready to read, as quoted data; may be empty")
-    items: list[ItemReference] = Field(description="every item, best first; fetch gives its text")
+    context: str = Field(description="the relevant memories, ready to read, as quoted data; empty where none helps")
+    answered: float = Field(description="probability that the answer helps, 0 to 1")
+    items: list[ItemReference] = Field(description="every item, best first, relevant or not; fetch gives its text")
     tokens: int = Field(description="tokens of the context")
     degraded: list[str] = Field(description="each part that could not be searched")
     notice: str | None = NOTICE
@@ -40,6 +42,7 @@ class SearchHit(BaseModel):
     id: str
     title: str
     url: str
+    relevance: float = Field(description="probability that it helps, 0 to 1")
     text: str = Field(description="its first words")
     replaced_by: Replacement | None = Field(description="what supersedes it now; null for none")
 
@@ -48,6 +51,7 @@ class SearchResult(BaseModel):
     """The result of search, best first."""
 
     results: list[SearchHit]
+    notice: str | None = NOTICE
 
 
 class ItemDocument(BaseModel):

@@ -17,7 +17,7 @@ import pytest
 from helix.encoders.token_counter import EstimatedCounter
 from helix.errors import UsageError
 from helix.ranking.rrf import rrf
-from helix.recipes.cems import CemsProfile, assemble, is_pinned, recall
+from helix.recipes.cems import CemsProfile, is_pinned, recall
 from helix.recipes.cems_formulas import (
     blend,
     diversify_sessions,
@@ -31,6 +31,7 @@ from helix.recipes.cems_formulas import (
     time_decay,
 )
 from helix.recipes.cems_intent import Intent, choose, classify
+from helix.recipes.cems_pack import assemble
 from helix.recipes.cems_wordings import expand, extract_topic, find_preferences, strip_question, write_hypothetical
 from helix.recipes.load_profile import load, parse
 from helix.sdk.memory import Memory

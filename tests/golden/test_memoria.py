@@ -110,7 +110,7 @@ NO_MODELS: Any = Models()
 
 
 def ask_facts(snapshot: Snapshot, text: str = QUESTION, **more: Any) -> Query:
-    return make_query(text, snapshot, Settings(), **{"now": NOW, **more})
+    return make_query(text, snapshot, Settings(), **{"now": NOW, "min_relevance": 0.0, **more})
 
 
 def answer(snapshot: Snapshot, query: Query, how: Any = None, models: Any = NO_MODELS, trace: Any = None) -> Bundle:
@@ -566,6 +566,6 @@ def test_why_an_item_is_not_there(tmp_path: Path) -> None:
     assert "below dense rank 1: 0.300, the last of them has 0.900" in why_not(work, 3, trace, found.items, found.packed)
     assert found.trace is not None
     assert [stage["stage"] for stage in found.trace["stages"]] == [
-        *("route", "facts", "dense", "lexical", "graph", "fuse", "pack")
+        *("route", "facts", "dense", "lexical", "graph", "fuse", "relevance", "pack")
     ]
     assert [one["id"] for one in found.trace["candidates"]] == [one.id for one in found.items]

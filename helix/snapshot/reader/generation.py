@@ -37,8 +37,18 @@ from helix.util.threads import WorkStarter, defer_work, start_in_background
 if TYPE_CHECKING:
     from helix.encoders.sparse import QueryEncoder
 
-_ROUTER: Final = {"weights": (np.float32, 1), "bias": (np.float32, 0), "threshold": (np.float32, 0)}
+_ROUTER: Final = {
+    "weights": (np.float32, 1),
+    "bias": (np.float32, 0),
+    "threshold": (np.float32, 0),
+    "prompt_weights": (np.float32, 1),
+    "prompt_bias": (np.float32, 0),
+    "background": (np.float32, 1),
+}
 """The arrays of router.npz: dtype and dimensions."""
+
+_LATER: Final = ("prompt_weights", "prompt_bias", "background")
+"""Those that earlier releases did not write."""
 
 _ATTEMPTS: Final = 5  # to open, while CURRENT moves on and old files are deleted
 
@@ -228,10 +238,10 @@ class Generation:
 
     @cached_property
     def router(self) -> dict[str, F32] | None:
-        """The arrays of the skip classifier; None where it was not trained."""
+        """The arrays of the router's classifiers; None where they were not trained."""
         for index in self.indexes:
             if index.kind == "router":
-                return read_npz(self.root / "indexes" / index.id / "router" / "router.npz", _ROUTER)
+                return read_npz(self.root / "indexes" / index.id / "router" / "router.npz", _ROUTER, _LATER)
         return None
 
     def adopt(self, before: Generation) -> None:

@@ -204,7 +204,14 @@ class Snapshot:
                 _ = self.lexical.impacts and self.sparse_encoder
             columns, catalog, lexical = self.columns, self.catalog, self.lexical
             _ = (self.live, lexical.mean_length, lexical.mean_window_length, catalog.last_access)
-            _ = (self.vectors.type_directions, columns.key, columns.time, columns.t_invalid, columns.ends)
+            _ = (
+                self.vectors.type_directions,
+                self.vectors.sample,
+                columns.key,
+                columns.time,
+                columns.t_invalid,
+                columns.ends,
+            )
             _ = (columns.length, columns.near, columns.type, columns.role, columns.salience, columns.confidence)
             _ = (catalog.live_projects, catalog.live_speakers, catalog.project_names, catalog.speaker_codes)
             _ = (catalog.speaker_names, self.router, self.row_map.whole, self.vectors.table)

@@ -12,7 +12,10 @@ from helix.native.vectors import VectorTable, build_vector_table
 from helix.snapshot.index.dense import DenseIndex
 from helix.snapshot.index.flat import FlatIndex
 from helix.snapshot.reader.row_map import RowMap
-from helix.types import F16, F32, I8, TYPES, AnyArray
+from helix.types import F16, F32, I8, I64, TYPES, AnyArray
+
+SAMPLED: Final = 1_024
+"""Live items whose vectors are the background that a question's cosines are compared with."""
 
 _STEP: Final = 1_024  # rows dequantised at a time; they fit the cache
 
@@ -89,6 +92,13 @@ class Vectors:
             sums[:-1] -= gone
             sums[-1] -= gone.sum(axis=0)
         return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
+
+    @cached_property
+    def sample(self) -> tuple[I64, F32]:
+        """A sample of the live rows, evenly spread, and their vectors: (int64[m] ascending, float32[m, d])."""
+        live = np.flatnonzero(self._rows.alive)
+        rows = live if len(live) <= SAMPLED else live[np.linspace(0, len(live) - 1, SAMPLED).astype(np.int64)]
+        return rows, self.dequantise(rows)
 
     @cached_property
     def type_directions(self) -> F32:

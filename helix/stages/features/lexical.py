@@ -31,6 +31,7 @@ class TermCounts(NamedTuple):
 
     rows: I64  # int64[u], distinct; the first is −1 and has no terms
     ring: I64  # int64[5, n]: positions in `rows` of two turns before, one before, the item, one after, two after
+    df: I64  # int64[t]: items that hold each term
     weight: F32  # float32[t]: idf of each term; 0 if no item has it
     counts: F32  # float32[t, u]: of each term in each row
     pairs: I64  # int64[2, p]: positions of terms that are adjacent in the question
@@ -64,7 +65,7 @@ def count_terms(rows: I64, terms: U64, ordered: U64, snap: Snapshot) -> TermCoun
     counts = np.zeros((len(terms), len(unique)), np.float32)
     follows = np.zeros((len(follow), len(unique)), np.float32)
     counts[:, 1:], follows[:, 1:] = snap.lexical.occurrences(unique[1:], terms, pairs)
-    return TermCounts(unique, place[1:].reshape(ring.shape), weight, counts, pairs, follows)
+    return TermCounts(unique, place[1:].reshape(ring.shape), df, weight, counts, pairs, follows)
 
 
 def score_lexical(found: TermCounts, snap: Snapshot, how: HelixProfile) -> LexicalFeatures:

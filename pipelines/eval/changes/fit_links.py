@@ -111,6 +111,11 @@ def fit_trees(x: F32, y: AnyArray, weights: F32 | None = None) -> Trees:
         early_stopping=False,
         random_state=0,
     ).fit(x, y, sample_weight=weights)
+    return copy_trees(model)
+
+
+def copy_trees(model: Any) -> Trees:
+    """Copy the trees of a fitted `HistGradientBoostingClassifier`, of at most `DEPTH` splits."""
     feature = np.zeros((len(model._predictors), 2**DEPTH - 1), np.int32)
     threshold = np.full(feature.shape, np.inf, np.float32)
     leaf = np.zeros((len(feature), 2**DEPTH), np.float32)

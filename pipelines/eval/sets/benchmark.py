@@ -21,6 +21,7 @@ class Question(NamedTuple):
     grades: Mapping[str, float] | None = None  # of the gold, above 0; None: all alike
     at: datetime | None = None  # its moment, aware; None: a day after the last turn of its haystack
     newest: str | None = None  # the last said of its gold, where the order of the gold matters
+    related: frozenset[str] = frozenset()  # turns that say something of the same, though not the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Benchmark:
     questions: tuple[Question, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)  # questions, by reason
     notes: tuple[str, ...] = ()  # remarks on the gold
+    unanswerable: tuple[Question, ...] = ()  # questions that their haystack is known not to answer
 
 
 def turn_key(session: str, identity: object) -> str:

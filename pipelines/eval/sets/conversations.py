@@ -84,6 +84,7 @@ def convert_beam(path: Path, folder: Path, name: str) -> Benchmark:
     chats = sorted((entry for entry in path.iterdir() if (entry / "chat.json").is_file()), key=lambda entry: entry.name)
     documents: list[Path] = []
     questions: list[Question] = []
+    unanswerable: list[Question] = []
     unknown = 0
     for chat in chats:
         project = f"chat-{chat.name}"
@@ -98,9 +99,14 @@ def convert_beam(path: Path, folder: Path, name: str) -> Benchmark:
                 gold = frozenset(place[identity] for identity in ids if identity in place)
                 unknown += sum(identity not in place for identity in ids)
                 newest = next((turn for turn in reversed(said) if kind in CHANGING and turn in gold), None)
-                questions.append(Question(project, entry["question"], gold, kind, newest=newest))
+                question = Question(project, entry["question"], gold, kind, newest=newest)
+                questions.append(question)
+                unanswerable += [question] if kind == "abstention" and not gold else []
     return Benchmark(
-        tuple(documents), tuple(questions), notes=count_note(unknown, "source ids name no message and were dropped")
+        tuple(documents),
+        tuple(questions),
+        notes=count_note(unknown, "source ids name no message and were dropped"),
+        unanswerable=tuple(unanswerable),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from helix.errors import InputRefused, UsageError
 from pipelines.eval.sets.benchmark import Benchmark
 from pipelines.eval.sets.conversations import convert_beam, convert_locomo, convert_longmemeval, convert_qmsum
+from pipelines.eval.sets.friendsqa import convert_friendsqa
 from pipelines.eval.sets.passages import convert_beir, convert_hipporag, convert_ir
 
 Convert = Callable[[Path, Path, str], Benchmark]
@@ -20,6 +21,7 @@ SETS: Mapping[str, Convert] = {
     "beam": convert_beam,
     "longmemeval": convert_longmemeval,
     "qmsum": convert_qmsum,
+    "friendsqa": convert_friendsqa,
     **dict.fromkeys(("musique", "hotpotqa", "2wikimultihopqa"), convert_hipporag),
     "beir": convert_beir,
     **dict.fromkeys(("ir", "cranfield", "npl"), convert_ir),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from helix.encoders.token_counter import EstimatedCounter
-from helix.recipes.default import _excerpt_rules
+from helix.recipes.default_pack import _excerpt_rules, cap_tokens
 from helix.recipes.load_profile import load
 from helix.stages.features.excerpt import excerpt, score_units, split_units
 from helix.stages.pack import CLOSE, OPEN, ExcerptRules, header, outside_in, pack
@@ -24,7 +24,12 @@ from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS, make_store
 
 DAY = datetime(2026, 2, 3, 9, tzinfo=UTC)
-SHORT = ExcerptRules({"heron": 2.0, "lake": 1.0}, 12, 0.0)
+WEIGHTS = {"heron": 2.0, "lake": 1.0}
+
+
+def rules(n: int, cap: int = 12, full: float = 0.0, weights: dict[str, float] | None = None) -> ExcerptRules:
+    """All n items with the same cap; 0: none."""
+    return ExcerptRules(WEIGHTS if weights is None else weights, [cap] * n if cap else (), full)
 
 
 def words(texts: Sequence[str]) -> list[int]:
@@ -55,7 +60,7 @@ def sentences(text: str, longest: int = 1_000) -> list[str]:
 def test_a_sentence_scores_the_terms_it_has_and_the_first_a_fifth_of_all() -> None:
     ends = split_units(POND, 1_000)
     assert ends == [21, 44, 72, 90, 107]
-    assert score_units(POND, ends, SHORT.weights) == pytest.approx([0.6, 0, 3, 0, 1])
+    assert score_units(POND, ends, WEIGHTS) == pytest.approx([0.6, 0, 3, 0, 1])
 
 
 def test_an_empty_line_is_no_sentence_and_leaves_no_gap_of_its_own() -> None:
@@ -76,7 +81,7 @@ def test_the_best_sentences_are_shown_in_reading_order() -> None:
         (106, "The park has a pond. Many birds live there. A heron stands at the lake. … The lake is deep."),
         (107, POND),
     ):
-        assert excerpt(POND, SHORT.weights, size, 40) == expected
+        assert excerpt(POND, WEIGHTS, size, 40) == expected
         assert len(expected) <= size
     # Without terms the start is shown.
     assert excerpt(POND, {}, 60) == "The park has a pond. Many birds live there. …"
@@ -114,7 +119,7 @@ def test_an_excerpt_is_never_longer_than_asked() -> None:
     pieces = ("heron ", "a ", "lake. ", "\n", "Word! ", "x" * 30, "```\n", "- ")
     for _ in range(300):
         text, size = "".join(rng.choices(pieces, k=40)), rng.randrange(120)
-        found = excerpt(text, SHORT.weights, size)
+        found = excerpt(text, WEIGHTS, size)
         assert len(found) <= size or found == text
         assert all(part.strip() in text for part in found.split("…"))
 
@@ -122,7 +127,7 @@ def test_an_excerpt_is_never_longer_than_asked() -> None:
 @pytest.mark.parametrize("unit", ["x", "x ", "x. ", ". ", "x\n", "'", " ", "A", "```", "…"])
 def test_a_long_text_is_cut_in_time(unit: str) -> None:
     start = time.process_time()
-    assert len(excerpt(unit * (400_000 // len(unit)), SHORT.weights, 300)) <= 300
+    assert len(excerpt(unit * (400_000 // len(unit)), WEIGHTS, 300)) <= 300
     assert time.process_time() - start < 4
 
 
@@ -131,12 +136,20 @@ def test_the_weights_are_the_rarity_of_what_is_asked_for(tmp_path: Path) -> None
     how = replace(load("helix").pack, excerpt=0.06, full=0.25)
     query = make_query("a heron at the lakes", snap, SETTINGS, budget=1_000)
     query = replace(query, terms=np.unique(query.terms))
-    short = _excerpt_rules(query, snap, how)
+    short = _excerpt_rules(query, snap, how, cap_tokens(np.ones(2, np.float32), 1_000, how))
     assert short.weights == pytest.approx({"heron": np.log(1 + 3.5 / 1.5), "lake": np.log(1 + 2.5 / 2.5)})
-    assert (short.cap, short.full) == (60, 0.25)
-    assert _excerpt_rules(query, snap, replace(how, excerpt=0.001)).cap == 40
-    assert _excerpt_rules(query, snap, replace(how, excerpt=0.0)).cap == 0
-    assert set(_excerpt_rules(replace(query, terms=query.terms[:1]), snap, how).weights) < {"heron", "lake"}
+    assert (short.caps, short.full) == ([60, 60], 0.25)
+    none = cap_tokens(np.ones(2, np.float32), 1_000, replace(how, excerpt=0.0))
+    assert _excerpt_rules(query, snap, how, none).caps == ()
+    assert set(_excerpt_rules(replace(query, terms=query.terms[:1]), snap, how, none).weights) < {"heron", "lake"}
+
+
+def test_an_excerpt_grows_with_the_root_of_relevance() -> None:
+    how = replace(load("helix").pack, excerpt=0.1, certain=0.2)
+    relevance = np.array([1.0, 0.2, 0.05, 0.02, 0.0], np.float32)
+    assert cap_tokens(relevance, 1_000, how).tolist() == [100, 100, 50, 40, 40]
+    assert cap_tokens(relevance, 1_000, replace(how, certain=0.0)).tolist() == [100] * 5
+    assert cap_tokens(relevance, 100, how).tolist() == [40] * 5
 
 
 def test_the_best_stands_first_and_the_second_best_last() -> None:
@@ -249,13 +262,13 @@ def budget_for(*texts: str) -> int:
 
 def test_long_items_are_shortened_where_not_all_fit_and_get_back_what_is_left() -> None:
     items, whole = separate_sessions(LONG, LONG, "end"), budget_for(LONG, LONG, "end")
-    context, tokens, placed = pack(items, whole, words, rules=SHORT)
+    context, tokens, placed = pack(items, whole, words, rules=rules(3))
     assert (placed, context.count(LONG), tokens) == ([0, 2, 1], 2, whole)
-    shown = body(pack(items, whole - 1, words, rules=SHORT)[0])
+    shown = body(pack(items, whole - 1, words, rules=rules(3))[0])
     assert (shown[1], shown[3]) == (LONG, "end")  # the best in full, in what the excerpt of the other leaves
     assert "The heron stands at the lake." in shown[5]
     assert LONG not in shown[5]
-    least = body(pack(items, whole - 15, words, rules=SHORT)[0])
+    least = body(pack(items, whole - 15, words, rules=rules(3))[0])
     assert [least[1], least[5]] == ["A park has ponds. … The heron stands at the lake. …"] * 2
     assert least[3] == "end"
 
@@ -264,7 +277,7 @@ def test_a_share_of_the_budget_goes_to_the_best_in_full() -> None:
     items = separate_sessions(*[LONG] * 9)
     shown = {}
     for share in (0.0, 0.5, 1.0):
-        context, _, placed = pack(items, budget_for(*[LONG] * 4), words, rules=SHORT._replace(full=share))
+        context, _, placed = pack(items, budget_for(*[LONG] * 4), words, rules=rules(9, full=share))
         shown[share] = (context.count(LONG), len(placed))
     assert shown[1.0] == (4, 4)
     assert shown[0.5][0] == 2
@@ -295,13 +308,13 @@ def make_entries(n: int, mark: str) -> str:
 
 def test_the_room_of_the_last_item_is_not_spent_twice() -> None:
     items, room = separate_sessions(make_entries(15, "a"), make_entries(30, "b")), 1 + 40 + 1 + 30
-    context, _, placed = pack(items, budget_for() + room, words, rules=ExcerptRules({}, 40))
+    context, _, placed = pack(items, budget_for() + room, words, rules=rules(2, 40, weights={}))
     assert placed == [0, 1]
     assert "a9 two" not in context
     assert 24 <= words([body(context)[3]])[0] <= 36
     # Where all are there, the first that is cut takes what is left.
     items, room = separate_sessions(make_entries(15, "a"), make_entries(15, "b")), 1 + 40 + 1 + 40 + 8
-    context, tokens, placed = pack(items, budget_for() + room, words, rules=ExcerptRules({}, 40))
+    context, tokens, placed = pack(items, budget_for() + room, words, rules=rules(2, 40, weights={}))
     assert placed == [0, 1]
     first, second = (words([body(context)[i]])[0] for i in (1, 3))
     assert second <= 40 < first < 60
@@ -312,8 +325,8 @@ def test_a_heading_is_paid_for_once() -> None:
     """All of three items but a few words: the last of them gives way in part."""
     items = [entry(i, make_entries(n, "abcd"[i]), speaker="Ana") for i, n in enumerate([2, 2, 2, 15])]
     whole = pack(items, 1_000, words)[1]
-    assert pack(items, whole, words, rules=ExcerptRules({}, 40))[0].count("four.") == 21
-    context, tokens, placed = pack(items, whole - 1, words, rules=ExcerptRules({}, 80))
+    assert pack(items, whole, words, rules=rules(4, 40, weights={}))[0].count("four.") == 21
+    context, tokens, placed = pack(items, whole - 1, words, rules=rules(4, 80, weights={}))
     assert placed == [0, 2, 3, 1]
     assert 13 <= context.count("four.") < 21
     assert tokens < whole
@@ -368,7 +381,7 @@ def test_any_items_fit_the_budget_and_are_cited(
             if i < 2:
                 around.append((i, rng.random() < 0.5, entry(f"9{i}", "beside it", session=session)))
         budget = rng.randrange(400)
-        short = ExcerptRules(SHORT.weights, rng.choice([0, 12, 30]), rng.choice([0.0, 0.5]))
+        short = rules(len(entries), rng.choice([0, 12, 30]), rng.choice([0.0, 0.5]))
         context, tokens, placed = pack(entries, budget, counter, around, 50, short)
         assert tokens == (counter([context])[0] if context else 0) <= budget
         assert bool(context) == bool(placed)
@@ -381,7 +394,7 @@ def test_any_items_fit_the_budget_and_are_cited(
 def test_sizes_that_are_told_are_not_counted_again() -> None:
     seen: list[str] = []
     entries = [one | {"tokens": 20} for one in separate_sessions(LONG, LONG)]
-    context, _, _ = pack(entries, 200, lambda texts: seen.extend(texts) or words(texts), rules=SHORT)
+    context, _, _ = pack(entries, 200, lambda texts: seen.extend(texts) or words(texts), rules=rules(2))
     assert context.count(LONG) == 2
     assert [text for text in seen if LONG in text] == [context]
 

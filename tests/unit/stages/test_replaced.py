@@ -101,7 +101,9 @@ def test_a_superseded_neighbour_is_marked(tmp_path: Path) -> None:
     said = {"session": "s", "speaker": "Bo"}
     given = [{**said, "time": BASE}, {**said, "time": BASE + 9}, {"session": "t", "time": BASE + DAY}]
     make_store(tmp_path, ["Jenkins it is", "which CI do we use, then", NEW], given=given, changes=[(0, 2, 1.0)])
-    found = ask(memory_of(tmp_path), k=1)
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "few.toml").write_text('base = "helix"\n[pack]\nitems = 0\n')
+    found = ask(memory_of(tmp_path, profiles=tmp_path / "profiles"), k=1, profile="few")
     assert [item.text for item in found.items] == ["which CI do we use, then"]
     assert f'[Bo, turn before] (s#t0) (replaced 2023-11-15: "{NEW}" t#t2)\nJenkins it is' in found.context
     assert found.tokens <= found.budget

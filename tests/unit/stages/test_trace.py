@@ -55,6 +55,7 @@ def test_every_stage_says_rows_in_and_out_and_milliseconds(tmp_path: Path) -> No
         "graph",
         "rank",
         "diversify",
+        "relevance",
         "pack",
     ]  # no encoder: no dense leg
     assert found.degraded
@@ -158,6 +159,7 @@ def test_mmr_explains_what_it_does_not_choose(tmp_path: Path) -> None:
     out = next(row for row in (0, 1) if row not in [snap.find(item.id) for item in found.items])
     assert trace.pool is not None
     said = reason(snap, out, "fox hen owl", spread, k=2)
+    assert said.endswith("; it is in the context all the same")
     assert said.startswith("diversify: another was preferred, since it is 1.00 alike to one that was chosen (rank 2 of")
 
 

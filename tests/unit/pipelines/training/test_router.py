@@ -1,6 +1,6 @@
 """The router skips few questions, and only those that need no memory.
 
-`tests/support/data/no_memory_prompts.txt` was written before any scoring, and shares no line with the training prompts.
+`no_memory.txt` of the evaluation was written before any scoring, and shares no line with the training prompts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ from tests.support.paths import DATA
 from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS
 
-PROMPTS = DATA / "no_memory_prompts.txt"
+PROMPTS = Path(str(files("pipelines.eval"))) / "data" / "relevance" / "no_memory.txt"
 TEXTS = tomllib.loads((DATA / "router_texts.toml").read_text("utf-8"))
 BENCHMARKS = "MEMORY_BENCHMARKS"
 """Names the folder with locomo/, beam_100k/, musique/, cranfield/ and npl/ as published, where there is one."""
