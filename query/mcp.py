@@ -32,7 +32,8 @@ from helix.util.workspaces import Workspace
 from query.auth import OWNER, Caller
 from query.middleware import CALLER, MAX_BODY
 from query.schema import requests as wire
-from query.schema.answers import DecisionList, StoreStatus, Timeline, explain_irrelevant
+from query.schema.answers import DecisionList, StoreStatus, Timeline
+from query.schema.nothing_relevant import explain_irrelevant
 from query.schema.tools import (
     REFERENCE_FIELDS,
     ItemDocument,

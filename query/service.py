@@ -192,7 +192,7 @@ class QueryService:
             options["k"] = request.limit
         return build_context(self.memory, self._filter(request, caller), request.query, request.project, **options)
 
-    def hook(self, request: wire.HookRequest, caller: Caller = OWNER) -> dict[str, str]:
+    def hook(self, request: wire.HookRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Return a hook's addition to the agent's context."""
         return answer_hook(self.memory, request.model_dump(), self._filter(None, caller))
 

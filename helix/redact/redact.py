@@ -4,8 +4,8 @@ It works on raw JSONL and on prose. A placeholder never covers the closing quote
 JSON stays valid, also inside a JSON string.
 
 One scan finds the keywords of all rules; each rule runs only at its own keywords. Overlapping secrets become one, named
-by the most specific rule. A replacement may reveal a neighbour that looked like part of a longer word, so the search
-runs again around it until nothing changes.
+by the most specific rule; a passage in `<private>` tags is one secret. A replacement may reveal a neighbour that looked
+like part of a longer word, so the search runs again around it until nothing changes.
 
 `docs/redaction.md` says what is found and what is missed, and how to add a rule.
 """
@@ -28,6 +28,7 @@ from helix.redact import (
     line_breaks,
     outputs,
     private_keys,
+    private_passages,
     prose,
     records,
     urls,
@@ -37,7 +38,7 @@ from helix.text import keyword_scan as keywords
 
 Span = tuple[int, int]
 
-_RULE_MODULES: Final = (private_keys, urls, headers, files, commands, outputs, records, prose)
+_RULE_MODULES: Final = (private_passages, private_keys, urls, headers, files, commands, outputs, records, prose)
 _REACH: Final = 1 << 15  # characters; only the rule for private keys reads further from its keyword
 _ESCAPE: Final = hidden_characters.ESCAPE.encode()
 PLACEHOLDER: Final = "[REDACTED:"

@@ -13,13 +13,32 @@ from helix.settings import load
 from pipelines.cli.eval_changes import evaluate_changes
 from pipelines.cli.eval_facts import evaluate_facts
 from pipelines.cli.eval_types import evaluate_types
+from pipelines.cli.relevance import evaluate_relevance
 
 _LOW, _UNRANKED = ("p50", "p95"), ("low", "high", "skipped")
 """Columns whose lowest figure is the best, and columns without a best figure."""
 
 _PROFILE_HELP: Final = "a row for this profile"
 
-_KINDS: Final = {"changes": evaluate_changes, "facts": evaluate_facts, "types": evaluate_types}
+_KINDS: Final = {
+    "changes": evaluate_changes,
+    "facts": evaluate_facts,
+    "relevance": evaluate_relevance,
+    "types": evaluate_types,
+}
+
+
+_EXAMPLES: Final = (
+    "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off\n"
+    "  helix eval beir scifact/ --runs scifact.jsonl --json\n\n"
+    "These have a --help of their own:\n"
+    "  changes    histories where things change: what holds now, what held before, and why\n"
+    "  facts      facts of any logs, and the items marked as superseded\n"
+    "  relevance  what helps with a question, and silence where nothing does\n"
+    "  types      types of items, on labelled texts\n"
+    "  report     a report over many sets, with plots\n"
+    "  fit        the fitting of ranking weights"
+)
 
 
 def evaluate(argv: Sequence[str]) -> int:
@@ -32,14 +51,7 @@ def evaluate(argv: Sequence[str]) -> int:
     new = build_parser(
         "eval",
         evaluate.__doc__ or "",
-        "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off\n"
-        "  helix eval beir scifact/ --runs scifact.jsonl --json\n\n"
-        "These have a --help of their own:\n"
-        "  changes  histories where things change: what holds now, what held before, and why\n"
-        "  facts    facts of any logs, and the items marked as superseded\n"
-        "  types    types of items, on labelled texts\n"
-        "  report   a report over many sets, with plots\n"
-        "  fit      the fitting of ranking weights",
+        _EXAMPLES,
     )
     new.add_argument("set", choices=(*SETS, *others), metavar="SET", help=", ".join(SETS))
     new.add_argument("path", metavar="PATH", help="the set's file or folder")

@@ -186,7 +186,14 @@ def train(argv: Sequence[str]) -> int:
         from pipelines.cli.train_changes import train_changes
 
         return train_changes(argv[1:])
-    examples = "  helix train --store memory\n\nThis has a --help of its own:\n  changes  models of what is true now"
+    if argv[:1] == ["relevance"]:
+        from pipelines.cli.relevance import train_relevance
+
+        return train_relevance(argv[1:])
+    examples = (
+        "  helix train --store memory\n\nThese have a --help of their own:\n"
+        "  changes    models of what is true now\n  relevance  models of what helps with a question"
+    )
     options = build_parser("train", train.__doc__ or "", examples).parse_args(argv)
     from pipelines.training.retention import train as run
 

@@ -255,6 +255,20 @@ def load_router(encoder: Encoder, settings: Settings) -> bytes | str:
     return _load_or_train(_locate(settings, encoder, "router", router_fingerprint()), lambda: train_router(encoder))
 
 
+def read_router(encoder: Encoder, settings: Settings) -> dict[str, F32] | None:
+    """Return the arrays of the router as a store has them; None if it cannot be trained."""
+    data = load_router(encoder, settings)
+    if isinstance(data, str):
+        return None
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def read_training_prompts() -> dict[str, list[str]]:
+    """Return the prompts that the router is trained on, by the name of their file."""
+    return {name.removesuffix(".txt"): _read_lines(name) for name in (*_PROMPTS, *_MORE)}
+
+
 def load_type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
     """Return the classifier over an encoder's vectors, or the reason for its absence.
 

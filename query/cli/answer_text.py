@@ -8,7 +8,7 @@ from typing import Any
 from helix.cli.terminal import Cell, is_drawn, open_console, print_error, print_table, print_text
 from helix.text.said_at import mark_time
 from helix.util.sanitise import printable, sanitise_name
-from query.schema.answers import is_irrelevant
+from query.schema.nothing_relevant import is_irrelevant
 
 NEAREST = 3
 """Items shown where nothing is relevant."""

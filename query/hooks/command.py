@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from query.discovery_read import get_local_address, read_address
-from query.hooks import protocol
+from query.hooks import protocol, session_record
 
 TYPE_CHECKING = False  # `typing` imports slowly
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ ANSWER = 2.0  # seconds for the query process to answer; then the hook opens the
 DEADLINE = 3.0  # seconds for the whole hook, unless HELIX_HOOK_SECONDS says otherwise; then it answers nothing
 MAX_DEADLINE = 60.0
 MAX_INPUT = 64 << 20  # bytes of stdin
+TOKENS = 6_000  # that hooks add to a session, unless HELIX_HOOK_TOKENS says otherwise
 
 
 def hook(argv: Sequence[str]) -> int:
@@ -105,10 +106,18 @@ class HookCall:
         if request is None:
             self._notes.append("the prompt needs no memory")
             return
-        context = self._fetch_context(request)
-        if context:
-            sys.stdout.write(json.dumps(protocol.format_answer(self._agent, event, context)) + "\n")
+        path = session_record.locate_record(protocol.get_cache_folder(), self._root, request["session"])
+        if request["source"] in ("clear", "compact"):  # the agent has lost what it was given
+            session_record.clear_record(path)
+        record = session_record.read_record(path)
+        request |= {"seen": record["seen"], "left": max(0, self._read_tokens() - record["tokens"])}
+        answer = self._fetch_context(request)
+        if answer["context"]:
+            sys.stdout.write(json.dumps(protocol.format_answer(self._agent, event, answer["context"])) + "\n")
             sys.stdout.flush()
+        if answer["context"] and request["session"]:
+            seen, tokens = [*record["seen"], *answer.get("items", ())], record["tokens"] + answer.get("tokens", 0)
+            session_record.write_record(path, {"seen": seen, "tokens": tokens})
 
     def _read_deadline(self) -> float:
         """Return the seconds after which the hook gives up; a value that is none is noted in the log."""
@@ -118,6 +127,15 @@ class HookCall:
                 return float(value)
         self._notes.append(f"HELIX_HOOK_SECONDS is no number from 0 to {MAX_DEADLINE:g}: {DEADLINE:g} s")
         return DEADLINE
+
+    def _read_tokens(self) -> int:
+        """Return the tokens that hooks may add to a session; a value that is none is noted in the log."""
+        value = os.environ.get("HELIX_HOOK_TOKENS") or TOKENS
+        with suppress(ValueError):
+            if int(value) >= 0:
+                return int(value)
+        self._notes.append(f"HELIX_HOOK_TOKENS is no number of tokens: {TOKENS}")
+        return TOKENS
 
     def note_failure(self, error: BaseException) -> None:
         """Note an error for the log, without a word of the prompt."""
@@ -147,19 +165,19 @@ class HookCall:
             os.write(handle, (" ".join(line.split()) + "\n").encode("utf-8", "replace"))
             os.close(handle)
 
-    def _fetch_context(self, request: Mapping[str, Any]) -> str:
-        """Return the context from the query process, or from the store opened here."""
+    def _fetch_context(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer of the query process, or of the store opened here."""
         try:
             server = find_server(self._root)
             if server:
                 answer = request_context(*server, request)
                 self._notes.append(f"server: {answer['said']}")
-                return str(answer["context"])
+                return answer
         except Exception as error:  # noqa: BLE001 — the hook opens the store instead
             self._notes.append(f"server: {type(error).__name__}")
         if not os.path.exists(f"{self._root}/CURRENT") and not protocol.has_manifests(self._root):  # noqa: PTH110
             self._notes.append("nothing is published yet" if protocol.is_store(self._root) else "no store")
-            return ""
+            return {"context": ""}
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads start slower than one question runs
         from query.hooks.encoder_process import start_encoder
 
@@ -168,7 +186,7 @@ class HookCall:
 
         answer = answer_hook(open_memory(self._root, encoder), request)
         self._notes.append(f"here: {answer['said']}")
-        return str(answer["context"])
+        return answer
 
     def _ingest_transcripts(self, payload: Mapping[str, Any]) -> None:
         paths = protocol.list_transcripts(payload)

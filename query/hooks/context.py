@@ -1,12 +1,13 @@
 """The context that a hook adds to an agent's session, from the query process or from a store opened for one hook.
 
 A prompt is recalled unchanged, within the project of the agent's folder; its own session is left out, since the agent
-has it already. A starting session gets a briefing: the newest of its project.
+has it already, and so is what hooks gave the session before. Where the memory probably does not help, there is nothing.
+A starting session gets a briefing: the newest of its project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -36,7 +37,15 @@ BRIEFING: Final = "decisions, open work and next steps"
 SESSIONS: Final = 3
 """Newest sessions of a project that a briefing covers."""
 
+PROMPT_BUDGET: Final = 1_000
+"""Tokens of the context of a prompt."""
+
+LEAST_RELEVANCE: Final = 0.03
+"""Least relevance of an item that a hook adds."""
+
 _BUDGET: Final = 1_800  # tokens, which mostly fit into LIMIT
+_LEAST: Final = 60  # tokens left to a session; with fewer there is nothing
+_MOST_SEEN: Final = 2_000  # items
 _MAX_PACKS: Final = 12  # attempts to pack within LIMIT
 _STEP: Final = 0.75  # largest factor between two budgets: one token may be a word of a thousand characters
 _GENERAL: Final = 400  # characters; a longer prompt always concerns a topic
@@ -50,6 +59,8 @@ class HookQuestion(NamedTuple):
     workspaces: tuple[Workspace, ...]  # folders of the agent, the likeliest first
     session: str
     source: str  # of a start: startup | resume | clear | compact
+    seen: tuple[str, ...] = ()  # ids of items that the session was given
+    left: int | None = None  # tokens that may be added to the session; None: no limit
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> HookQuestion:
@@ -63,7 +74,10 @@ class HookQuestion(NamedTuple):
         kind, prompt, session, source = (
             value if isinstance(value := raw.get(name), str) else "" for name in ("kind", "prompt", "session", "source")
         )
-        return cls(kind, prompt, workspaces, session, source)
+        given, left = raw.get("seen"), raw.get("left")
+        seen = tuple(one for one in given if isinstance(one, str))[-_MOST_SEEN:] if isinstance(given, list) else ()
+        limit = left if isinstance(left, int) and not isinstance(left, bool) else None
+        return cls(kind, prompt, workspaces, session, source, seen, limit)
 
 
 def _read_repository(known: object, folder: str) -> tuple[str, str]:
@@ -83,8 +97,16 @@ def open_memory(root: Path | str, encoder: EncoderProcess | None = None) -> Memo
     return memory
 
 
-def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | None = None) -> dict[str, str]:
-    """Return `context`, which may be empty, and `said`, a note for the log without a word of the prompt.
+class HookContext(NamedTuple):
+    """A context, a note on it for the log, and the ids of its items."""
+
+    text: str
+    note: str
+    items: tuple[str, ...] = ()
+
+
+def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | None = None) -> dict[str, Any]:
+    """Return `context`, which may be empty, `said`, a note for the log without a word of the prompt, `items`, `tokens`.
 
     Args:
         view: the caller's view of the generation; None: everybody's.
@@ -92,11 +114,17 @@ def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | Non
     question = HookQuestion.from_json(request)
     view = view or memory.snapshot.seen_by(None)
     after_compaction = question.kind == "start" and question.source == "compact"  # then the agent lost its session
-    snap = view if after_compaction else _drop_session(view, question.session)
-    project = snap.catalog.locate_project(question.workspaces)
-    recall = _brief_project if question.kind == "start" else _recall_prompt
-    context, note = recall(memory, snap, question, project)
-    return {"context": context, "said": f"{note}, {'project' if project else 'no project'}"}
+    project = view.catalog.locate_project(question.workspaces)
+    snap = _drop_known(view, "" if after_compaction else question.session, question.seen)
+    if question.left is not None and question.left < _LEAST:
+        found = HookContext("", "the session's tokens are spent")
+    elif question.kind == "start":
+        found = _brief_project(memory, snap, question, project)
+    else:
+        found = _recall_prompt(memory, snap, question, project)
+    tokens = sum(snap.counter([found.text])) if found.text else 0
+    where = "project" if project else "no project"
+    return {"context": found.text, "said": f"{found.note}, {where}", "items": list(found.items), "tokens": tokens}
 
 
 def build_context(memory: Memory, snap: Snapshot, question: str | None, project: str | None, **options: Any) -> str:
@@ -123,7 +151,7 @@ def build_context(memory: Memory, snap: Snapshot, question: str | None, project:
     budget = options.pop("budget", _BUDGET)
     lines = _format_decisions(seen, project, budget)
     left = budget - sum(snap.counter([lines])) if lines else budget
-    options |= {"since": _find_begin(seen, project), "budget": left}
+    options |= {"since": _find_begin(seen, project), "budget": left, "min_relevance": 0.0}
     bundle = _recall(memory, snap, _write_briefing_question(project), **options)
     return insert_lines(lines, bundle.context) or bundle.notice or ""
 
@@ -133,27 +161,33 @@ def _format_decisions(snap: Snapshot, project: str | None, budget: int) -> str:
     return "" if project is None else format_held_decisions(snap, project, int(SHARE * budget), snap.counter)
 
 
-def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> tuple[str, str]:
-    """Return (context, note) for a prompt."""
+def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> HookContext:
+    """Return the context for a prompt: relevant items, if the memory probably helps."""
     prompt = question.prompt.strip()
     if "</" in prompt:
         from helix.sources.common.injected import strip_host, strip_memory  # imports every source format
 
         prompt = strip_host(strip_memory(prompt)).strip()
     if not prompt:
-        return "", "empty"
+        return HookContext("", "empty")
     # A project filter forces a search, so the skip rules are asked without it.
     if project and len(prompt) <= _GENERAL and _is_skipped(memory, snap, prompt):
-        return "", "skipped"
-    return _recall_within_limit(memory, snap, prompt, project=project)
+        return HookContext("", "skipped")
+    budget = min(PROMPT_BUDGET, PROMPT_BUDGET if question.left is None else question.left)
+    least = memory.settings.hook_answered
+    return _recall_within_limit(
+        memory, snap, prompt, budget, answered=least, project=project, min_relevance=LEAST_RELEVANCE
+    )
 
 
-def _brief_project(memory: Memory, snap: Snapshot, _: HookQuestion, project: str | None) -> tuple[str, str]:
-    """Return (context, note) for a session start; an unknown project has no briefing."""
+def _brief_project(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> HookContext:
+    """Return the context for a session start; an unknown project has no briefing."""
     if project is None:
-        return "", "nothing"
-    lines, since = _format_decisions(snap, project, _BUDGET), _find_begin(snap, project)
-    return _recall_within_limit(memory, snap, _write_briefing_question(project), lines, project=project, since=since)
+        return HookContext("", "nothing")
+    budget = _BUDGET if question.left is None else min(_BUDGET, question.left)
+    lines, since = _format_decisions(snap, project, budget), _find_begin(snap, project)
+    about = _write_briefing_question(project)
+    return _recall_within_limit(memory, snap, about, budget, lines, project=project, since=since, min_relevance=0.0)
 
 
 def _write_briefing_question(project: str | None) -> str:
@@ -178,25 +212,29 @@ def _find_begin(snap: Snapshot, project: str | None) -> str | None:
 
 
 def _recall_within_limit(
-    memory: Memory, snap: Snapshot, question: str, lines: str = "", **options: Any
-) -> tuple[str, str]:
-    """Return (context, note), with the budget lowered until the context fits LIMIT.
+    memory: Memory, snap: Snapshot, question: str, budget: int, lines: str = "", answered: float = 0.0, **options: Any
+) -> HookContext:
+    """Return a context, with the budget lowered until it fits LIMIT.
 
     Args:
         lines: come first in the context, and count.
+        answered: least probability that the answer helps; below, there is no context.
     """
-    budget = _BUDGET - sum(snap.counter([lines])) if lines else _BUDGET
+    budget = max(0, budget - sum(snap.counter([lines]))) if lines else budget
     for _ in range(_MAX_PACKS):
         bundle = _recall(memory, snap, question, budget=budget, **options)
         if bundle.skipped:
-            return "", "skipped"
+            return HookContext("", "skipped")
+        if bundle.answered < answered:
+            return HookContext("", f"nothing relevant ({bundle.answered:.2f})")
         context = insert_lines(lines, bundle.context)
         length = _count_utf16(context)
         if length <= LIMIT:
             degraded = ", degraded" if bundle.degraded else ""
-            return context, (f"{length} characters" if length else "nothing found") + degraded
+            note = (f"{length} characters" if length else "nothing found") + degraded
+            return HookContext(context, note, tuple(dict.fromkeys(item.id for item in bundle.packed)))
         budget = int(min(budget, bundle.tokens) * max(_STEP, 0.97 * LIMIT / length))
-    return "", "too long"
+    return HookContext("", "too long")
 
 
 def _count_utf16(text: str) -> int:
@@ -222,8 +260,9 @@ def _is_skipped(memory: Memory, snap: Snapshot, prompt: str) -> bool:
     return plan.skip
 
 
-def _drop_session(snap: Snapshot, session: str) -> Snapshot:
-    """Return the view without the agent's own session."""
+def _drop_known(snap: Snapshot, session: str, seen: Sequence[str]) -> Snapshot:
+    """Return the view without the agent's own session, and without items that it was given."""
     names = np.array([int(hash_parts(source, session), 16) for source in SOURCES], np.uint64)
-    codes = snap.catalog.live_sessions(names)
-    return snap.exclude_sessions(codes) if codes else snap
+    codes = snap.catalog.live_sessions(names) if session else ()
+    rows = [row for identity in seen if (row := snap.find(identity)) is not None]
+    return snap.exclude(codes, rows) if codes or rows else snap

@@ -6,17 +6,17 @@ import { askKey, getKey } from './key.js';
 /**
  * @typedef {Record<string, any>} Json
  * @typedef {{id: string, time: string | null, text: string}} Replacement
- * @typedef {{id: string, score: number, type: string, text: string, session: string, turns: string[],
- *   speaker: string | null, time: string | null, time_quality: string | null, project: string, source: string,
- *   why: Json, replaced_by: Replacement | null}} Item
+ * @typedef {{id: string, score: number, relevance: number, type: string, text: string, session: string,
+ *   turns: string[], speaker: string | null, time: string | null, time_quality: string | null, project: string,
+ *   source: string, why: Json, replaced_by: Replacement | null}} Item
  * @typedef {{rank: number, id: string, score: number, parts: Record<string, number>, shares: Record<string, number>,
  *   dropped: string | null, replaced: string | null, [signal: string]: any}} Candidate
  * @typedef {{stage: string, rows_in?: any, rows_out?: number, ms?: number, [field: string]: any}} Stage
  * @typedef {{stages: Stage[], candidates: Candidate[], spans: {stage: string, at: number, ms: number}[],
  *   why_not?: string}} Trace
- * @typedef {{snapshot: number, profile: string, skipped: boolean, degraded: string[], items: Item[], packed: number[],
- *   context: string, tokens: number, budget: number, counter: string, ms: Record<string, number>, trace: Trace,
- *   notice: string | null}} Answer
+ * @typedef {{snapshot: number, profile: string, skipped: boolean, degraded: string[], answered: number,
+ *   relevant: boolean, items: Item[], beyond: Item[], packed: number[], context: string, tokens: number,
+ *   budget: number, counter: string, ms: Record<string, number>, trace: Trace, notice: string | null}} Answer
  * @typedef {{id: string, type: string, role: string, text: string, session: string, turns: string[],
  *   speaker: string | null, time: string | null, time_quality: string | null, project: string, source: string,
  *   title: string | null, salience: number | null, confidence: number | null, vouched: string | null,

@@ -9,14 +9,14 @@ import { offerChoices, readValues, restore } from './fields.js';
 import { listItems } from './items.js';
 import { failure, notice, panel } from './marks.js';
 import { go, href } from './route.js';
-import { capitalise, count, day, millis, plural } from './text.js';
+import { capitalise, count, day, millis, plural, share } from './text.js';
 import { drawStages } from './waterfall.js';
 
 /** @typedef {import('./api.js').Answer} Answer */
 
 const form = /** @type {HTMLFormElement} */ (byId('ask-form'));
 const body = byId('answer');
-const MORE = ['since', 'until', 'as_of', 'ingested_as_of', 'session', 'entities', 'rerank', 'current_only'];
+const MORE = ['min_relevance', 'since', 'until', 'as_of', 'ingested_as_of', 'session', 'entities', 'rerank', 'current_only'];
 let calls = 0;
 let shown = ''; // the address whose answer is shown
 /** @type {HTMLElement | null} */
@@ -122,7 +122,7 @@ export function readQuestion(params) {
   const filters = ['project', 'type', 'speaker', 'session', 'since', 'until', 'as_of', 'ingested_as_of'];
   const words = [...filters, 'profile', 'mode', 'rerank', 'now'];
   for (const name of words) if (params.get(name)) question[name] = params.get(name);
-  for (const name of ['k', 'budget', 'look_back']) if (params.get(name)) question[name] = Number(params.get(name));
+  for (const name of ['k', 'budget', 'look_back', 'min_relevance']) if (params.get(name)) question[name] = Number(params.get(name));
   if (params.get('current_only')) question.current_only = true;
   const entities = (params.get('entities') ?? '')
     .split(',')
@@ -151,7 +151,11 @@ function showAnswer(answer, question) {
         { class: 'summary' },
         h('strong', {}, plural(answer.items.length, 'item')),
         ` of ${plural(n, 'candidate')} in ${millis(answer.ms.total)} ms`,
-        h('span', { class: 'dim' }, ` · ${answer.profile} · generation ${answer.snapshot}`),
+        h(
+          'span',
+          { class: 'dim' },
+          ` · ${share(answer.answered)} likely to help · ${answer.profile} · generation ${answer.snapshot}`,
+        ),
       ),
       ...(answer.items.length ? listItems(answer) : explainEmpty(answer)),
     ),
@@ -181,6 +185,13 @@ function listNotices(answer) {
           h('strong', {}, 'Degraded. '),
           'Parts of the recall were not possible: ',
           h('ul', {}, ...answer.degraded.map((one) => h('li', {}, one))),
+        )
+      : null,
+    answer.items.length && !answer.relevant
+      ? notice(
+          'warn',
+          h('strong', {}, 'Nothing relevant. '),
+          `The answer is ${share(answer.answered)} likely to help; these items are only the nearest.`,
         )
       : null,
     answer.skipped

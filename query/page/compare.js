@@ -7,7 +7,7 @@ import { announce, bar, byId, fill, h, s } from './dom.js';
 import { offerChoices, readValues, restore } from './fields.js';
 import { badge, load } from './marks.js';
 import { go, href } from './route.js';
-import { capitalise, count, formatTime, millis, plural, score } from './text.js';
+import { capitalise, count, formatTime, millis, plural, score, share } from './text.js';
 
 /** @typedef {import('./api.js').Answer} Answer */
 
@@ -176,7 +176,7 @@ function makeColumn(answer, other, params, side) {
         { class: 'head' },
         h('span', { class: 'rank' }, i + 1),
         showMove(i, other.get(item.id), side),
-        h('span', { class: 'mono' }, score(item.score)),
+        h('span', { class: 'mono', title: `relevance; score ${score(item.score)}` }, share(item.relevance)),
         badge(item.type),
         h('span', { class: 'dim' }, `${formatTime(item.time, item.time_quality)} ${item.speaker ?? ''}`),
         packed.has(i) ? h('span', { class: 'packed' }, 'in context') : null,

@@ -12,7 +12,9 @@ import { count, plural } from './text.js';
  */
 export function showContext(answer) {
   const { tokens, budget, packed, items } = answer;
-  const left = items.length - packed.length;
+  const listed = packed.filter((i) => i < items.length);
+  const left = items.length - listed.length;
+  const more = packed.length - listed.length;
   const size = `${count(tokens)} of ${count(budget)} tokens`;
   return [
     h('p', { class: 'meter-line' }, h('strong', {}, size), h('span', { class: 'dim' }, ` ${answer.counter}`)),
@@ -22,10 +24,11 @@ export function showContext(answer) {
           'p',
           { class: 'order' },
           h('span', { class: 'dim' }, 'Items, in order: '),
-          ...packed.map((i) => makeChip(i + 1)),
+          ...listed.map((i) => makeChip(i + 1)),
+          more ? h('span', { class: 'dim' }, ` and ${count(more)} more that the list leaves out`) : null,
         )
       : h('p', { class: 'dim' }, 'The context is empty.'),
-    left > 0 && items.length ? h('p', { class: 'dim small' }, `${plural(left, 'item')} did not fit.`) : null,
+    left > 0 ? h('p', { class: 'dim small' }, `${plural(left, 'item')} did not fit, or would not help.`) : null,
     answer.context
       ? h(
           'pre',

@@ -37,9 +37,10 @@ export function groupDropped(answer) {
   const route = stages.find((stage) => stage.stage === 'route');
   const allowed = route?.rows_out ?? 0;
   const shown = new Set(answer.items.map((item) => item.id));
-  const packed = new Set(answer.packed.map((i) => answer.items[i].id));
-  const cut = candidates.filter((one) => one.dropped);
-  const lower = candidates.filter((one) => !one.dropped && !shown.has(one.id));
+  const every = [...answer.items, ...answer.beyond];
+  const packed = new Set(answer.packed.map((i) => every[i].id));
+  const cut = candidates.filter((one) => one.dropped && !packed.has(one.id));
+  const lower = candidates.filter((one) => !one.dropped && !shown.has(one.id) && !packed.has(one.id));
   const last = answer.items.at(-1);
   const full = candidates.filter((one) => !one.dropped && shown.has(one.id) && !packed.has(one.id));
   const missed = allowed - new Set(candidates.map((one) => one.id)).size;

@@ -4,7 +4,7 @@
 import { fill, h, withSpaces } from './dom.js';
 import { badge, legend, meter, origin, SHARES, shareBar, showReplacement } from './marks.js';
 import { findLargest, findLegs, listSignals } from './signals.js';
-import { formatTime, getBaseName, score } from './text.js';
+import { formatTime, getBaseName, score, share } from './text.js';
 import { explain } from './why.js';
 
 /**
@@ -33,7 +33,7 @@ export function listItems(answer) {
   });
   return [
     shown.length ? legend(shown, subtracted) : null,
-    h('ol', { class: 'items', 'aria-label': 'Items, best first' }, ...cards),
+    h('ol', { class: answer.relevant ? 'items' : 'items nearest', 'aria-label': 'Items, best first' }, ...cards),
   ];
 }
 
@@ -59,7 +59,7 @@ function makeCard(item, rank, candidate, scale) {
     },
     ...withSpaces(
       h('span', { class: 'rank' }, rank),
-      h('span', { class: 'score mono' }, score(item.score)),
+      h('span', { class: 'score mono', title: `relevance; score ${score(item.score)}` }, share(item.relevance)),
       badge(item.type),
       h('span', { class: 'dim' }, formatTime(item.time, item.time_quality)),
       item.speaker && h('span', { class: 'who' }, item.speaker),

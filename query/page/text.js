@@ -30,6 +30,14 @@ export function score(value) {
 }
 
 /**
+ * Format a probability; a small one is not 0.
+ * @param {number} value
+ */
+export function share(value) {
+  return value >= 0.005 ? `${Math.round(value * 100)}%` : '<1%';
+}
+
+/**
  * Return a sentence with a capital letter.
  * @param {string} text
  */

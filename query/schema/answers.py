@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -56,6 +55,7 @@ class RecallAnswer(BaseModel):
     skipped: bool = Field(description="the question needs no memory, so nothing was searched")
     degraded: list[str] = Field(description="each part that could not be searched, and why")
     answered: float = Field(description="probability that the answer helps, 0 to 1, comparable between answers")
+    relevant: bool = Field(description="whether that is enough for a context; else `items` are only the nearest")
     items: list[RecalledItem] = Field(description="best first, at most k")
     beyond: list[RecalledItem] = Field(description="items after the k best that the context holds, too")
     packed: list[int] = Field(
@@ -299,6 +299,8 @@ class HookAnswer(BaseModel):
 
     context: str
     said: str = Field(description="a note on the recall, without a word of the prompt")
+    items: list[str] = Field(default=[], description="ids of the items in the context")
+    tokens: int = Field(default=0, description="of the context")
 
 
 class StoreStatus(BaseModel):
@@ -363,6 +365,7 @@ def render_bundle(bundle: Bundle) -> dict[str, Any]:
         "skipped": bundle.skipped,
         "degraded": list(bundle.degraded),
         "answered": bundle.answered,
+        "relevant": bundle.answered >= LEAST_ANSWERED,
         "items": [render_item(item) for item in bundle.items],
         "beyond": [render_item(item) for item in bundle.beyond],
         "packed": [place[id(item)] for item in bundle.packed],
@@ -378,18 +381,6 @@ def render_bundle(bundle: Bundle) -> dict[str, Any]:
     if bundle.deep is not None:
         answer["deep"] = dict(bundle.deep)
     return answer
-
-
-def is_irrelevant(answer: Mapping[str, Any]) -> bool:
-    """Return whether nothing in an answer, as `render_bundle` returns it, is likely to help."""
-    return not answer["packed"] and bool(answer["answered"] < LEAST_ANSWERED)
-
-
-def explain_irrelevant(answer: Mapping[str, Any]) -> str | None:
-    """Return a line for an answer in which nothing is relevant; None for any other."""
-    if not answer["items"] or not is_irrelevant(answer):
-        return None
-    return f"nothing relevant: {answer['answered']:.0%} likely to help; the items are only the nearest"
 
 
 def render_item(item: Item) -> dict[str, Any]:

@@ -28,7 +28,7 @@ QUESTION = "What did I tell Priya about vacation?"
 MARCH = "I told Priya we can do March for vacation"
 FLIGHTS = "Looking at flights to Goa for next month"
 ITEM = {"id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why"}
-ITEM |= {"time_quality", "replaced_by"}
+ITEM |= {"time_quality", "replaced_by", "relevance"}
 WHY = {"dense", "bm25", "doc2query", "rrf", "sim", "recency", "salience", "confidence", "graph"}
 WHY |= {"salience_parts", "vouched"}
 
@@ -48,7 +48,7 @@ def as_json(run_helix, *arguments: object, status: int = 0) -> dict[str, Any]:
 
 def test_recall_json_has_the_promised_shape(sample_store: Path, run_helix) -> None:
     found = as_json(run_helix, "recall", QUESTION, "--store", sample_store, "--k", 10)
-    keys = "snapshot profile skipped degraded items context tokens budget counter ms"
+    keys = "snapshot profile skipped degraded answered relevant items beyond context tokens budget counter ms"
     assert set(keys.split()) <= set(found)
     assert (found["snapshot"], found["profile"], found["skipped"], found["degraded"]) == (1, "helix", False, [])
     assert (found["budget"], found["counter"]) == (2000, "wordpiece")
@@ -56,12 +56,14 @@ def test_recall_json_has_the_promised_shape(sample_store: Path, run_helix) -> No
     for item in found["items"]:
         assert set(item) == ITEM
         assert set(item["why"]) == WHY
+        assert 0 <= item["relevance"] <= 1
+    assert 0 <= found["answered"] <= 1
     scores = [item["score"] for item in found["items"]]
     assert scores == sorted(scores, reverse=True)
     assert found["context"].startswith("<memory>")
     assert found["context"].endswith("</memory>")
     assert 0 < found["tokens"] <= 2000
-    stages = {"embed", "route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"}
+    stages = {"embed", "route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "relevance", "pack"}
     assert set(found["ms"]) == stages | {"total"}
     texts = [item["text"] for item in found["items"]]
     assert texts[0] == MARCH
@@ -78,7 +80,25 @@ def test_recall_for_a_person(sample_store: Path, run_helix) -> None:
     assert done.returncode == 0
     assert MARCH in done.stdout
     assert "<memory>" in done.stdout
-    assert "sim" in done.stdout
+    assert re.match(r" 1 +\d+%  episodic", done.stdout)
+    assert "sim" not in done.stdout
+    explained = run_helix("recall", QUESTION, "--store", sample_store, "--explain").stdout
+    assert re.search(r"^    score 0\.\d{3} · .*sim ", explained, re.M)
+
+
+def test_where_nothing_is_relevant_the_nearest_are_shown_without_a_context(sample_store: Path, run_helix) -> None:
+    call = ("recall", "how is the tomato harvest in Mongolia", "--store", sample_store)
+    shown = run_helix(*call).stdout
+    assert re.match(r"nothing relevant \((<1|\d)% likely to help\); the nearest:\n 1 ", shown)
+    assert "<memory>" not in shown
+    assert len(re.findall(r"^ ?\d+ +<?\d+%", shown, re.M)) == 3
+    found = as_json(run_helix, *call)
+    assert (found["context"], found["packed"], found["relevant"]) == ("", [], False)
+    assert len(found["items"]) == 10
+    assert as_json(run_helix, *call, "--min-relevance", "0")["context"]
+    done = run_helix(*call, "--min-relevance", "2")
+    assert done.returncode == 2
+    assert "min_relevance is 2" in done.stderr
 
 
 def test_ingest_accepts_a_log_once_and_then_its_new_turns(tmp_path: Path, run_helix) -> None:
@@ -137,7 +157,7 @@ def test_a_cut_character_in_a_question_is_replaced(sample_store: Path) -> None:
 def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
     call = ("recall", QUESTION, "--store", sample_store, "--k", 3)
     found = as_json(run_helix, *call, "--explain")
-    stages = ["route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"]
+    stages = ["route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "relevance", "pack"]
     assert [stage["stage"] for stage in found["trace"]["stages"]] == stages
     assert all(stage["ms"] >= 0 and "rows_in" in stage and "rows_out" in stage for stage in found["trace"]["stages"])
     candidates = found["trace"]["candidates"]

@@ -35,7 +35,7 @@ from tests.support.processes import wait_until
 from tests.support.serving import HELIX, ServerProcess
 
 PROMPT = "why did we pick sqlite for the idempotency keys?"
-FOUND = "We decided on SQLite WAL instead of Postgres"
+FOUND = "Keep idempotency keys in SQLite (WAL)"
 SESSION = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"  # in the sample: Claude Code's, of the project ledgerline
 CLAUDE = {
     "session_id": "11111111-2222-4333-8444-555555555555",
@@ -77,7 +77,11 @@ def home(tmp_path: Path) -> Path:
 def hook(home: Path) -> Hook:
     """Run the real `helix hook` in its own process."""
 
-    def run(event: str, payload: Any, store: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        event: str, payload: Any, store: Path, *, new: bool = True, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        if new:  # the session was given nothing yet
+            shutil.rmtree(home / "sessions", ignore_errors=True)
         done = subprocess.run(
             [HELIX, "hook", event, "--store", str(store)],
             input=payload if isinstance(payload, bytes) else json.dumps(payload).encode(),
@@ -122,6 +126,44 @@ def assert_silent(done: subprocess.CompletedProcess[str]) -> None:
 def read_log(folder: Path) -> str:
     path = folder / "hook.log"
     return path.read_text() if path.exists() else ""
+
+
+def test_an_item_is_given_once_in_a_session(hook: Hook, store: Path, home: Path) -> None:
+    first = read_context(hook("UserPromptSubmit", CLAUDE, store))
+    assert FOUND in first
+    (record,) = (home / "sessions").iterdir()
+    assert record.stat().st_mode & 0o077 == 0
+    again = hook("UserPromptSubmit", CLAUDE, store, new=False).stdout
+    assert FOUND not in again
+    assert FOUND in read_context(hook("UserPromptSubmit", {**CLAUDE, "session_id": "another"}, store, new=False))
+    briefing = hook("SessionStart", {**CLAUDE, "source": "compact"}, store, new=False)  # the agent has lost it
+    assert f"{briefing.stdout}{hook('UserPromptSubmit', CLAUDE, store, new=False).stdout}".count(FOUND) >= 1
+    record.write_text("damaged")
+    assert FOUND in read_context(hook("UserPromptSubmit", CLAUDE, store, new=False))
+
+
+def test_a_session_has_a_budget(hook: Hook, store: Path) -> None:
+    assert_silent(hook("UserPromptSubmit", CLAUDE, store, HELIX_HOOK_TOKENS="0"))
+    assert "the session's tokens are spent" in read_log(store / "logs")
+    few = read_context(hook("UserPromptSubmit", CLAUDE, store, HELIX_HOOK_TOKENS="120"))
+    assert FOUND in few
+    assert len(few) < len(read_context(hook("UserPromptSubmit", CLAUDE, store)))
+    assert_silent(hook("UserPromptSubmit", {**CLAUDE, "prompt": "which queue"}, store, HELIX_HOOK_TOKENS="none at all"))
+    assert "HELIX_HOOK_TOKENS is no number" in read_log(store / "logs")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "run the tests",
+        "commit and push",
+        "fix the lint errors",
+        "zzzzqqq nothing",
+        "when should I prune tomato plants?",
+    ],
+)
+def test_hooks_are_silent_where_the_memory_does_not_help(hook: Hook, store: Path, prompt: str) -> None:
+    assert_silent(hook("UserPromptSubmit", {**CLAUDE, "prompt": prompt}, store))
 
 
 AGENTS = {
@@ -180,7 +222,8 @@ def test_a_prompt_that_asks_for_nothing_gets_nothing(hook: Hook, store: Path) ->
 def test_a_known_folder_limits_the_answer_to_its_project(hook: Hook, store: Path) -> None:
     def recall(cwd: str, **environ: str) -> str:
         payload = {**CLAUDE, "prompt": "what did I tell Priya about vacation?", "cwd": cwd}
-        return read_context(hook("UserPromptSubmit", payload, store, **environ))
+        done = hook("UserPromptSubmit", payload, store, **environ)
+        return read_context(done) if done.stdout else ""
 
     assert "we can do march" in recall("/home/ana/unknown").lower()
     for context in (
@@ -190,6 +233,8 @@ def test_a_known_folder_limits_the_answer_to_its_project(hook: Hook, store: Path
         ),  # the agent went into a folder
     ):
         assert set(re.findall(r"\((c\d)\b", context)) <= {"c2"}  # of the chats, the one of this project
+    payload = {**CLAUDE, "cwd": "/home/ana/src/ledgerline/src"}
+    assert FOUND in read_context(hook("UserPromptSubmit", payload, store))
 
 
 def test_the_agents_own_session_is_left_out(hook: Hook, store: Path) -> None:

@@ -67,7 +67,7 @@ def test_the_tools_are_described(service: QueryService) -> None:
     by_name = {tool.name: tool for tool in listed.tools}
     assert by_name["recall"].input_schema["required"] == ["query"]
     assert by_name["recall"].output_schema["properties"].keys() == {
-        *("context", "items", "tokens", "degraded", "notice")
+        *("context", "answered", "items", "tokens", "degraded", "notice")
     }
     assert {one.uri_template for one in resources.resource_templates} == {"helix://items/{id}", "helix://sessions/{id}"}
 

@@ -195,12 +195,16 @@ def test_a_question_shows_its_answer_with_the_trace(tab: Tab) -> None:
     ]
     expect(page.locator("#live")).to_have_text(re.compile(r"10 items in [\d.]+ ms"))
     head = cards.first.get_by_role("button").first
-    expect(head).to_have_accessible_name(re.compile(r"^1 0\.9\d\d episodic 2026-02-10 20:31 Ana in context$"))
+    expect(head).to_have_accessible_name(re.compile(r"^1 \d\d% episodic 2026-02-10 20:31 Ana in context$"))
     # Where it came from, and how much of the budget it takes.
     expect(cards.first.get_by_role("link", name="c3#c3:2")).to_be_visible()
     expect(page.get_by_role("img", name=f"{found['tokens']} of 2,000 tokens")).to_be_visible()
     expect(page.get_by_role("region", name="The packed context")).to_contain_text("I told Priya we can do March")
-    assert page.locator(".chip").all_inner_texts() == [str(place + 1) for place in found["packed"]]
+    listed = [place for place in found["packed"] if place < len(found["items"])]
+    assert page.locator(".chip").all_inner_texts() == [str(place + 1) for place in listed]
+    more = len(found["packed"]) - len(listed)
+    assert more == len(found["beyond"]) > 0
+    expect(page.locator(".order")).to_contain_text(f"and {more} more that the list leaves out")
     # The stages, in their order, with their rows.
     rows = page.locator(".waterfall tbody tr")
     stages = {stage["stage"]: stage for stage in found["trace"]["stages"]}

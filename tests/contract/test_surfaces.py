@@ -117,9 +117,11 @@ def test_an_answer_has_the_promised_attributes(sample_store: Path) -> None:
     found = helix.open(sample_store).recall(PRIYA, explain=True)
     first = found.items[0]
     names = ("id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why")
-    for name in (*names, "replaced_by"):
+    for name in (*names, "replaced_by", "relevance"):
         assert hasattr(first, name)
-    assert all(item in found.items for item in found.packed)
+    assert all(item in (*found.items, *found.beyond) for item in found.packed)
+    assert all(item in found.packed for item in found.beyond)
+    assert 0 < found.answered <= 1
     assert found.packed[0] is first  # outside-in: the best comes first
     places = [found.context.index(item.text) for item in found.packed]
     assert places == sorted(places)

@@ -56,7 +56,9 @@ def test_copies_leave_room_for_the_others_and_the_trace_names_their_original(mem
     assert len(found.trace["candidates"]) == COPIES + len(OTHERS)
     assert found.items[0].text.startswith(SPAM)  # the best of them stays
     assert {item.text for item in found.items[1:]} <= set(OTHERS)
-    assert len(found.items) == len(found.packed) == 10
+    assert len(found.items) == 10
+    packed = len(found.packed)
+    assert packed == 10 if profile == "helix-paper" else packed > 10
     assert found.context.count("nightly backup") == 1
     dropped = [one["dropped"] for one in found.trace["candidates"] if "near-duplicate" in str(one["dropped"])]
     assert len(dropped) == COPIES - 1

@@ -96,10 +96,12 @@ def test_neighbours_come_only_where_everything_better_fits(tmp_path: Path) -> No
     texts = ["turn0", "number0 is short", "turn2", "turn3", "", "turn5", "far6", "far7"]
     vectors = at_cosine(AXIS, [0.1, 0.9, 0.1, 0.1, 0.8, 0.1, 0, 0], 8, np.random.default_rng(0))
     contexts = {}
+    (tmp_path / "few.toml").write_text('base = "helix"\n[pack]\nitems = 0\n')  # only the best two
     for name, second in (("short", "number1 is short"), ("long", f"number1 is long: {LONG}")):
         texts[4] = second
         make_store(tmp_path / name, texts, vectors, given)
-        found = memory_of(tmp_path / name, lambda text: AXIS).recall("question", k=2, budget=150)
+        memory = memory_of(tmp_path / name, lambda text: AXIS, profiles=tmp_path)
+        found = memory.recall("question", k=2, budget=150, profile="few")
         assert [item.text for item in found.items] == [texts[1], second]
         contexts[name] = found.context
     for turn in ("turn0", "turn2", "turn3", "turn5"):

@@ -48,14 +48,15 @@ class RowMap:
             self.generation, alive, columns.rename_projects(alive) if at is None else columns, self.sessions, at
         )
 
-    def exclude(self, sessions: Sequence[int]) -> RowMap:
-        """Return the same rows without those of some sessions, by code; neighbours stay as they are."""
+    def exclude(self, sessions: Sequence[int], rows: Sequence[int] = ()) -> RowMap:
+        """Return the same rows without those of some sessions, by code, and some others; neighbours stay."""
         rest = copy(self)
         for name in ("live", "whole"):
             vars(rest).pop(name, None)
         rest.alive = self.alive.copy()
         for code in sessions:
             rest.alive &= self.columns.session != code
+        rest.alive[list(rows)] = False
         return rest
 
     # ------------------------------------------------------------ by segment

@@ -128,13 +128,13 @@ class Snapshot:
                 del self._views[alike[0]]
             return view
 
-    def exclude_sessions(self, sessions: Sequence[int]) -> Snapshot:
-        """Return the snapshot without the rows of sessions, by code. It is not cached, unlike a view.
+    def exclude(self, sessions: Sequence[int], rows: Sequence[int] = ()) -> Snapshot:
+        """Return the snapshot without the rows of sessions, by code, and without some rows. It is not cached.
 
         Statistics of all rows stay, but for document frequencies and the list of projects.
         """
         rest = copy(self)
-        rest.row_map = self.row_map.exclude(sessions)
+        rest.row_map = self.row_map.exclude(sessions, rows)
         rest.alive = rest.row_map.alive
         rest.catalog, rest.lexical = self.catalog.replace_rows(rest.row_map), self.lexical.replace_rows(rest.row_map)
         rest.graph = self.graph.replace_rows(rest.row_map)
@@ -212,7 +212,15 @@ class Snapshot:
                 columns.t_invalid,
                 columns.ends,
             )
-            _ = (columns.length, columns.near, columns.type, columns.role, columns.salience, columns.confidence)
+            _ = (
+                columns.length,
+                columns.near,
+                columns.tokens,
+                columns.type,
+                columns.role,
+                columns.salience,
+                columns.confidence,
+            )
             _ = (catalog.live_projects, catalog.live_speakers, catalog.project_names, catalog.speaker_codes)
             _ = (catalog.speaker_names, self.router, self.row_map.whole, self.vectors.table)
             self.facts.warm()

@@ -177,7 +177,7 @@ def snap(sample_store: Path) -> Snapshot:
 
 
 def test_a_view_can_drop_a_session(snap: Snapshot) -> None:
-    rest = hooks._drop_session(snap, SESSION)
+    rest = hooks._drop_known(snap, SESSION, ())
     codes = np.unique(snap.columns.session[snap.alive & ~rest.alive])
     assert {entry["session"] for entry in snap.text(np.flatnonzero(snap.alive & ~rest.alive))} == {SESSION}
     assert len(codes) == 1
@@ -186,15 +186,15 @@ def test_a_view_can_drop_a_session(snap: Snapshot) -> None:
     counted = snap.lexical.df(term)
     assert rest.lexical.df(term) == sum(rest.alive[rows].sum() for _, rows, _ in rest.lexical.term(term))
     assert snap.lexical.df(term) == counted  # unchanged in the whole generation
-    assert hooks._drop_session(snap, "no-such-session") is snap
-    assert hooks._drop_session(snap, "") is snap
+    assert hooks._drop_known(snap, "no-such-session", ()) is snap
+    assert hooks._drop_known(snap, "", ()) is snap
 
 
 def test_a_project_of_a_dropped_session_is_unknown(snap: Snapshot) -> None:
     home = snap.columns.project == snap.projects.index("home")
     codes = np.unique(snap.columns.session[home]).tolist()
     assert "home" in snap.catalog.live_projects
-    assert "home" not in snap.exclude_sessions(codes).catalog.live_projects
+    assert "home" not in snap.exclude(codes).catalog.live_projects
 
 
 def test_a_briefing_begins_with_the_newest_sessions(snap: Snapshot) -> None:
