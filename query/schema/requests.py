@@ -203,4 +203,4 @@ class HookRequest(BaseModel):
     session: Annotated[str, _describe("the agent's session, which is left out")] = ""
     source: Annotated[str, _describe("of a start: startup, resume, clear or compact")] = ""
     seen: Annotated[list[Any], _describe("ids of items that the session was given, which are left out")] = []
-    left: Annotated[int | None, _describe("tokens that may still be added to the session")] = None
+    left: Annotated[Any, _describe("tokens that may still be added to the session; null: no limit", 6000)] = None
