@@ -34,7 +34,7 @@ from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.route import scope
 from helix.stages.sparse import search_sparse
 from helix.stages.supersede import Superseded, add_successors, demote, find_superseded
-from helix.stages.trace import Spent, Trace, measure
+from helix.stages.trace import Spent, Trace, measure, value_of
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query, Sparse
 
@@ -356,14 +356,24 @@ def pack_rows(
 
 
 def _read_items(chosen: Candidates, snap: Snapshot, at: int, relevance: F32) -> tuple[list[Item], list[dict[str, Any]]]:
-    """Read the chosen items' text; no other step does. `why` gets the questions a model wrote for an item."""
+    """Read the chosen items' text; no other step does.
+
+    `why` gets salience and confidence as they are, not as they were scaled over the pool, and the questions a model
+    wrote for an item.
+    """
     entries = add_replacements(snap.text(chosen.row), chosen.row, snap, at)
     if snap.counter.name == TokenCounter.name:  # ingest counted with the same counter
         tokens = snap.columns.tokens[chosen.row].tolist()
         entries = [{**entry, "tokens": n} for entry, n in zip(entries, tokens, strict=True)]
-    more: list[dict[str, Any]] = []
+    columns = zip(snap.columns.salience[chosen.row].tolist(), snap.columns.confidence[chosen.row].tolist(), strict=True)
+    more: list[dict[str, Any]] = [
+        {"salience": value_of(salience), "confidence": value_of(confidence)} for salience, confidence in columns
+    ]
     if snap.lexical.expansion:
         unseen = np.isnan(chosen.doc2query).tolist()
         queries = snap.lexical.expansion.questions_of(chosen.row)
-        more = [{} if nothing else {"queries": one} for nothing, one in zip(unseen, queries, strict=True)]
+        more = [
+            one if nothing else {**one, "queries": asked}
+            for one, nothing, asked in zip(more, unseen, queries, strict=True)
+        ]
     return items_of(chosen.pool(), entries, snap, more, relevance), entries

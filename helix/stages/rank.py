@@ -41,6 +41,8 @@ def rank(
         "graph": np.where(np.isnan(pool.ppr), np.float32(0), pool.ppr),
     }
     signals = minmax(np.stack([raw[name] for name in SIGNALS]))
+    if len(pool) == 1:  # nothing differs, and it is the best there is
+        signals[0] = 1
     weights = type_weights(profile, plan.recent).take(kinds, axis=1)
     final = np.einsum("sn,sn->n", weights, signals)
     ranked = replace(pool, **dict(zip(SIGNALS, signals, strict=True)), final=final)
