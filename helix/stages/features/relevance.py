@@ -117,7 +117,7 @@ def read_evidence(rows: I64, query: Query, vector: F32 | None, snap: Snapshot, p
     own, near, window = _find_terms(counted)
     sessions = columns.session[rows].astype(np.int64)
     z, z_lean, expected = _compare_vectors(counted, vector, snap, plan)
-    named = [code for word in query.words for code in snap.catalog.speaker_codes.get(word, ())]
+    named = _find_named_speakers(query, snap)
     by = np.isin(columns.speaker[rows], named)
     times = columns.time[rows]
     within = [np.float32(weight) * ((times >= first) & (times <= last)) for first, last, weight in plan.days]
@@ -154,6 +154,13 @@ def read_evidence(rows: I64, query: Query, vector: F32 | None, snap: Snapshot, p
         float(to_logit(np.array(plan.skip_score, np.float32))) if snap.router else np.nan,
         plan.needless,
     )
+
+
+def _find_named_speakers(query: Query, snap: Snapshot) -> list[int]:
+    """Return the codes of the live speakers that the question names: a hidden one is as good as unknown."""
+    named = [code for word in query.words for code in snap.catalog.speaker_codes.get(word, ())]
+    live = set(snap.catalog.live_speakers) if named else set()
+    return [code for code in named if code in live]
 
 
 def _find_terms(counted: TermCounts) -> tuple[Bool, Bool, Bool]:

@@ -60,12 +60,12 @@ def answer_signals(found: Evidence, logits: Any = None) -> dict[str, float]:
     return dict(zip(ANSWER_FEATURES, compute_answer_features(found, given).tolist(), strict=True))
 
 
-def apart(n: int) -> list[dict[str, str]]:
+def separate_sessions(n: int) -> list[dict[str, str]]:
     return [{"session": f"s{i}"} for i in range(n)]
 
 
 def test_an_item_has_a_share_of_the_questions_words(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, TEXTS, given=apart(5))
+    snap = make_store(tmp_path, TEXTS, given=separate_sessions(5))
     found = item_signals(read(snap, "heron lake", [0, 1, 4]))
     assert found["own_english"] == pytest.approx([1, 0.5, 0])
     assert found["own_idf"][0] == pytest.approx(1)
@@ -81,7 +81,7 @@ def test_neighbours_and_sessions_add_their_words(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["heron", "x", "y", "lake", "lake"], given=given)
     found = item_signals(read(snap, "heron lake", [0, 3, 4]))
     assert found["own_english"] == pytest.approx([0.5] * 3)
-    assert found["near"] == pytest.approx(found["own"])  # nobody's direct neighbour has the other word
+    assert found["near"] == pytest.approx(found["own"])  # no direct neighbour has the other word
     assert found["session"][:2] == pytest.approx([1, 1])
     assert found["session"][2] == pytest.approx(found["own"][2])
 
@@ -91,7 +91,7 @@ def test_a_cosine_is_measured_in_deviations_of_the_stores_own(tmp_path: Path) ->
     rng = np.random.default_rng(0)
     axis = np.eye(32, dtype=np.float32)[0]
 
-    def near(cosine: float, n: int) -> Any:
+    def make_vectors(cosine: float, n: int) -> Any:
         rest = rng.normal(size=(n, 32)).astype(np.float32)
         rest[:, 0] = 0
         rest /= np.linalg.norm(rest, axis=1, keepdims=True)
@@ -100,8 +100,8 @@ def test_a_cosine_is_measured_in_deviations_of_the_stores_own(tmp_path: Path) ->
 
     z = {}
     for name, mean in (("mixed", 0.0), ("alike", 0.6)):
-        vectors = np.vstack([near(mean, 400), near(mean + 0.3, 1)])
-        snap = make_store(tmp_path / name, ["x"] * 401, vectors, apart(401))
+        vectors = np.vstack([make_vectors(mean, 400), make_vectors(mean + 0.3, 1)])
+        snap = make_store(tmp_path / name, ["x"] * 401, vectors, separate_sessions(401))
         z[name] = item_signals(read(snap, "y", [400, 0], axis))["z"]
     assert z["mixed"][0] == pytest.approx(z["alike"][0], abs=1.5)
     assert min(z["mixed"][0], z["alike"][0]) > 4
@@ -116,8 +116,8 @@ def test_few_items_are_no_background(tmp_path: Path) -> None:
     assert np.isfinite(compute_item_features(read(alone, "x", [0], axis))).all()
 
 
-def test_what_is_missing_is_told_of_the_answer(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, TEXTS, given=apart(5))
+def test_an_answer_tells_missing_words(tmp_path: Path) -> None:
+    snap = make_store(tmp_path, TEXTS, given=separate_sessions(5))
     whole, part = (answer_signals(read(snap, text, [0, 1])) for text in ("heron lake", "heron lake tomato"))
     assert (whole["found"], whole["missing"]) == (1, 0)
     assert 0.4 < part["found"] < 1
@@ -145,7 +145,7 @@ def test_names_are_read_from_how_they_are_written(text: str, names: str) -> None
 
 
 def test_no_signal_is_missing_but_those_of_vectors_without_an_encoder(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, TEXTS, given=apart(5))
+    snap = make_store(tmp_path, TEXTS, given=separate_sessions(5))
     items = compute_item_features(read(snap, "heron", [0, 1]))
     gaps = {name for name, column in zip(ITEM_FEATURES, items.T, strict=True) if np.isnan(column).any()}
     assert gaps == {"z", "z_lean", "z_session", "z_less", "lean_less", "z_expected"}
@@ -157,7 +157,7 @@ def test_no_signal_is_missing_but_those_of_vectors_without_an_encoder(tmp_path: 
 
 def test_items_after_the_list_change_nothing_of_the_answer(tmp_path: Path) -> None:
     n = LISTED + 5
-    snap = make_store(tmp_path, [f"heron number{i}" for i in range(n)], given=apart(n))
+    snap = make_store(tmp_path, [f"heron number{i}" for i in range(n)], given=separate_sessions(n))
     listed, more = (read(snap, "heron number34", [*range(size)]) for size in (LISTED, n))
     logits = np.linspace(1, -3, n).astype(np.float32)
     assert answer_signals(listed, logits[:LISTED]) == pytest.approx(answer_signals(more, logits), nan_ok=True)
@@ -167,7 +167,7 @@ def test_items_after_the_list_change_nothing_of_the_answer(tmp_path: Path) -> No
 
 
 def test_the_shipped_models_separate_what_helps(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, TEXTS, given=apart(5))
+    snap = make_store(tmp_path, TEXTS, given=separate_sessions(5))
 
     def judge(text: str) -> Any:
         query = add_search_terms(make_query(text, snap, SETTINGS), snap, load("helix").ask)
@@ -192,7 +192,7 @@ def test_nothing_has_no_relevance(tmp_path: Path) -> None:
 def test_a_model_is_read_as_it_was_written(variant: str, tmp_path: Path) -> None:
     model = load_model(variant)
     again = decode_model(encode_model(model, variant), variant)
-    snap = make_store(tmp_path, TEXTS, given=apart(5))
+    snap = make_store(tmp_path, TEXTS, given=separate_sessions(5))
     found = read(snap, "heron lake", [0, 1, 2])
     one, other = weigh_evidence(found, model), weigh_evidence(found, again)
     assert one.items.tolist() == other.items.tolist()
@@ -208,7 +208,7 @@ def test_a_missing_signal_counts_as_the_mean() -> None:
 
 
 def test_an_items_probability_depends_on_its_answers(tmp_path: Path) -> None:
-    snap = make_store(tmp_path, TEXTS, given=apart(5))
+    snap = make_store(tmp_path, TEXTS, given=separate_sessions(5))
     found = read(snap, "heron", [0])
     flat = Trees(
         np.zeros((1, 15), np.int32), np.zeros((1, 15), np.float32), np.zeros((1, 16), np.float32), np.float32(0)
