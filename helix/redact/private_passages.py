@@ -41,7 +41,7 @@ def _find_passage(text: str, at: int) -> Iterator[Secret]:
     yield Secret(at, stop, "private", RANK)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)  # it holds the text
 def _find_last_close(text: str) -> int:
     """Return the start of the last closing tag, −1 without any: many opening tags search for it once."""
     return max((match.start() for match in regex(_CLOSE).finditer(text)), default=-1)

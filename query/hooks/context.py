@@ -173,7 +173,7 @@ def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, proje
     # A project filter forces a search, so the skip rules are asked without it.
     if project and len(prompt) <= _GENERAL and _is_skipped(memory, snap, prompt):
         return HookContext("", "skipped")
-    budget = min(PROMPT_BUDGET, PROMPT_BUDGET if question.left is None else question.left)
+    budget = PROMPT_BUDGET if question.left is None else min(PROMPT_BUDGET, question.left)
     least = memory.settings.hook_answered
     return _recall_within_limit(
         memory, snap, prompt, budget, answered=least, project=project, min_relevance=LEAST_RELEVANCE

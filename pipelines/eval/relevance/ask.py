@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -10,12 +10,14 @@ from helix.question.build import build_query
 from helix.recipes.default import rank_question
 from helix.recipes.load_profile import load
 from helix.settings import Settings
-from helix.stages.constants import HelixProfile
 from helix.stages.features.relevance import LISTED, Evidence, read_evidence
 from helix.stages.reading import reorder
 from helix.stages.trace import Trace
 from helix.types import Bool, RecallOptions
 from pipelines.eval.relevance.cases import Case
+
+if TYPE_CHECKING:
+    from helix.stages.constants import HelixProfile
 
 
 class CaseEvidence(NamedTuple):
@@ -33,8 +35,7 @@ class CaseEvidence(NamedTuple):
 
 def ask_case(case: Case, settings: Settings) -> CaseEvidence:
     """Rank a case's snapshot by the default profile, and read the evidence of the best rows."""
-    profile = load("helix", settings.profiles)
-    assert isinstance(profile, HelixProfile)
+    profile = cast("HelixProfile", load("helix", settings.profiles))
     options = RecallOptions(project=case.project, now=case.at)
     query = build_query(case.question, case.snap, settings, options, profile)
     ranked = rank_question(query, case.snap, profile, Trace())
