@@ -14,7 +14,7 @@ from helix.errors import EncoderError
 from helix.native.vectors import score_tokens
 from helix.ranking.bm25 import compute_idf
 from helix.stages.embed import embed
-from helix.stages.features.relevance import LISTED
+from helix.stages.features.relevance import LISTED, QuestionSigns, read_signs
 from helix.stages.relevance import LEAST_ANSWERED, estimate_relevance, find_least, select_relevant
 from helix.stages.replaced import explain_superseded
 from helix.stages.rerank import maxsims
@@ -135,18 +135,27 @@ class JudgedRows(NamedTuple):
 
 
 def judge(
-    rows: AnyArray, others: AnyArray, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, trace: Trace
+    rows: AnyArray,
+    others: AnyArray,
+    query: Query,
+    vector: F32 | None,
+    snap: Snapshot,
+    plan: Plan,
+    trace: Trace,
+    signs: Callable[[], QuestionSigns] | None = None,
 ) -> JudgedRows:
     """Estimate the relevance of an answer's rows, and choose those that may enter the context.
 
     Args:
         rows: integer[n], best first.
         others: best rows of the pool, which are compared with them; may include them.
+        signs: waits for those of the question, if already started.
     """
     rest = others[: len(rows) + LISTED]
     rest = rest[~np.isin(rest, rows)][: max(0, LISTED - len(rows))]
     every = np.concatenate([rows, rest])
-    found = trace.run("relevance", estimate_relevance, every, query, vector, snap, plan)
+    read = signs() if signs else trace.run("relevance", read_signs, query, snap)
+    found = trace.run("relevance", estimate_relevance, every, read, query, vector, snap, plan)
     relevance = found.items[: len(rows)]
     kept = select_relevant(relevance, found.answered, query.min_relevance)
     if trace.on:

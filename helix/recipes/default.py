@@ -22,6 +22,7 @@ from helix.stages.constants import HelixProfile, QuestionConstants
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.diversify import choose_reserve, diversify, explain_left_out
 from helix.stages.features.linked import add_linked, find_titled
+from helix.stages.features.relevance import QuestionSigns, read_signs
 from helix.stages.features.similarity import compute_parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
@@ -50,7 +51,7 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     ranked = rank_question(query, snap, profile, trace)
     if ranked is None:
         return bundle(query, snap, profile, trace, skipped=True)
-    query, vector, plan, pool = ranked
+    query, vector, plan, pool, signs = ranked
     pool = trace.run("rank", reorder, pool, query, vector, snap, plan, profile.reading)
     trace.record_change("reading", pool.row, pool.final)
     if query.rerank:
@@ -61,7 +62,7 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     _trace_diversify(pool, chosen, snap, profile, trace)
     most = profile.pack.items
     best = chosen.join(trace.run("diversify", choose_reserve, pool, chosen, snap, most, profile.diversify))
-    judged = judge(best.row, pool.row, query, vector, snap, plan, trace)
+    judged = judge(best.row, pool.row, query, vector, snap, plan, trace, signs)
     best = best.take(np.arange(max(len(chosen), count_packable(judged, best.row, query, snap, profile.pack))))
     items, entries = _read_items(best, snap, query.moment, judged.relevance[: len(best)])
     context, tokens, placed = trace.run("pack", pack_relevant, best.row, entries, judged, query, snap, plan, profile)
@@ -76,6 +77,7 @@ class Ranked(NamedTuple):
     vector: F32 | None
     plan: Plan
     pool: Candidates
+    signs: Callable[[], QuestionSigns]
 
 
 def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace) -> Ranked | None:
@@ -84,6 +86,7 @@ def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Tr
     within = snap.start_work(measure, scope, query, snap)
     # What needs no vector runs while the question is embedded, unless a hint of the question filters it.
     started = None if profile.route.hints == "filter" else _start(query, snap, within, profile)
+    signs = snap.start_work(read_signs, query, snap)
     vector, plan = begin(query, snap, trace, query.embedded, within)
     if plan.skip:
         return None
@@ -98,7 +101,7 @@ def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Tr
     pool = _fuse(legs, snap, profile, trace)
     pool = _expand(pool, query, snap, plan, profile, trace)
     pool = _rank(pool, query, vector, snap, plan, profile, trace)
-    return Ranked(query, vector, plan, pool)
+    return Ranked(query, vector, plan, pool, signs)
 
 
 def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants) -> Query:

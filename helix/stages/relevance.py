@@ -17,6 +17,7 @@ import numpy as np
 from helix.ranking.trees import Trees, predict, sigmoid
 from helix.stages.features.relevance import (
     Evidence,
+    QuestionSigns,
     compute_answer_features,
     compute_item_features,
     read_evidence,
@@ -67,16 +68,19 @@ class Relevance(NamedTuple):
 NOTHING: Final = Relevance(np.empty(0, np.float32), 0.0)
 
 
-def estimate_relevance(rows: AnyArray, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan) -> Relevance:
+def estimate_relevance(
+    rows: AnyArray, signs: QuestionSigns, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan
+) -> Relevance:
     """Estimate the relevance of rows, best first.
 
     Args:
         rows: integer[n], distinct.
+        signs: of the question.
         vector: of the question, float32[d]; None without an encoder.
     """
     if not len(rows):
         return NOTHING
-    found = read_evidence(rows.astype(np.int64), query, vector, snap, plan)
+    found = read_evidence(rows.astype(np.int64), signs, query, vector, snap, plan)
     return weigh_evidence(found, load_model("words" if vector is None else "vectors"))
 
 

@@ -136,7 +136,7 @@ def _report(argv: Sequence[str]) -> int:
         "  helix eval report locomo=locomo10.json beir:scifact=scifact/ --keep measured\n"
         "  helix eval report --keep measured    # write the report again from its figures\n\n"
         "An interrupted run continues with its set. To measure a set again, delete its file in KEEP or name other\n"
-        "profiles. The report includes levers.md, if the plots' folder has it, unchanged.",
+        "profiles. The report includes levers.md and relevance.md, if the plots' folder has them, unchanged.",
     )
     new.add_argument("sets", nargs="*", metavar="SET=PATH", help="SET:LABEL=PATH for several sets of one kind")
     new.add_argument("--out", default="docs/quality.md", metavar="FILE", help="Markdown (docs/quality.md)")

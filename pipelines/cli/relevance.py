@@ -32,14 +32,28 @@ def evaluate_relevance(argv: Sequence[str]) -> int:
     from pipelines.eval.relevance.measure import BY
 
     new = _make_parser("eval relevance", evaluate_relevance.__doc__ or "", "")
-    text = "what a model never saw of what it is measured on: conversation (the default) or set"
-    new.add_argument("--by", choices=BY, default=BY[0], metavar="WHAT", help=text)
+    text = "what a model never saw of what it is measured on: conversation or set (both)"
+    new.add_argument("--by", choices=BY, metavar="WHAT", help=text)
+    new.add_argument("--out", metavar="FILE", help="write the section of the quality report, such as docs/quality.md")
     options = new.parse_args(argv)
+    from pipelines.eval.document import check_matplotlib
+    from pipelines.eval.relevance.document import write_section
     from pipelines.eval.relevance.measure import measure_relevance
 
+    if options.out:
+        check_matplotlib()
+    ways = (options.by,) if options.by else BY
     with ExitStack() as stack:
-        report = measure_relevance(_collect(options, stack), options.by, "vectors", print_note)
-    print_json(report) if options.json else _print_report(report)
+        cases = _collect(options, stack)
+        reports = {by: measure_relevance(cases, by, "vectors", print_note) for by in ways}
+    if options.out:
+        written = write_section(reports, Path(options.out).expanduser())
+        print_note(f"written: {', '.join(map(str, written))}")
+    if options.json:
+        print_json(reports)
+    else:
+        for report in reports.values():
+            _print_report(report)
     return 0
 
 

@@ -28,8 +28,8 @@ from pipelines.eval.sets.registry import SETS
 from pipelines.eval.ways import ITEMS, LEGS, RANKED
 
 PROFILES = ("helix", "helix-paper", "annie", "cems", "engram", "memoria")
-LEVERS = "levers.md"
-"""A section written by hand: the effect of each part."""
+PARTS = ("levers.md", "relevance.md")
+"""Sections that are included: the effect of each part, written by hand, and what `helix eval relevance` writes."""
 
 _LABEL = re.compile(r"[\w-][\w.-]{0,60}")
 _NEWEST = "*newest*: the share of questions whose newest gold turn is ranked above the other gold turns."
@@ -122,14 +122,13 @@ def write(keep: Path, out: Path) -> list[str]:
     reports = {label: figures[label] for label in labels}
     folder = out.with_suffix("")
     draw_plots(reports, folder)
-    levers = folder / LEVERS
-    text = levers.read_text("utf-8") if levers.is_file() else ""
-    replace_file(out, format_document(reports, folder.name, text).encode())
+    parts = [path.read_text("utf-8").strip() for name in PARTS if (path := folder / name).is_file()]
+    replace_file(out, format_document(reports, folder.name, "\n\n".join(parts)).encode())
     return labels
 
 
-def format_document(reports: Reports, folder: str, levers: str = "") -> str:
-    """Format the reports of `evaluate` by label as Markdown; `folder` has the plots, `levers` is included unchanged."""
+def format_document(reports: Reports, folder: str, parts: str = "") -> str:
+    """Format the reports of `evaluate` by label as Markdown; `folder` has the plots, `parts` are included unchanged."""
     text = fill_template(
         "pipelines.eval",
         "quality.md",
@@ -146,7 +145,7 @@ def format_document(reports: Reports, folder: str, levers: str = "") -> str:
         pooled=_format_pooled(reports),
         profiles=_format_profiles(reports),
     )
-    return f"{text}\n{levers.strip()}\n" if levers.strip() else text
+    return f"{text}\n{parts.strip()}\n" if parts.strip() else text
 
 
 def _list_machines(reports: Reports) -> Iterator[str]:

@@ -94,11 +94,14 @@ class Vectors:
         return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
 
     @cached_property
-    def sample(self) -> tuple[I64, F32]:
-        """A sample of the live rows, evenly spread, and their vectors: (int64[m] ascending, float32[m, d])."""
+    def sample(self) -> tuple[I64, I8, F32]:
+        """A sample of the live rows, evenly spread: (int64[m] ascending, their codes int8[m, d], scales float32[m])."""
         live = np.flatnonzero(self._rows.alive)
         rows = live if len(live) <= SAMPLED else live[np.linspace(0, len(live) - 1, SAMPLED).astype(np.int64)]
-        return rows, self.dequantise(rows)
+        parts = [(part["vectors.i8"][local], part["vectors.scale"][local]) for part, _, local in self._rows.split(rows)]
+        codes = [code for code, _ in parts] or [np.empty((0, self._rows.generation.dim), np.int8)]
+        scales = [scale for _, scale in parts] or [np.empty(0, np.float32)]
+        return rows, np.concatenate(codes), np.concatenate(scales)
 
     @cached_property
     def type_directions(self) -> F32:

@@ -14,7 +14,7 @@ import numpy as np
 
 from helix.enrich.changes import weigh_terms
 from helix.native.rows import find_distinct
-from helix.native.vectors import score_neighbours
+from helix.native.vectors import score_neighbours, score_vectors
 from helix.ranking.bm25 import compute_idf
 from helix.stages.features.lexical import RARE, TermCounts, count_terms, row_lengths
 from helix.text.claims import CLAIMS
@@ -71,6 +71,17 @@ _QUESTION_WORDS: Final = re.compile(
 )
 
 
+class QuestionSigns(NamedTuple):
+    """What the question alone tells, of its t terms; read while it is embedded."""
+
+    english: F32  # float32[t], weight of the term in English
+    idf: F32  # float32[t], idf in the store, 1 for a term of one item
+    names: Bool  # bool[t], the question writes the term as a name, an identifier or a number
+    speakers: list[int]  # codes of the speakers it names
+    hints: F32
+    kind: str
+
+
 class Evidence(NamedTuple):
     """The best n rows of an answer, best first, and what they hold of a question of t terms."""
 
@@ -106,19 +117,34 @@ class Evidence(NamedTuple):
     needless: float  # log-odds of the prompt's wording and vector that it needs none
 
 
-def read_evidence(rows: I64, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan) -> Evidence:
+def read_signs(query: Query, snap: Snapshot) -> QuestionSigns:
+    """Read the signs of a question; no vector and no rows."""
+    df = np.array([snap.lexical.df(term) for term in query.terms], np.int64)
+    return QuestionSigns(
+        weigh_terms(shorten_ids(query.terms)),
+        np.minimum(compute_idf(df, snap.live) / compute_idf(1, snap.live), np.float32(1)),
+        find_names(query.text, query.terms),
+        _find_named_speakers(query, snap),
+        read_hints(query.text),
+        read_kind(query.text),
+    )
+
+
+def read_evidence(
+    rows: I64, signs: QuestionSigns, query: Query, vector: F32 | None, snap: Snapshot, plan: Plan
+) -> Evidence:
     """Read what the best rows hold of a question; no text.
 
     Args:
         rows: int64[n], n ≥ 1, best first.
+        signs: of the question.
         vector: of the question, float32[d]; None without an encoder.
     """
     columns, counted = snap.columns, count_terms(rows, query.terms, query.term_order, snap)
     own, near, window = _find_terms(counted)
     sessions = columns.session[rows].astype(np.int64)
     z, z_lean, expected = _compare_vectors(counted, vector, snap, plan)
-    named = _find_named_speakers(query, snap)
-    by = np.isin(columns.speaker[rows], named)
+    by = np.isin(columns.speaker[rows], signs.speakers)
     times = columns.time[rows]
     within = [np.float32(weight) * ((times >= first) & (times <= last)) for first, last, weight in plan.days]
     pairs = max(counted.pairs.shape[1], 1)
@@ -128,15 +154,15 @@ def read_evidence(rows: I64, query: Query, vector: F32 | None, snap: Snapshot, p
         near,
         window,
         _find_in_sessions(window, sessions),
-        weigh_terms(shorten_ids(query.terms)),
-        np.minimum(compute_idf(counted.df, snap.live) / compute_idf(1, snap.live), np.float32(1)),
-        find_names(query.text, query.terms),
+        signs.english,
+        signs.idf,
+        signs.names,
         np.asarray((counted.follows.take(counted.ring[2], axis=1) > 0).sum(axis=0) / pairs, np.float32),
         _score_words(counted, snap),
         z,
         z_lean,
         expected,
-        np.where(by, np.float32(1), np.float32(-1)) if named else np.zeros(len(rows), np.float32),
+        np.where(by, np.float32(1), np.float32(-1)) if signs.speakers else np.zeros(len(rows), np.float32),
         np.max(within, axis=0) if within else np.zeros(len(rows), np.float32),
         np.zeros(len(rows), bool) if plan.titled is None else np.isin(rows, plan.titled),
         columns.role[rows],
@@ -149,8 +175,8 @@ def read_evidence(rows: I64, query: Query, vector: F32 | None, snap: Snapshot, p
         plan.first_person,
         plan.recent,
         bool(plan.days),
-        read_hints(query.text),
-        read_kind(query.text),
+        signs.hints,
+        signs.kind,
         float(to_logit(np.array(plan.skip_score, np.float32))) if snap.router else np.nan,
         plan.needless,
     )
@@ -192,8 +218,8 @@ def _compare_vectors(counted: TermCounts, vector: F32 | None, snap: Snapshot, pl
         return nothing, nothing, 0.0
     rows = counted.rows[counted.ring[1:4]]
     alone, leaned = score_neighbours(snap.vectors.table, rows, np.ascontiguousarray(vector, np.float32), _LEAN)
-    sampled, vectors = snap.vectors.sample
-    among = vectors @ vector
+    sampled, codes, scale = snap.vectors.sample
+    among = score_vectors(codes, scale, np.arange(len(sampled)), np.ascontiguousarray(vector, np.float32))
     if plan.allowed is not None and np.count_nonzero(within := plan.allowed[sampled]) >= _LEAST_BACKGROUND:
         among = among[within]
     mean, deviation = _measure_background(among, snap)

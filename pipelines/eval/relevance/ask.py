@@ -41,9 +41,9 @@ def ask_case(case: Case, settings: Settings) -> CaseEvidence:
     ranked = rank_question(query, case.snap, profile, Trace())
     evidence, gold = None, np.zeros(0, bool)
     if ranked is not None and len(ranked.pool):
-        query, vector, plan, pool = ranked
+        query, vector, plan, pool, signs = ranked
         pool = reorder(pool, query, vector, case.snap, plan, profile.reading)
         rows = pool.row[:LISTED].astype(np.int64)
-        evidence = read_evidence(rows, query, vector, case.snap, plan)
+        evidence = read_evidence(rows, signs(), query, vector, case.snap, plan)
         gold = np.isin(rows, sorted(case.gold))
     return CaseEvidence(*case[:5], evidence, gold, len(case.gold))

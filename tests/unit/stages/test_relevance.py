@@ -21,6 +21,7 @@ from helix.stages.features.relevance import (
     compute_item_features,
     find_names,
     read_evidence,
+    read_signs,
     to_logit,
 )
 from helix.stages.relevance import (
@@ -48,7 +49,9 @@ TEXTS = ["the heron stands at the lake", "a boat on the lake", "walnut bread", "
 
 def read(snap: Snapshot, text: str, rows: list[int], vector: Any = None, **options: Any) -> Evidence:
     query = add_search_terms(make_query(text, snap, SETTINGS, **options), snap, load("helix").ask)
-    return read_evidence(np.array(rows, np.int64), query, vector, snap, route(query, None, snap))
+    return read_evidence(
+        np.array(rows, np.int64), read_signs(query, snap), query, vector, snap, route(query, None, snap)
+    )
 
 
 def item_signals(found: Evidence) -> dict[str, Any]:
@@ -171,7 +174,7 @@ def test_the_shipped_models_separate_what_helps(tmp_path: Path) -> None:
 
     def judge(text: str) -> Any:
         query = add_search_terms(make_query(text, snap, SETTINGS), snap, load("helix").ask)
-        return estimate_relevance(np.arange(5), query, None, snap, route(query, None, snap))
+        return estimate_relevance(np.arange(5), read_signs(query, snap), query, None, snap, route(query, None, snap))
 
     good, bad = judge("where does the heron stand at the lake"), judge("when was the Zoltan parser rewritten")
     assert good.answered > 3 * bad.answered
@@ -184,7 +187,8 @@ def test_the_shipped_models_separate_what_helps(tmp_path: Path) -> None:
 def test_nothing_has_no_relevance(tmp_path: Path) -> None:
     snap = make_store(tmp_path, TEXTS)
     query = make_query("heron", snap, SETTINGS)
-    found = estimate_relevance(np.empty(0, np.int64), query, None, snap, route(query, None, snap))
+    signs, plan = read_signs(query, snap), route(query, None, snap)
+    found = estimate_relevance(np.empty(0, np.int64), signs, query, None, snap, plan)
     assert (len(found.items), found.answered) == (0, 0.0)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pipelines.eval.relevance.cases import _keep_few, read_prompts
+from pipelines.eval.relevance.document import format_section, insert_section, write_section
 from pipelines.eval.relevance.figures import (
     BINS,
     JudgedCases,
@@ -84,3 +86,39 @@ def test_the_prompts_to_measure_with_are_none_of_the_training() -> None:
         prompts = read_prompts(name)
         assert len(prompts) >= least
         assert not trained & {line.lower().rstrip(" ?!.") for line in prompts}
+
+
+def make_reports() -> dict[str, Any]:
+    judged = JudgedCases(
+        np.array(["a", "a", "a", "p"]),
+        np.array(["own", "other", "hard", "none"]),
+        f32(0.9, 0.2, 0.8, 0.0),
+        np.array([0, 0, 1]),
+        f32(0.7, 0.1, 0.1),
+        np.array([True, False, False]),
+    )
+    return {
+        by: {"by": by, "cases": 4, **summarise(judged, {"cases": np.ones(4)}, 0.12)} for by in ("conversation", "set")
+    }
+
+
+def test_the_section_replaces_the_one_of_before() -> None:
+    report = "# Quality\n\n## Sets\n\none\n"
+    once = insert_section(report, "## Relevance\n\nold\n")
+    assert once == "# Quality\n\n## Sets\n\none\n\n## Relevance\n\nold\n"
+    assert insert_section(once, "## Relevance\n\nnew\\1\n") == once.replace("old", "new\\1")
+    between = insert_section("## Relevance\n\nold\n\n## Last\n\nend\n", "## Relevance\n\nnew")
+    assert between == "## Relevance\n\nnew\n\n## Last\n\nend\n"
+
+
+def test_the_section_has_every_figure_and_its_plots(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra 'report' is not installed")
+    out = tmp_path / "quality.md"
+    out.write_text("# Quality\n", "utf-8")
+    written = write_section(make_reports(), out)
+    assert {path.name for path in written} == {"relevance.md", "calibration.svg", "coverage.svg", "quality.md"}
+    section = (tmp_path / "quality" / "relevance.md").read_text("utf-8")
+    assert section in out.read_text("utf-8")
+    assert "| a | 1 | 1.000 | 1.000 | 1.000 | 1.000 |" in section
+    assert "quality/coverage.svg" in section
+    assert section == format_section(make_reports(), "quality")
