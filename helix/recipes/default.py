@@ -64,10 +64,15 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     best = chosen.join(trace.run("diversify", choose_reserve, pool, chosen, snap, most, profile.diversify))
     judged = judge(best.row, pool.row, query, vector, snap, plan, trace, signs)
     best = best.take(np.arange(max(len(chosen), count_packable(judged, best.row, query, snap, profile.pack))))
-    items, entries = _read_items(best, snap, query.moment, judged.relevance[: len(best)])
+    entries = _read_entries(best, snap, query.moment)
     context, tokens, placed = trace.run("pack", pack_relevant, best.row, entries, judged, query, snap, plan, profile)
-    n, answered = len(chosen), judged.answered
-    return bundle(query, snap, profile, trace, items[:n], context, tokens, placed, answered=answered, beyond=items[n:])
+    n = len(chosen)
+    shown = [*range(n), *sorted(i for i in placed if i >= n)]
+    items = _make_items(
+        best.take(np.array(shown, np.int64)), [entries[i] for i in shown], snap, judged.relevance[shown]
+    )
+    places, answered = [shown.index(i) for i in placed], judged.answered
+    return bundle(query, snap, profile, trace, items[:n], context, tokens, places, answered=answered, beyond=items[n:])
 
 
 class Ranked(NamedTuple):
@@ -358,16 +363,21 @@ def pack_rows(
     return pack_relevant(rows, entries, judged, add_search_terms(query, snap, profile.ask), snap, plan, profile)
 
 
-def _read_items(chosen: Candidates, snap: Snapshot, at: int, relevance: F32) -> tuple[list[Item], list[dict[str, Any]]]:
-    """Read the chosen items' text; no other step does.
-
-    `why` gets salience and confidence as they are, not as they were scaled over the pool, and the questions a model
-    wrote for an item.
-    """
+def _read_entries(chosen: Candidates, snap: Snapshot, at: int) -> list[dict[str, Any]]:
+    """Read the text of items that may be shown; no other step does."""
     entries = add_replacements(snap.text(chosen.row), chosen.row, snap, at)
     if snap.counter.name == TokenCounter.name:  # ingest counted with the same counter
         tokens = snap.columns.tokens[chosen.row].tolist()
         entries = [{**entry, "tokens": n} for entry, n in zip(entries, tokens, strict=True)]
+    return entries
+
+
+def _make_items(chosen: Candidates, entries: Sequence[Mapping[str, Any]], snap: Snapshot, relevance: F32) -> list[Item]:
+    """Make the shown items.
+
+    `why` gets salience and confidence as they are, not as they were scaled over the pool, and the questions a model
+    wrote for an item.
+    """
     columns = zip(snap.columns.salience[chosen.row].tolist(), snap.columns.confidence[chosen.row].tolist(), strict=True)
     more: list[dict[str, Any]] = [
         {"salience": value_of(salience), "confidence": value_of(confidence)} for salience, confidence in columns
@@ -379,4 +389,4 @@ def _read_items(chosen: Candidates, snap: Snapshot, at: int, relevance: F32) -> 
             one if nothing else {**one, "queries": asked}
             for one, nothing, asked in zip(more, unseen, queries, strict=True)
         ]
-    return items_of(chosen.pool(), entries, snap, more, relevance), entries
+    return items_of(chosen.pool(), entries, snap, more, relevance)

@@ -258,7 +258,7 @@ def _group_header(entry: Mapping[str, Any]) -> str:
 
 def _format_label(entry: Mapping[str, Any]) -> str:
     """Format an item's speaker, turns and successor."""
-    cited = f"(#{_shorten_name(','.join(entry['turns']))}){format_replaced(entry)}:"
+    cited = f"#{_shorten_name(','.join(entry['turns']))}{format_replaced(entry)}:"
     return f"{sanitise_name(entry['speaker'])} {cited}" if entry["speaker"] else cited
 
 

@@ -14,7 +14,7 @@ from helix.snapshot.index.flat import FlatIndex
 from helix.snapshot.reader.row_map import RowMap
 from helix.types import F16, F32, I8, I64, TYPES, AnyArray
 
-SAMPLED: Final = 1_024
+SAMPLED: Final = 512
 """Live items whose vectors are the background that a question's cosines are compared with."""
 
 _STEP: Final = 1_024  # rows dequantised at a time; they fit the cache
@@ -94,14 +94,11 @@ class Vectors:
         return np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
 
     @cached_property
-    def sample(self) -> tuple[I64, I8, F32]:
-        """A sample of the live rows, evenly spread: (int64[m] ascending, their codes int8[m, d], scales float32[m])."""
+    def sample(self) -> tuple[I64, F32]:
+        """A sample of the live rows, evenly spread, and their vectors: (int64[m] ascending, float32[m, d])."""
         live = np.flatnonzero(self._rows.alive)
         rows = live if len(live) <= SAMPLED else live[np.linspace(0, len(live) - 1, SAMPLED).astype(np.int64)]
-        parts = [(part["vectors.i8"][local], part["vectors.scale"][local]) for part, _, local in self._rows.split(rows)]
-        codes = [code for code, _ in parts] or [np.empty((0, self._rows.generation.dim), np.int8)]
-        scales = [scale for _, scale in parts] or [np.empty(0, np.float32)]
-        return rows, np.concatenate(codes), np.concatenate(scales)
+        return rows, self.dequantise(rows)
 
     @cached_property
     def type_directions(self) -> F32:

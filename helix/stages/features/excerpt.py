@@ -10,9 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
-from helix.ranking.topk import sort_rows
 from helix.text.tokenize import tokenise
 
 GAP: Final = " … "
@@ -32,8 +29,8 @@ _FENCE: Final = re.compile(r"[ \t]{0,16}(?:```|~~~)")
 _LISTED: Final = re.compile(r"[ \t]{0,16}(?:[-*+•|>]|#{1,6}|\d{1,3}[.)])[ \t]")
 _GOES_ON: Final = re.compile(r"[\w,'’\"”)-]\s{0,2}$")
 _SENTENCE: Final = re.compile(
-    # An initial or a common abbreviation ends no sentence.
-    r"(?:(?<!\b[A-Za-z])(?<!\b(?:Mr|Ms|Dr|St|Jr|Sr|vs|No|cf|ca|Mt))(?<!\b(?:Mrs|etc|i\.e|e\.g|Inc|Ltd))\.|[!?…])"
+    # An initial or a common abbreviation ends no sentence. The period comes first: the search skips to it.
+    r"(?:\.(?<!\b[A-Za-z]\.)(?<!\b(?:Mr|Ms|Dr|St|Jr|Sr|vs|No|cf|ca|Mt)\.)(?<!\b(?:Mrs|etc|i\.e|e\.g|Inc|Ltd)\.)|[!?…])"
     r"[\"')\]”’*_`]{0,3}\s+|[。！？｡][\"'」』）)]{0,3}"
 )
 
@@ -99,9 +96,10 @@ def _split_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 def score_units(text: str, ends: Sequence[int], weights: Mapping[str, float]) -> list[float]:
     """Return the question's idf mass in each unit, with the prior of the first."""
-    unit_terms = [set(tokenise(text[start:end])) for start, end in zip([0, *ends], ends, strict=False)]
+    wanted = frozenset(weights)
+    found = [wanted.intersection(tokenise(text[start:end])) for start, end in zip([0, *ends], ends, strict=False)]
     # Summed in the order of the mapping, so that results are reproducible.
-    scores = [sum(weight for term, weight in weights.items() if term in terms) for terms in unit_terms]
+    scores = [sum([weight for term, weight in weights.items() if term in terms]) if terms else 0.0 for terms in found]
     scores[0] += _FIRST * sum(weights.values())
     return scores
 
@@ -109,7 +107,7 @@ def score_units(text: str, ends: Sequence[int], weights: Mapping[str, float]) ->
 def choose_units(scores: Sequence[float], ends: Sequence[int], size: int) -> list[int]:
     """Return the positions, ascending, of the best units that fit with their gaps."""
     starts, left, chosen = [0, *ends], size - len(GAP), set[int]()
-    for i in sort_rows(np.array(scores, np.float64), np.arange(len(scores))).tolist():
+    for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
         need = ends[i] - starts[i] + len(GAP) * (1 - (i - 1 in chosen) - (i + 1 in chosen))
         if need <= left:
             chosen.add(i)

@@ -14,7 +14,7 @@ import numpy as np
 
 from helix.enrich.changes import weigh_terms
 from helix.native.rows import find_distinct
-from helix.native.vectors import score_neighbours, score_vectors
+from helix.native.vectors import score_neighbours
 from helix.ranking.bm25 import compute_idf
 from helix.stages.features.lexical import RARE, TermCounts, count_terms, row_lengths
 from helix.text.claims import CLAIMS
@@ -218,8 +218,8 @@ def _compare_vectors(counted: TermCounts, vector: F32 | None, snap: Snapshot, pl
         return nothing, nothing, 0.0
     rows = counted.rows[counted.ring[1:4]]
     alone, leaned = score_neighbours(snap.vectors.table, rows, np.ascontiguousarray(vector, np.float32), _LEAN)
-    sampled, codes, scale = snap.vectors.sample
-    among = score_vectors(codes, scale, np.arange(len(sampled)), np.ascontiguousarray(vector, np.float32))
+    sampled, vectors = snap.vectors.sample
+    among = vectors @ vector
     if plan.allowed is not None and np.count_nonzero(within := plan.allowed[sampled]) >= _LEAST_BACKGROUND:
         among = among[within]
     mean, deviation = _measure_background(among, snap)
