@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from helix.sources.common.json_text import load_json
-from helix.types import Document, Parsed, Session, Turn
+from helix.types import ROLES, TYPES, Document, Parsed, Session, Turn
 from helix.util.workspaces import decode_workspace, encode_workspace
 
 PIECE_FORMATS: Final = frozenset({"captions", "markdown", "meeting"})
@@ -65,11 +65,40 @@ def _read_sessions(document: Document, source: str) -> Iterator[Session]:
         if "turns_of" in raw:
             found.append((raw, []))
         else:
-            found[-1][1].append(_read_turn(raw, document.mtime))
+            found[-1][1].append(_check_turn(_read_turn(raw, document.mtime)))
     for head, turns in found:
+        if not _are_texts(head["turns_of"]) or not _are_texts(head["project"] or "", head["title"] or ""):
+            raise ValueError("no session")
+        if not _are_texts(head["branch_of"] or ""):
+            raise ValueError("no branch")
         workspace = decode_workspace(head["workspace"]) if head["workspace"] else None
         parts = (head["project"], head["title"], head["branch_of"], workspace)
         yield Session(source, head["turns_of"], tuple(turns), *parts)
+
+
+def _check_turn(turn: Turn) -> Turn:
+    """Return a turn whose fields have their types: an input of any format may begin like such a text.
+
+    Raises:
+        ValueError: one has not.
+    """
+    texts = (turn.id, turn.text, turn.origin, turn.time_quality, *turn.acl)
+    names = (turn.speaker, turn.parent, turn.title, turn.project)
+    numbers = (turn.priority, turn.confidence)
+    if (
+        not _are_texts(*texts, *(name for name in names if name is not None))
+        or turn.role not in ROLES
+        or turn.type not in (None, *TYPES)
+        or not all(number is None or isinstance(number, float) for number in numbers)
+        or not all(isinstance(flag, bool) for flag in (turn.pinned, turn.unique))
+        or (turn.time is not None and turn.time.tzinfo is None)
+    ):
+        raise ValueError("no turn")
+    return turn
+
+
+def _are_texts(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def read_piece(document: Document, source: str) -> Parsed | None:

@@ -17,7 +17,9 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger.inbox import list_accepted, read_envelope
+from helix.sources.registry import parse
 from helix.switches.state import FILE, make_target, switch_off, switch_on
+from helix.types import Document
 from pipelines.ingest import increments
 from pipelines.ingest.accept import accept_source
 from pipelines.ingest.accept_all import IngestReport, accept_all
@@ -327,3 +329,23 @@ def test_a_chat_of_aider_stays_out_while_its_project_is_off(replay: Replay, tmp_
         time.sleep(0.01)
     assert not {"merger", "price"} & set(read_inbox(replay.root).split())
     assert "thyme" in " ".join(replay.texts())
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        *(
+            {"id": "1", "text": 5},
+            {"id": "1", "text": "a", "role": "x"},
+            {"id": "1", "text": "a", "acl": [1]},
+            {"id": []},
+        ),
+        *({"id": "1", "text": "a", "time": "2026-05-04"}, {"id": "1", "text": "a", "pinned": 1}, 5, [], {}),
+    ],
+)
+def test_an_input_that_begins_like_a_filtered_text_is_read_as_what_it_is(turn: Any) -> None:
+    head = {"turns_of": "s", "project": None, "title": None, "branch_of": None, "workspace": None}
+    text = "\n".join(json.dumps(line) for line in (head, turn, {"text": "walnuts"}))
+    (session,) = parse(Document("log.jsonl", text), "jsonl").sessions
+    assert "walnuts" in [turn.text for turn in session.turns]
+    assert session.id != "s"
