@@ -345,7 +345,7 @@ def test_a_chat_of_aider_stays_out_while_its_project_is_off(replay: Replay, tmp_
 )
 def test_an_input_that_begins_like_a_filtered_text_is_read_as_what_it_is(turn: Any) -> None:
     head = {"turns_of": "s", "project": None, "title": None, "branch_of": None, "workspace": None}
-    text = "\n".join(json.dumps(line) for line in (head, turn, {"text": "walnuts"}))
+    text = "\n".join(json.dumps(line) for line in (head, turn, {"id": "2", "text": "walnuts"}))
     (session,) = parse(Document("log.jsonl", text), "jsonl").sessions
     assert "walnuts" in [turn.text for turn in session.turns]
     assert session.id != "s"
