@@ -26,6 +26,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     "ingest": {
         "ingest": "read transcripts, logs and notes, and publish them",
         "watch": "ingest the logs of agents while they grow",
+        "off": "keep a project or a session out of the store from now on",
+        "on": "end that",
         "expand": "add questions, weights and token vectors to items, by models",
     },
     "recall": {

@@ -57,7 +57,14 @@ def _describe_store(state: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("generation", f"{state['generation']}{published}; {state['generations']} retained", ""),
         ("encoder", state["encoder"] or "none yet", ""),
         ("items", f"{state['items']:,} in {segments}, {sessions}, {state['bytes'] / 1e6:.1f} MB", ""),
+        *(("off", _describe_off(switch), PENDING) for switch in state["off"]),
     ]
+
+
+def _describe_off(switch: dict[str, str]) -> str:
+    what = f"session {switch['session']}" if "session" in switch else f"project {switch['project']}"
+    folder = f" ({sanitise_name(switch['folder'])})" if "folder" in switch else ""
+    return f"{sanitise_name(what)}{folder}, since {switch['since']}"
 
 
 def _describe_documents(state: dict[str, Any]) -> list[tuple[str, str, str]]:

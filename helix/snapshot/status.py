@@ -18,6 +18,7 @@ from helix.snapshot.manifest import Manifest
 from helix.snapshot.segment.projects import read_projects
 from helix.snapshot.sql import connect_duckdb
 from helix.snapshot.sql_views import register_live_items
+from helix.switches.state import list_off
 from helix.util.workspaces import list_old_names
 
 WINDOW: Final = 300.0  # seconds over which throughput is measured
@@ -58,6 +59,7 @@ def read_status(root: Path) -> dict[str, Any]:
         "throughput": measure_throughput(root),
         "orders": _list_orders(root),
         "purges": len(list((root / "purges").glob("[0-9]*.json"))),
+        "off": list_off(root),
     }
 
 

@@ -101,7 +101,7 @@ def read_transcript(document: Document, cleaner: TextCleaner) -> tuple[str, Iter
         for index, block in enumerate(list_blocks(content)):
             text = get_block_text(block)
             if role == "user" and text:
-                time, path = _read_stamp(text), _FOLDER.search(text)
+                time, path = read_stamp(text), _FOLDER.search(text)
                 is_stamped, last = is_stamped or time is not None, time or last
                 folder = folder or (path[1].strip() if path and "<user_info>" in text else "")
             if _is_own(block, cleaner):
@@ -176,7 +176,7 @@ def _find_queries(text: str) -> Iterator[str]:
         yield text[start:].strip()
 
 
-def _read_stamp(text: str) -> datetime | None:
+def read_stamp(text: str) -> datetime | None:
     """Return the time that the editor writes above a prompt, in words."""
     found = _STAMP.search(text)
     if found is None or found["month"] not in _MONTHS:

@@ -58,10 +58,15 @@ def progress_bar(enabled: bool) -> Iterator[Progress | None]:
 
 
 def print_refused(report: IngestReport, command: str) -> None:
-    """Print a line to stderr for each refused input, and for what stays out because it was forgotten."""
+    """Print a line to stderr for each refused input, and for what stays out: it was forgotten, or Helix is off."""
     command, remedy = f"helix {command}", "'helix ingest --remember PATH' accepts it again"
     for entry in report.refused:
         print_error(command, f"{entry['path']}: {entry['reason']}")
+    off = [one.describe(path) for path, found in report.left_out.items() for one in found]
+    for line in off[:NAMED]:
+        print_error(command, line)
+    if len(off) > NAMED:
+        print_error(command, f"{len(off) - NAMED:,} more inputs of which parts stay out while Helix is off")
     for path in report.forgotten[:NAMED]:
         print_error(command, f"{path}: a part of it was forgotten and stays out; {remedy}")
     if len(report.forgotten) > NAMED:

@@ -33,8 +33,17 @@ from helix.sources.common.decode import decode
 from helix.sources.common.export import Export, read_entry
 from helix.sources.common.pieces import PIECE_FORMATS, cut_session
 from helix.sources.common.session_text import SessionText
+from helix.switches.state import read_switches
 from helix.types import Document, Problem
-from pipelines.ingest.increments import BLOCK, detect_growing, has_same_head, is_continued, read_increments
+from pipelines.ingest.increments import (
+    BLOCK,
+    add_omitted_lines,
+    detect_growing,
+    has_same_head,
+    is_continued,
+    read_increments,
+)
+from pipelines.ingest.line_filter import LineFilter
 from pipelines.ingest.source import (
     START,
     Accepted,
@@ -47,6 +56,7 @@ from pipelines.ingest.source import (
     walk_inputs,
     write_envelope,
 )
+from pipelines.ingest.switched_off import OffCheck
 
 SETTLED: Final = 2.0
 """Seconds without a write after which a last line without a line feed counts as whole."""
@@ -82,12 +92,14 @@ def accept_source(inbox: Inbox, path: Path, options: AcceptOptions) -> Accepted:
 
     Raises:
         InputRefused: the file cannot be accepted; the message gives the reason and the remedy.
-        StoreError: the store cannot be written.
+        StoreError: the store cannot be written, or the file of its switches is damaged.
     """
     inbox.stays_out = False
+    switches, tool_chars = read_switches(inbox.root), inbox.settings.tool_chars
+    inbox.off = OffCheck(switches, options.project, str(path.absolute()), tool_chars)
     options = replace(options, project=options.project and redact_name(options.project))
     accepted = _accept(inbox, path, redact_path(str(path.absolute())), options)
-    return replace(accepted, forgotten=inbox.stays_out)
+    return replace(accepted, forgotten=inbox.stays_out, left_out=inbox.off.list_left_out())
 
 
 def _accept(inbox: Inbox, path: Path, where: str, options: AcceptOptions) -> Accepted:
@@ -185,13 +197,21 @@ def _accept_increments(inbox: Inbox, source: SourceFile, file: BinaryIO, cursor:
     where, repositories = before.path if before else source.where, before.repositories if before else {}
     new: list[str] = []
     began, more = time.monotonic(), False
-    for increment in read_increments(file, cursor, settled, inbox.settings):
-        envelope = make_increment(inbox, source, where, cursor, increment, repositories)
-        envelope = replace(envelope, instead=instead if not cursor.document else "")
-        repositories = envelope.repositories
-        if write_envelope(inbox, envelope, retry):
-            new.append(envelope.document)
-        cursor = source.advance(replace(increment.end, first=cursor.first or envelope.document), envelope.document)
+    changed = source.stat.st_mtime
+    writes = min(cursor.read or changed, changed), changed
+    lines = LineFilter(inbox.off, file, cursor.offset, sources.FORMATS[cursor.format].JSON, source.where, writes)
+    for increment in read_increments(file, cursor, settled, inbox.settings, lines.blank_lines):
+        if increment.omitted and not increment.text.strip():  # no document of nothing: the next one has these lines
+            omitted = cursor.omitted + increment.end.lines - cursor.lines
+            cursor = source.advance(replace(increment.end, omitted=omitted), cursor.document)
+        else:
+            start, increment = add_omitted_lines(cursor, increment, lines.header)
+            envelope = make_increment(inbox, source, where, start, increment, repositories)
+            envelope = replace(envelope, instead=instead if not cursor.document else "")
+            repositories = envelope.repositories
+            if write_envelope(inbox, envelope, retry):
+                new.append(envelope.document)
+            cursor = source.advance(replace(increment.end, first=cursor.first or envelope.document), envelope.document)
         if cursor.offset < size:  # an unchanged size must not count as fully accepted
             cursor = replace(cursor, size=cursor.offset)
         cursors.write_cursor(inbox.root, source.key(), cursor)
@@ -229,7 +249,7 @@ def _accept_archive(inbox: Inbox, source: SourceFile) -> Accepted:
                 new += _accept(inbox, path, where, source.options).documents
             except InputRefused as error:  # exports also hold settings and lists
                 refused.append(error)
-    if refused and not new and not cursors.read_cursor(inbox.root, source.key()):
+    if refused and not new and not inbox.off.left_out and not cursors.read_cursor(inbox.root, source.key()):
         raise InputRefused(f"{redact_path(str(source.path))} holds no readable source", str(refused[0]))
     if new:
         _save(inbox, source, "", new[-1])
@@ -267,6 +287,8 @@ def _accept_conversations(inbox: Inbox, source: SourceFile, file: BinaryIO, expo
             text = read_entry(file, part, export.adapter)
             older = document if present else ""
             envelope = make_whole(inbox, options, source.where, text, format, source.mtime, (), older)
+            if envelope is None:
+                continue
             is_new, document = write_envelope(inbox, envelope, options.retry, settle=False), envelope.document
             known[name] = ConversationCursor(part.digest, document)
         new += [document] if is_new else []
@@ -285,6 +307,8 @@ def _accept_whole(
     where = f"{source.where}#{redact_name(part)}" if part else source.where
     format = sources.detect(Document(where, text, mtime)).NAME if options.format == "auto" else options.format
     envelope = make_whole(inbox, options, where, text, format, mtime, problems, _find_older(inbox, source, part))
+    if envelope is None:  # without a cursor: it is looked at again
+        return
     new = write_envelope(inbox, envelope, options.retry)
     _save(inbox, source, format, envelope.document, part)
     if new:
@@ -311,10 +335,13 @@ def _accept_pieces(inbox: Inbox, source: SourceFile, text: str) -> Accepted | No
     parsed = sources.FORMATS[format].parse(replace(document, text=text))
     problems = parsed.problems
     new: list[str] = []
-    name = ""
+    name, cut = "", False
     for number, piece in enumerate(piece for session in parsed.sessions for piece in cut_session(session, BLOCK)):
         older = _find_older(inbox, source, str(number))
+        cut = True
         envelope = make_whole(inbox, options, source.where, piece.text, format, source.mtime, problems, older)
+        if envelope is None:
+            continue
         envelope = replace(envelope, chars=piece.chars, redacted=dict(redacted + Counter(envelope.redacted)))
         name = envelope.document
         new += [name] if write_envelope(inbox, envelope, options.retry) else []
@@ -322,4 +349,4 @@ def _accept_pieces(inbox: Inbox, source: SourceFile, text: str) -> Accepted | No
         problems, redacted = (), Counter()  # reported with the first piece
     if name:
         _save(inbox, source, format, name)
-    return Accepted(tuple(new)) if name else None
+    return Accepted(tuple(new)) if cut else None

@@ -17,6 +17,7 @@ from helix.snapshot.ledger import inbox
 from pipelines.ingest.accept import accept_source, prepare_store
 from pipelines.ingest.part import EnrichedPart
 from pipelines.ingest.source import AcceptOptions, Inbox, walk_inputs
+from pipelines.ingest.switched_off import Omission
 
 COUNTED: Final = 5.0
 """Seconds for which a count of waiting documents is used, plus those accepted since."""
@@ -78,6 +79,9 @@ class IngestReport:
     dead: int = 0
     forgotten: list[str] = field(default_factory=list)  # paths with forgotten items, which stay out
     stay_out: int = 0  # those items
+    left_out: dict[str, tuple[Omission, ...]] = field(
+        default_factory=dict
+    )  # path → what stays out: Helix is off for it
 
     def refuse(self, path: str, reason: str) -> None:
         """Note a refused input."""
@@ -103,6 +107,10 @@ class IngestReport:
         junk = self.junk.total()
         return junk / (junk + self.chars) if junk else 0.0
 
+    def list_left_out(self) -> list[dict[str, Any]]:
+        """List what stays out because Helix is or was off for it."""
+        return [{"path": path, **one._asdict()} for path, found in self.left_out.items() for one in found]
+
     def as_json(self, seconds: float) -> dict[str, Any]:
         """Return the fields of `helix ingest --json`."""
         return {
@@ -118,6 +126,7 @@ class IngestReport:
             "redacted_by_source": {path: dict(counts) for path, counts in self.sources.items()},
             "junk": {"characters": dict(self.junk), "kept": self.chars, "share": round(self.junk_share, 4)},
             "forgotten": {"paths": self.forgotten, "items": self.stay_out},
+            "off": self.list_left_out(),
         }
 
 
@@ -169,8 +178,10 @@ def accept_all(
             report.forgotten.append(name)
         if accepted.waits:
             report.refuse(f"{name}:{accepted.waits}", _INCOMPLETE)
+        if accepted.left_out:
+            report.left_out[name] = accepted.left_out
         if accepted.is_duplicate:
-            report.duplicates += not accepted.waits
+            report.duplicates += not accepted.waits and not accepted.left_out
         else:
             report.accepted += 1
             new += accepted.documents

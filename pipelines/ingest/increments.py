@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
@@ -41,6 +41,7 @@ class Increment:
     redacted: dict[str, int]
     problems: tuple[Problem, ...]
     end: Cursor
+    omitted: int = 0  # lines that stay out; they are empty in the text
 
 
 def detect_growing(first: bytes, whole: bool, path: str, format: str, settings: Settings) -> str:
@@ -73,11 +74,18 @@ def has_same_head(file: BinaryIO, cursor: Cursor) -> bool:
     return _digest(_read_first_line(file.read(ENDS))) == cursor.head
 
 
-def read_increments(file: BinaryIO, cursor: Cursor, settled: bool, settings: Settings) -> Iterator[Increment]:
+def read_increments(
+    file: BinaryIO,
+    cursor: Cursor,
+    settled: bool,
+    settings: Settings,
+    blank_lines: Callable[[bytes], tuple[bytes, int]] = lambda data: (data, 0),
+) -> Iterator[Increment]:
     """Yield the text after the cursor. A last line without a line feed is left for later unless it is whole.
 
     Args:
         settled: the file was not written to for a while.
+        blank_lines: empties the lines that stay out; it returns the text and their number.
 
     Raises:
         InputRefused: the text is not Unicode, or a line is too long.
@@ -95,7 +103,8 @@ def read_increments(file: BinaryIO, cursor: Cursor, settled: bool, settings: Set
             size = len(data)
         if not size:
             return
-        text, problems = decode_lines(data, limit) if is_json else (decode_text(data, cursor.offset), [])
+        kept, omitted = blank_lines(data)
+        text, problems = decode_lines(kept, limit) if is_json else (decode_text(kept, cursor.offset), [])
         problems = [*too_long, *problems]
         before = b"" if is_json else _read_before(file, cursor.offset)
         clean, redacted = _redact(text, before, is_json)
@@ -108,8 +117,25 @@ def read_increments(file: BinaryIO, cursor: Cursor, settled: bool, settings: Set
             tail=_digest_tail(file, cursor.offset + size),
         )
         placed = tuple(problem._replace(line=problem.line + cursor.lines) for problem in problems)
-        yield Increment(clean, redacted, placed, end)
+        yield Increment(clean, redacted, placed, end, omitted)
         cursor = end
+
+
+def add_omitted_lines(cursor: Cursor, increment: Increment, header: str) -> tuple[Cursor, Increment]:
+    """Put the omitted lines since the last document before an increment, as empty ones; return its start and it.
+
+    Args:
+        header: takes the place of the log's first line if that was omitted: later lines need it.
+    """
+    omitted, text, end = cursor.omitted, increment.text, increment.end
+    if not omitted and not increment.omitted:
+        return cursor, increment
+    start = replace(cursor, lines=cursor.lines - omitted, chars=cursor.chars - omitted, omitted=0)
+    text = "\n" * omitted + text
+    end = replace(end, omitted=0)
+    if not cursor.document and header and text.startswith("\n"):
+        text, end = header + text, replace(end, chars=end.chars + len(header))
+    return start, replace(increment, text=text, end=end)
 
 
 def _redact(text: str, before: bytes, is_json: bool) -> tuple[str, dict[str, int]]:

@@ -91,7 +91,8 @@ def carry_out(
         backlog.check()
         how = {"project": order.project, "format": order.format, "acl": order.acl, "retry": False}
         deliver(accept_all(root, [given], settings, report, **how))  # type: ignore[arg-type]
-    finish(root, identity, {"accepted": report.accepted, "duplicates": report.duplicates, "refused": report.refused})
+    counts = {"accepted": report.accepted, "duplicates": report.duplicates, "refused": report.refused}
+    finish(root, identity, {**counts, "off": report.list_left_out()})
     return report
 
 

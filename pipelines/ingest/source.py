@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,7 @@ from helix.types import Problem
 from helix.util.failpoints import failpoint
 from pipelines.ingest.forgotten import ForgottenDocuments
 from pipelines.ingest.increments import Increment, is_continued
+from pipelines.ingest.switched_off import OffCheck, Omission
 from pipelines.ingest.workspaces import find_repositories
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -58,6 +60,7 @@ class Accepted:
     waits: int = 0  # number of an incomplete last line, which is accepted once it is whole; 0 for none
     more: bool = False  # the rest can be accepted at once
     forgotten: bool = False  # part of it was forgotten, and stays out
+    left_out: tuple[Omission, ...] = ()  # Helix is or was off for it
 
     @property
     def is_duplicate(self) -> bool:
@@ -73,6 +76,7 @@ class Inbox:
     settings: Settings
     _last: datetime = field(default=datetime.min.replace(tzinfo=UTC), repr=False)
     stays_out: bool = False  # part of the current input was forgotten
+    off: OffCheck = field(default_factory=OffCheck, repr=False)  # of the current input
 
     @cached_property
     def forgotten_documents(self) -> ForgottenDocuments:
@@ -91,8 +95,8 @@ class Inbox:
             before: documents the time has to follow too, in case the clock was set back.
         """
         known = (read_accepted_time(self.root, document) for document in before if document)
-        earlier = [time for time in known if time]
-        self._last = max(datetime.now(UTC), *(time + _MICROSECOND for time in (self._last, *earlier)))
+        earlier = [when for when in known if when]
+        self._last = max(datetime.now(UTC), *(when + _MICROSECOND for when in (self._last, *earlier)))
         return self._last
 
     def has(self, document: str) -> bool:
@@ -113,6 +117,7 @@ class SourceFile:
     where: str  # absolute, redacted
     stat: os.stat_result
     options: AcceptOptions
+    read: float = field(default_factory=time.time)
 
     def key(self, part: str = "") -> str:
         """Return the key of its cursor, or of the cursor of one of its parts."""
@@ -127,9 +132,8 @@ class SourceFile:
     def advance(self, cursor: Cursor, document: str) -> Cursor:
         """Return the cursor with the file's present state and the last document made of it."""
         now = self.stat
-        return replace(
-            cursor, device=now.st_dev, inode=now.st_ino, size=now.st_size, mtime=now.st_mtime_ns, document=document
-        )
+        cursor = replace(cursor, device=now.st_dev, inode=now.st_ino, size=now.st_size, mtime=now.st_mtime_ns)
+        return replace(cursor, read=self.read, document=document)
 
 
 def find_cursor(inbox: Inbox, source: SourceFile) -> Cursor | None:
@@ -235,8 +239,8 @@ def make_whole(
     mtime: datetime,
     problems: Sequence[Problem],
     older: str,
-) -> Envelope:
-    """Return the envelope of a text that is accepted whole.
+) -> Envelope | None:
+    """Return the envelope of a text that is accepted whole; None where all of it stays out: Helix is off for it.
 
     Args:
         older: the document it replaces, if that is another one; empty for none.
@@ -245,6 +249,9 @@ def make_whole(
         text, redacted = redact_log(unescape_ascii(text))
     else:
         text, redacted = redact(text)
+    repositories = find_repositories(where, text, {})  # before any turn is left out with what it names
+    if text and not (text := inbox.off.filter_text(where, text, format, mtime.timestamp())):
+        return None
     name = partial(name_document, text, format, options.project, options.acl)
     document = _choose_name(inbox, options, name)
     # A remembered document repeats all its items: the version before has lost some of them.
@@ -263,7 +270,7 @@ def make_whole(
         problems=tuple(problems),
         instead=older,
         remember=options.remember,
-        repositories=find_repositories(where, text, {}),
+        repositories=repositories,
     )
 
 

@@ -151,6 +151,8 @@ class Watch:
             self._rest[path] = ended if path in self.due else ended + min(SHARE * (ended - began), LONGEST)
         if accepted.forgotten:
             log.warning("%s: its forgotten items stay out; 'helix ingest --remember' accepts them again", path)
+        for left_out in accepted.left_out:
+            log.info(left_out.describe(redact_path(str(path))))
         if accepted.documents:
             for document in accepted.documents:
                 log.info("accepted", extra={"document": document, "source": redact_path(str(path))})

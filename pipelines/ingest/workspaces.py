@@ -42,13 +42,23 @@ def find_repositories(where: str, text: str, known: Mapping[str, Repository]) ->
         known: what an earlier part of the log found; a folder that is gone keeps it.
     """
     path = Path(where.partition("#")[0])
-    history = _find_history_folder(path)
-    if not history and not _is_kept_here(path):
+    if not _find_history_folder(path) and not _is_kept_here(path):
         return {}
-    named = (_unescape(match[1]) if match[1] else match[2] for match in _FOLDER.finditer(text, 0, _HEAD))
-    folders = dict.fromkeys(filter(None, [history, *(folder.strip().rstrip("/") for folder in named)]))
-    found = {folder: _look_up(folder) for folder in [*folders][:_MOST]}
+    found = {folder: _look_up(folder) for folder in list_named_folders(where, text)}
     return {**known, **{folder: repository for folder, repository in found.items() if repository[0]}}
+
+
+def list_named_folders(where: str, text: str) -> list[str]:
+    """List the folders that the beginning of a log names, and the one that a history is kept in."""
+    named = (_unescape(match[1]) if match[1] else match[2] for match in _FOLDER.finditer(text, 0, _HEAD))
+    history = find_history_folder(where)
+    folders = dict.fromkeys(filter(None, [history, *(folder.strip().rstrip("/") for folder in named)]))
+    return [*folders][:_MOST]
+
+
+def find_history_folder(where: str) -> str:
+    """Return the folder of a history that is kept in its project; empty for other logs, and for one from elsewhere."""
+    return _find_history_folder(Path(where.partition("#")[0]))
 
 
 class SessionProject(NamedTuple):

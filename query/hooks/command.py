@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from query.discovery_read import get_local_address, read_address
-from query.hooks import protocol, session_record
+from query.hooks import protocol, session_record, switches
 
 TYPE_CHECKING = False  # `typing` imports slowly
 if TYPE_CHECKING:
@@ -99,6 +99,15 @@ class HookCall:
             self._notes.append("an event that Helix ignores")
             return
         self._event = event
+        word = switches.read_switch_prompt(protocol.find_prompt(payload)) if protocol.EVENTS[event] == "prompt" else ""
+        if word:
+            context, note = switches.switch_session(self._root, payload, word)
+            self._notes.append(note)
+            self._write_answer(f"<memory>\n{context}\n</memory>")  # ingest leaves such a block out
+            return
+        if off := switches.find_off(self._root, payload):
+            self._notes.append(off)
+            return
         if protocol.EVENTS[event] == "transcript":
             self._ingest_transcripts(payload)
             return
@@ -113,11 +122,14 @@ class HookCall:
         request |= {"seen": record["seen"], "left": max(0, self._read_tokens() - record["tokens"])}
         answer = self._fetch_context(request)
         if answer["context"]:
-            sys.stdout.write(json.dumps(protocol.format_answer(self._agent, event, answer["context"])) + "\n")
-            sys.stdout.flush()
+            self._write_answer(answer["context"])
         if answer["context"] and request["session"]:
             seen, tokens = [*record["seen"], *answer.get("items", ())], record["tokens"] + answer.get("tokens", 0)
             session_record.write_record(path, {"seen": seen, "tokens": tokens})
+
+    def _write_answer(self, context: str) -> None:
+        sys.stdout.write(json.dumps(protocol.format_answer(self._agent, self._event, context)) + "\n")
+        sys.stdout.flush()
 
     def _read_deadline(self) -> float:
         """Return the seconds after which the hook gives up; a value that is none is noted in the log."""

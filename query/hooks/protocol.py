@@ -79,6 +79,16 @@ def list_folders(payload: Mapping[str, Any]) -> list[str]:
     return [folder for folder in folders if folder]
 
 
+def find_session(payload: Mapping[str, Any]) -> str:
+    """Return the session's id; empty where the event names none."""
+    return _find_text(payload, "session_id", "conversation_id")
+
+
+def find_prompt(payload: Mapping[str, Any]) -> str:
+    """Return the prompt; empty where the event has none."""
+    return _find_text(payload, "prompt")
+
+
 def name_project(folder: str) -> str:
     """Return the project of a folder, by itself: the name of its repository, else its own."""
     top, remote = find_repository(folder)
@@ -87,7 +97,7 @@ def name_project(folder: str) -> str:
 
 def build_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the body of POST /v1/hook; None where the prompt needs no memory."""
-    prompt = _find_text(payload, "prompt")
+    prompt = find_prompt(payload)
     if EVENTS[event] == "prompt" and not may_need_memory(prompt):
         return None
     if len(prompt) > MAX_PROMPT:
@@ -99,7 +109,7 @@ def build_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | No
         "prompt": prompt,
         "folders": folders,
         "repositories": {folder: found for folder in folders if (found := find_repository(folder))[0]},
-        "session": _find_text(payload, "session_id", "conversation_id"),
+        "session": find_session(payload),
         "source": _find_text(payload, "source"),
     }
 

@@ -39,6 +39,8 @@ class Cursor:
     tail: str = ""  # digest of the last ones
     first: str = ""  # the document with its beginning
     epoch: int = 0
+    read: float = 0.0  # seconds since 1970: when it was last looked at
+    omitted: int = 0  # lines since the last document that were left out: Helix was off
 
 
 class ConversationCursor(NamedTuple):

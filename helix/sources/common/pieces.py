@@ -7,7 +7,8 @@ Only links between items, and scores that depend on other items, end at a piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from helix.sources.common.json_text import load_json
-from helix.types import Document, Parsed, Session, Turn
+from helix.types import ROLES, TYPES, Document, Parsed, Session, Turn
+from helix.util.workspaces import decode_workspace, encode_workspace
 
 PIECE_FORMATS: Final = frozenset({"captions", "markdown", "meeting"})
 """Formats of one session, in which no turn is dropped because of another."""
@@ -46,9 +48,66 @@ def cut_session(session: Session, size: int) -> Iterator[Piece]:
         yield Piece("\n".join([head, *lines, ""]), before)
 
 
+def write_sessions(sessions: Sequence[Session]) -> str:
+    """Return sessions as text, of any format: a text whose other turns stay out. Empty for no session."""
+    lines: list[str] = []
+    for session in sessions:
+        workspace = encode_workspace(session.workspace) if session.workspace else None
+        head = {"turns_of": session.id, "project": session.project, "title": session.title}
+        lines.append(orjson.dumps({**head, "branch_of": session.branch_of, "workspace": workspace}).decode())
+        lines += map(_write_turn, session.turns)
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def _read_sessions(document: Document, source: str) -> Iterator[Session]:
+    found: list[tuple[dict[str, Any], list[Turn]]] = []
+    for raw in (load_json(line) for line in document.text.split("\n") if line):
+        if "turns_of" in raw:
+            found.append((raw, []))
+        else:
+            found[-1][1].append(_check_turn(_read_turn(raw, document.mtime)))
+    for head, turns in found:
+        if not _are_texts(head["turns_of"]) or not _are_texts(head["project"] or "", head["title"] or ""):
+            raise ValueError("no session")
+        if not _are_texts(head["branch_of"] or ""):
+            raise ValueError("no branch")
+        workspace = decode_workspace(head["workspace"]) if head["workspace"] else None
+        parts = (head["project"], head["title"], head["branch_of"], workspace)
+        yield Session(source, head["turns_of"], tuple(turns), *parts)
+
+
+def _check_turn(turn: Turn) -> Turn:
+    """Return a turn whose fields have their types: an input of any format may begin like such a text.
+
+    Raises:
+        ValueError: one has not.
+    """
+    texts = (turn.id, turn.text, turn.origin, turn.time_quality, *turn.acl)
+    names = (turn.speaker, turn.parent, turn.title, turn.project)
+    numbers = (turn.priority, turn.confidence)
+    if (
+        not _are_texts(*texts, *(name for name in names if name is not None))
+        or turn.role not in ROLES
+        or turn.type not in (None, *TYPES)
+        or not all(number is None or isinstance(number, float) for number in numbers)
+        or not all(isinstance(flag, bool) for flag in (turn.pinned, turn.unique))
+        or (turn.time is not None and turn.time.tzinfo is None)
+    ):
+        raise ValueError("no turn")
+    return turn
+
+
+def _are_texts(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
 def read_piece(document: Document, source: str) -> Parsed | None:
-    """Return the turns of a piece; None for any other text."""
-    if source not in PIECE_FORMATS or not document.text.startswith(_HEAD):
+    """Return the turns of a piece, or of the sessions that `write_sessions` wrote; None for any other text."""
+    if not document.text.startswith(_HEAD):
+        return None
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
+        return Parsed(tuple(_read_sessions(document, source)))
+    if source not in PIECE_FORMATS:
         return None
     try:
         head, *turns = (load_json(line) for line in document.text.split("\n") if line)
@@ -67,4 +126,5 @@ def _write_turn(turn: Turn) -> str:
 
 def _read_turn(raw: dict[str, Any], mtime: datetime | None) -> Turn:
     time = datetime.fromisoformat(raw["time"]) if "time" in raw else None
-    return Turn(**{**raw, "time": mtime if raw.get("time_quality") == "file" else time})
+    acl = tuple(raw.get("acl", ()))
+    return Turn(**{**raw, "time": mtime if raw.get("time_quality") == "file" else time, "acl": acl})
