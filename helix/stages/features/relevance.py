@@ -72,7 +72,7 @@ _QUESTION_WORDS: Final = re.compile(
 
 
 class QuestionSigns(NamedTuple):
-    """What the question alone tells, of its t terms; read while it is embedded."""
+    """Signs of a question with t terms that need no row; read while it is embedded."""
 
     english: F32  # float32[t], weight of the term in English
     idf: F32  # float32[t], idf in the store, 1 for a term of one item
