@@ -40,8 +40,10 @@ def list_settings(answered: float, sweep: bool) -> list[HookSetting]:
         rows += [now._replace(name=f"relevance {least:g}", relevance=least) for least in _RELEVANCE]
         rows += [now._replace(name=f"budget {budget:,}", budget=budget) for budget in _BUDGETS]
         rows += [now._replace(name="session 12,000", tokens=12_000), now._replace(name="no record", record=False)]
-        free = now._replace(tokens=UNLIMITED, budget=1_800, relevance=0.005)
-        rows += [free._replace(name=f"answered {least:g}, no limits", answered=least) for least in (0.0, 0.1, 0.3)]
+        free = now._replace(tokens=UNLIMITED)
+        rows += [free._replace(name=f"answered {least:g}, long sessions", answered=least) for least in (0.1, 0.2, 0.3)]
+        free = free._replace(budget=1_800, relevance=0.005)
+        rows += [free._replace(name=f"answered {least:g}, no limits", answered=least) for least in (0.1, 0.3)]
     return rows
 
 

@@ -24,6 +24,7 @@ from helix.snapshot.sql import run_statement
 from helix.sources.common.injected import strip_host, strip_memory
 from helix.types import I64, Bool
 from pipelines.embedded.ingest import ingest
+from pipelines.ingest.items import NO_PROJECT
 
 MOST_CHARS: Final = 4_000
 """Characters of a prompt, half of them from its end: those that a hook sends."""
@@ -147,7 +148,7 @@ def _read_items(memory: Memory, folder: Path) -> Iterator[LoggedItem]:
         yield LoggedItem(
             row,
             codes.setdefault((entry["source"], entry["session"]), len(codes)),
-            entry["project"] or str(path.parent),
+            str(path.parent) if entry["project"] in (None, "", NO_PROJECT) else entry["project"],
             _name_source(path, folder),
             entry["role"],
             entry["origin"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import orjson
@@ -12,6 +13,7 @@ from helix.sdk.memory import Memory
 from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
 from pipelines.eval.relevance import log_cases
+from pipelines.eval.relevance.figures import JudgedCases, share_passed
 from pipelines.eval.relevance.log_cases import select_unsaid
 from pipelines.eval.replay.evidence import TermIndex, find_needed, find_terms, measure_evidence
 from pipelines.eval.replay.hook import BEFORE, HookCaller, list_settings
@@ -74,7 +76,7 @@ def test_prompts_come_in_the_order_of_time_with_their_replies(logs: Logs) -> Non
     assert [item.text[:6] for item in audit.before] == ["The ta", "[Edit]"]
     assert [item.text[:8] for item in audit.reply] == ["audit.md"]
     assert {prompt.source for prompt in logs.prompts} == {"shop"}
-    assert len(logs.projects) == 1  # that of the folder
+    assert [Path(name).name for name in logs.projects] == ["shop"]  # that of the folder
 
 
 def test_nothing_said_later_or_in_the_session_is_ever_given(logs: Logs) -> None:
@@ -140,3 +142,14 @@ def test_the_hook_gives_an_item_once(logs: Logs) -> None:
     assert set(done[1].answers["before"].items) & set(done[2].answers["before"].items)
     assert done[1].answers["now"].items
     assert not set(done[1].answers["now"].items) & set(done[2].answers["now"].items)
+
+
+def test_the_share_above_each_threshold_is_by_source() -> None:
+    answered = np.array([0.05, 0.2, 0.4, 0.9], np.float32)
+    empty = np.zeros(0)
+    judged = JudgedCases(empty, empty, answered, empty, empty.astype(np.float32), empty.astype(bool))
+    sources = np.array(["a", "a", "b", ""])
+    assert share_passed(judged, sources, {"passed": 0.12, "spoken": 0.3}) == {
+        "a": {"cases": 2, "passed": 0.5, "spoken": 0.0},
+        "b": {"cases": 1, "passed": 1.0, "spoken": 1.0},
+    }
