@@ -14,16 +14,19 @@ from pipelines.cli.eval_changes import evaluate_changes
 from pipelines.cli.eval_facts import evaluate_facts
 from pipelines.cli.eval_types import evaluate_types
 from pipelines.cli.relevance import evaluate_relevance
+from pipelines.cli.replay import evaluate_replay
 
 _LOW, _UNRANKED = ("p50", "p95"), ("low", "high", "skipped")
 """Columns whose lowest figure is the best, and columns without a best figure."""
 
 _PROFILE_HELP: Final = "a row for this profile"
 
+
 _KINDS: Final = {
     "changes": evaluate_changes,
     "facts": evaluate_facts,
     "relevance": evaluate_relevance,
+    "replay": evaluate_replay,
     "types": evaluate_types,
 }
 
@@ -35,6 +38,7 @@ _EXAMPLES: Final = (
     "  changes    histories where things change: what holds now, what held before, and why\n"
     "  facts      facts of any logs, and the items marked as superseded\n"
     "  relevance  what helps with a question, and silence where nothing does\n"
+    "  replay     tokens and evidence that hooks would have added to prompts of agents' logs\n"
     "  types      types of items, on labelled texts\n"
     "  report     a report over many sets, with plots\n"
     "  fit        the fitting of ranking weights"

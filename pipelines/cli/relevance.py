@@ -42,10 +42,10 @@ def evaluate_relevance(argv: Sequence[str]) -> int:
 
     if options.out:
         check_matplotlib()
-    ways = (options.by,) if options.by else BY
+    ways, hook = (options.by,) if options.by else BY, load().hook_answered
     with ExitStack() as stack:
         cases = _collect(options, stack)
-        reports = {by: measure_relevance(cases, by, "vectors", print_note) for by in ways}
+        reports = {by: measure_relevance(cases, by, "vectors", print_note, hook) for by in ways}
     if options.out:
         written = write_section(reports, Path(options.out).expanduser())
         print_note(f"written: {', '.join(map(str, written))}")
@@ -67,6 +67,9 @@ def _make_parser(name: str, about: str, options: str) -> Parser:
         "The stores of all sets stay below --store, if it is given; later runs find them there.",
     )
     new.add_argument("sets", nargs="*", metavar="SET=PATH", help="SET:LABEL=PATH for several sets of one kind")
+    new.add_argument(
+        "--logs", metavar="DIR", help="folder of agents' logs, whose prompts are asked where nothing helps"
+    )
     return new
 
 
@@ -76,7 +79,8 @@ def _collect(options: Any, stack: ExitStack) -> list[Any]:
 
     sets = {one.label: (one.set, one.path) for one in map(parse_set, options.sets)}
     work = Path(options.store or stack.enter_context(tempfile.TemporaryDirectory())).expanduser()
-    return collect_cases(sets, load(), work, print_note)
+    logs = Path(options.logs).expanduser() if options.logs else None
+    return collect_cases(sets, load(), work, print_note, logs)
 
 
 _COLUMNS = ("other", "hard", "abstention", "emptied", "passed")
@@ -92,6 +96,14 @@ def _print_report(report: dict[str, Any]) -> None:
     print_table([head, *rows], (), range(1, len(head)))
     prompts = [[name, _format(share)] for name, share in report["prompts"].items()]
     print_table([("prompts that need no memory", "passed"), *prompts], (), (1,))
+    if report["logs"]:
+        logs = [
+            [name, f"{row['cases']:,}", *map(_format, (row["passed"], row["spoken"]))]
+            for name, row in report["logs"].items()
+        ]
+        print_table(
+            [("prompts of logs", "cases", "passed", f"a hook speaks ({report['hook']:g})"), *logs], (), (1, 2, 3)
+        )
     ece = report["ece"]
     print_text(f"expected calibration error: answered {ece['answered']:.3f}, relevance {ece['relevance']:.3f}")
     print_text(f"a context is empty below answered {report['least']:g}; 'emptied' is the share of answerable questions")

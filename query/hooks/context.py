@@ -105,11 +105,23 @@ class HookContext(NamedTuple):
     items: tuple[str, ...] = ()
 
 
-def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | None = None) -> dict[str, Any]:
+class PromptRules(NamedTuple):
+    """Limits of the context of a prompt."""
+
+    answered: float  # least probability that the answer helps
+    relevance: float = LEAST_RELEVANCE  # of an item, at least
+    budget: int = PROMPT_BUDGET  # tokens
+    options: Mapping[str, Any] = {}  # others of a recall, as `RecallOptions` names them
+
+
+def answer_hook(
+    memory: Memory, request: Mapping[str, Any], view: Snapshot | None = None, rules: PromptRules | None = None
+) -> dict[str, Any]:
     """Return `context`, which may be empty, `said`, a note for the log without a word of the prompt, `items`, `tokens`.
 
     Args:
         view: the caller's view of the generation; None: everybody's.
+        rules: of a prompt; None: those of the settings.
     """
     question = HookQuestion.from_json(request)
     view = view or memory.snapshot.seen_by(None)
@@ -121,7 +133,7 @@ def answer_hook(memory: Memory, request: Mapping[str, Any], view: Snapshot | Non
     elif question.kind == "start":
         found = _brief_project(memory, snap, question, project)
     else:
-        found = _recall_prompt(memory, snap, question, project)
+        found = _recall_prompt(memory, snap, question, project, rules or PromptRules(memory.settings.hook_answered))
     tokens = sum(snap.counter([found.text])) if found.text else 0
     where = "project" if project else "no project"
     return {"context": found.text, "said": f"{found.note}, {where}", "items": list(found.items), "tokens": tokens}
@@ -161,7 +173,9 @@ def _format_decisions(snap: Snapshot, project: str | None, budget: int) -> str:
     return "" if project is None else format_held_decisions(snap, project, int(SHARE * budget), snap.counter)
 
 
-def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> HookContext:
+def _recall_prompt(
+    memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None, rules: PromptRules
+) -> HookContext:
     """Return the context for a prompt: relevant items, if the memory probably helps."""
     prompt = question.prompt.strip()
     if "</" in prompt:
@@ -173,11 +187,9 @@ def _recall_prompt(memory: Memory, snap: Snapshot, question: HookQuestion, proje
     # A project filter forces a search, so the skip rules are asked without it.
     if project and len(prompt) <= _GENERAL and _is_skipped(memory, snap, prompt):
         return HookContext("", "skipped")
-    budget = PROMPT_BUDGET if question.left is None else min(PROMPT_BUDGET, question.left)
-    least = memory.settings.hook_answered
-    return _recall_within_limit(
-        memory, snap, prompt, budget, answered=least, project=project, min_relevance=LEAST_RELEVANCE
-    )
+    budget = rules.budget if question.left is None else min(rules.budget, question.left)
+    options = {**rules.options, "project": project, "min_relevance": rules.relevance}
+    return _recall_within_limit(memory, snap, prompt, budget, answered=rules.answered, **options)
 
 
 def _brief_project(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> HookContext:

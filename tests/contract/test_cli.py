@@ -176,7 +176,7 @@ def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
 
 COMMANDS = sorted(entry.name for entry in entry_points(group="helix.commands"))
 KINDS = [["bench", kind] for kind in ("store", "recall", "graph", "ingest", "logs", "watch")]
-KINDS += [["eval", kind] for kind in ("changes", "facts", "types", "report", "fit")]
+KINDS += [["eval", kind] for kind in ("changes", "facts", "relevance", "replay", "types", "report", "fit")]
 
 
 def test_the_overview_has_every_command_in_a_group(run_helix) -> None:

@@ -8,9 +8,12 @@ from typing import Any, Final
 
 from helix.errors import UsageError
 from helix.settings import Settings
+from helix.types import F32
 from pipelines.eval.relevance.ask import CaseEvidence, ask_case
 from pipelines.eval.relevance.cases import Case, list_cases, list_prompts, read_prompts
 from pipelines.eval.relevance.haystacks import HISTORIES, Haystacks, open_haystacks
+from pipelines.eval.relevance.log_cases import UNSAID, list_foreign, list_unsaid
+from pipelines.eval.replay.logs import open_logs
 from pipelines.training.router import predict_left_out, read_router, read_training_prompts
 
 MOST: Final[Mapping[str, int]] = {HISTORIES: 1_200, "locomo": 700, "friendsqa": 600, "qmsum": 250, "cranfield": 150}
@@ -18,19 +21,26 @@ MOST: Final[Mapping[str, int]] = {HISTORIES: 1_200, "locomo": 700, "friendsqa": 
 
 _ANY: Final = 400
 
-TESTED: Final = ("prompts without need", "chores")
+_PACKAGED: Final = ("prompts without need", "chores")
+
+TESTED: Final = (*_PACKAGED, UNSAID)
 """Sources that are only measured, never trained on."""
 
 _HELD: Final = "test"  # half of the packaged histories that is never trained on
 
 
 def collect_cases(
-    sets: Mapping[str, tuple[str, Path]], settings: Settings, work: Path, say: Callable[[str], None]
+    sets: Mapping[str, tuple[str, Path]],
+    settings: Settings,
+    work: Path,
+    say: Callable[[str], None],
+    logs: Path | None = None,
 ) -> list[CaseEvidence]:
     """Ingest the histories and sets below `work`, ask all cases, and read their evidence.
 
     Args:
         sets: (name in the registry, path) by label.
+        logs: a folder of agents' logs, whose prompts are asked as well.
 
     Raises:
         UsageError, InputRefused: as in `read_set`.
@@ -52,9 +62,27 @@ def collect_cases(
     trained = _ask(_list_training_prompts(haystacks), settings)
     left_out = predict_left_out(encoder)
     asked += [_with_logit(one, left_out[one.question]) for one in trained]
-    for source, name, each in zip(TESTED, ("no_memory", "chores"), (2, 4), strict=True):
+    for source, name, each in zip(_PACKAGED, ("no_memory", "chores"), (2, 4), strict=True):
         asked += _ask(list_prompts(source, read_prompts(name), "none", haystacks, each), settings)
+    if logs is not None:
+        asked += _ask_logs(logs, haystacks, settings, work, router, say)
     say(f"{len(asked)} cases in all")
+    return asked
+
+
+def _ask_logs(
+    folder: Path,
+    haystacks: Sequence[Haystacks],
+    settings: Settings,
+    work: Path,
+    router: dict[str, F32],
+    say: Callable[[str], None],
+) -> list[CaseEvidence]:
+    """Ask the prompts of logs of other projects, and of their own before anything relevant was said."""
+    logs = open_logs(folder, settings, work)
+    logs.snap.files.__dict__["router"] = router
+    asked = _ask(list_foreign(logs, haystacks), settings) + _ask(list_unsaid(logs), settings)
+    say(f"{folder.name}: {len(asked)} cases of {len(logs.prompts)} prompts")
     return asked
 
 

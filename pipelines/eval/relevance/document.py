@@ -72,7 +72,7 @@ def format_section(reports: Reports, folder: str) -> str:
         least=f"{first['least']:g}",
         cases=f"{first['cases']:,}",
         separation=format_table(*_tabulate_separation(reports)),
-        prompts=format_table(*_tabulate_prompts(reports)),
+        prompts="\n\n".join(filter(None, [format_table(*_tabulate_prompts(reports)), _format_logs(reports)])),
         calibration=format_table(*_tabulate_calibration(reports)),
     )
 
@@ -96,6 +96,27 @@ def _tabulate_prompts(reports: Reports) -> tuple[list[str], list[list[str]]]:
     return ["prompts", *(f"answered, by {by}" for by in reports)], [
         [name, *(_format(report["prompts"][name]) for report in reports.values())] for name in names
     ]
+
+
+def _format_logs(reports: Reports) -> str:
+    """Format the shares of prompts of logs that pass, with a line about them; empty without logs."""
+    first = next(iter(reports.values()))
+    if not first["logs"]:
+        return ""
+    head = ["prompts of real logs", "cases"]
+    for by in reports:
+        head += [f"answered, by {by}", f"spoken by hooks, by {by}"]
+    rows = []
+    for name, one in first["logs"].items():
+        row = [name, f"{one['cases']:,}"]
+        for report in reports.values():
+            row += [_format(report["logs"][name][threshold]) for threshold in ("passed", "spoken")]
+        rows.append(row)
+    about = (
+        f"The same for prompts of real logs of agents; hooks speak from {first['hook']:g}. *Nothing said*: asked of the "
+        "earlier sessions of their own project that share no rare term with the prompt and its reply."
+    )
+    return f"{about}\n\n{format_table(head, rows)}"
 
 
 def _tabulate_calibration(reports: Reports) -> tuple[list[str], list[list[str]]]:

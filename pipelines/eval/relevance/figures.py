@@ -107,3 +107,18 @@ def summarise(judged: JudgedCases, weight: Mapping[str, F64], least: float) -> d
 
 def _share(passed: AnyArray) -> float | None:
     return round(float(passed.mean()), 4) if len(passed) else None
+
+
+def share_passed(judged: JudgedCases, sources: AnyArray, least: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """Return the cases of each source and the share of them whose `answered` reaches each threshold.
+
+    Args:
+        sources: of each case, empty for those that do not count: str[cases].
+        least: thresholds by name.
+    """
+    out = {}
+    for name in np.unique(sources[sources != ""]):
+        answered = judged.answered[sources == name]
+        shares = {threshold: _share(answered >= value) for threshold, value in least.items()}
+        out[str(name)] = {"cases": len(answered), **shares}
+    return out

@@ -11,21 +11,23 @@ from helix.stages.relevance import LEAST_ANSWERED
 from helix.types import Bool
 from pipelines.eval.relevance.ask import CaseEvidence
 from pipelines.eval.relevance.collect import is_trainable
-from pipelines.eval.relevance.figures import JudgedCases, summarise
+from pipelines.eval.relevance.figures import JudgedCases, share_passed, summarise
 from pipelines.eval.relevance.fit import FOLDS, MIX, Signals, cross_fit, weigh_cases
+from pipelines.eval.relevance.log_cases import FOREIGN, UNSAID
 
 BY: Final = ("conversation", "set")
 """Left out of a fit at a time: conversations, or whole sets."""
 
 
 def measure_relevance(
-    asked: Sequence[CaseEvidence], by: str, variant: str, say: Callable[[str], None]
+    asked: Sequence[CaseEvidence], by: str, variant: str, say: Callable[[str], None], hook: float
 ) -> dict[str, Any]:
     """Return the figures of `summarise`, by models that were fitted without the conversations or sets they predict.
 
     Args:
         by: of BY.
         variant: of `helix.stages.relevance.VARIANTS`.
+        hook: least `answered` for a hook to speak.
     """
     signals = Signals(asked, variant)
     trainable: Bool = np.array([is_trainable(one) for one in signals.asked])
@@ -41,7 +43,15 @@ def measure_relevance(
         signals.gold,
     )
     weights = np.concatenate([weigh_cases(signals, trainable, MIX), np.zeros(len(silent))])
-    return {"by": by, "variant": variant, "cases": len(asked), **summarise(judged, {"cases": weights}, LEAST_ANSWERED)}
+    figures = summarise(judged, {"cases": weights}, LEAST_ANSWERED)
+    names = [_name_log(one) for one in (*signals.asked, *silent)]
+    logs = share_passed(judged, np.array(names, dtype=str), {"passed": LEAST_ANSWERED, "spoken": hook})
+    return {"by": by, "variant": variant, "cases": len(asked), **figures, "hook": hook, "logs": logs}
+
+
+def _name_log(one: CaseEvidence) -> str:
+    """Return the source of a case of logs with the logs' folder; empty for others."""
+    return f"{one.source}: {one.category}" if one.source in (FOREIGN, UNSAID) else ""
 
 
 def make_folds(signals: Signals, trainable: Bool, by: str) -> list[tuple[Bool, Bool]]:

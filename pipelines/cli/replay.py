@@ -1,0 +1,75 @@
+"""`helix eval replay`: the tokens and the evidence that the prompt hook would have added, replayed over logs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from helix.cli.parser import build_parser, print_json
+from helix.cli.terminal import print_note, print_table, print_text
+from helix.settings import load
+
+
+def evaluate_replay(argv: Sequence[str]) -> int:
+    """Replay the sessions of agents' logs: tokens that hooks add to a prompt, and how much evidence they hold."""
+    new = build_parser(
+        "eval replay",
+        evaluate_replay.__doc__ or "",
+        "  helix eval replay ~/.claude/projects --store work\n  helix eval replay logs/ --sweep --json\n\n"
+        "The store stays below --store, if it is given; later runs find it there.",
+    )
+    new.add_argument("logs", metavar="DIR", help="folder of agents' logs, as for 'helix ingest'")
+    new.add_argument("--sweep", action="store_true", help="other thresholds and budgets as well")
+    options = new.parse_args(argv)
+    from pipelines.eval.replay.hook import BEFORE, PLAIN, HookCaller, list_settings
+    from pipelines.eval.replay.logs import open_logs
+    from pipelines.eval.replay.measure import replay, summarise
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "plain.toml").write_text(PLAIN, "utf-8")
+        # Never HELIX_STORE: a measurement is no memory.
+        work = Path(options.store).expanduser() if options.store else folder
+        settings = replace(load(), profiles=str(folder))
+        logs = open_logs(Path(options.logs).expanduser(), settings, work)
+        print_note(f"{len(logs.items)} items, {len(logs.prompts)} prompts")
+        rows = list_settings(settings.hook_answered, options.sweep)
+        report = summarise(replay(logs, rows, HookCaller(), print_note), rows, BEFORE.name)
+    report["untimed"] = sum(prompt.at is None for prompt in logs.prompts)
+    print_json(report) if options.json else _print_report(report)
+    return 0
+
+
+_SHARES: Final = ("given", "evidence", "random", "alone", "random_alone")
+_HEAD: Final = ("", "tokens", "given", "evidence", "random", "alone", "random", "tokens ×", "evidence ×", "95 %")
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    for name, title in (("all", "all prompts"), ("with_earlier", "prompts with an earlier item")):
+        count, sessions = report["prompts"][name], report["sessions"][name]
+        print_text(f"{title}: {count:,} of {sessions} sessions", "bold")
+        print_table([_HEAD, *map(_format_row, report[name])], (), range(1, len(_HEAD)))
+    print_text(
+        f"{report['with_needed']:,} prompts have needed terms; 'evidence' is the mean share of them given so far"
+    )
+    print_text("in the session, 'alone' at the prompt; 'random' is that of as many tokens of random earlier items")
+    print_text(f"× compares with '{report['base']}', with the 95 % interval of the evidence over sessions")
+    print_text(f"{report['untimed']:,} prompts have no time and are left out")
+
+
+def _format_row(row: dict[str, Any]) -> list[str]:
+    interval = row["evidence_interval"]
+    return [
+        row["name"],
+        "" if row["tokens_a_prompt"] is None else f"{row['tokens_a_prompt']:.0f}",
+        *(_format(row[name]) for name in (*_SHARES, "tokens_ratio", "evidence_ratio")),
+        "" if interval is None else f"{interval[0]:.2f}–{interval[1]:.2f}",
+    ]
+
+
+def _format(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
