@@ -113,7 +113,7 @@ def _format_logs(reports: Reports) -> str:
             row += [_format(report["logs"][name][threshold]) for threshold in ("passed", "spoken")]
         rows.append(row)
     about = (
-        f"The same for prompts of real logs of agents; hooks speak from {first['hook']:g}. *Nothing said*: asked of the "
+        f"Prompts of real logs of agents; hooks speak from {first['hook']:g}. *Nothing said*: asked of the "
         "earlier sessions of their own project that share no rare term with the prompt and its reply."
     )
     return f"{about}\n\n{format_table(head, rows)}"

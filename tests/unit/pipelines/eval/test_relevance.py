@@ -97,9 +97,10 @@ def make_reports() -> dict[str, Any]:
         f32(0.7, 0.1, 0.1),
         np.array([True, False, False]),
     )
-    return {
-        by: {"by": by, "cases": 4, **summarise(judged, {"cases": np.ones(4)}, 0.12)} for by in ("conversation", "set")
-    }
+    figures = summarise(judged, {"cases": np.ones(4)}, 0.12)
+    logs = {"prompts of logs to another project: aider": {"cases": 9, "passed": 0.25, "spoken": 0.125}}
+    more = {"cases": 4, "hook": 0.3, "logs": logs}
+    return {by: {"by": by, **more, **figures} for by in ("conversation", "set")}
 
 
 def test_the_section_replaces_the_one_of_before() -> None:
