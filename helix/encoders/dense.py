@@ -95,7 +95,12 @@ class Encoder:
 
     def query(self, text: str) -> F32:
         """Embed one query: float32[dim], unit length, full precision."""
-        return np.asarray(self._embed_run(self.tokens([self.spec.query_prefix + text]))[0])
+        return self.start_query(text)()
+
+    def start_query(self, text: str) -> Callable[[], F32]:
+        """Tokenise one query; return a function that embeds it. Only that one releases the interpreter's lock."""
+        feed = self.feed(self.tokens([self.spec.query_prefix + text]))
+        return lambda: np.asarray(self._pool_run(feed)[0])
 
     def queries(self, texts: Sequence[str]) -> F32:
         """Embed many queries: float32[n, dim].
@@ -146,7 +151,9 @@ class Encoder:
         return out[[rows[text] for text in texts]]
 
     def _embed_run(self, tokens: Sequence[Tokens]) -> F32:
-        feed = self.feed(tokens)
+        return self._pool_run(self.feed(tokens))
+
+    def _pool_run(self, feed: Mapping[str, I64]) -> F32:
         return pool_tokens(self.run(feed), feed["attention_mask"], self.spec)
 
 

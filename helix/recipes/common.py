@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from helix.encoders.rerank import LateEncoder, reuse_encoder
 from helix.errors import EncoderError
 from helix.native.vectors import score_tokens
 from helix.ranking.bm25 import compute_idf
-from helix.stages.embed import embed
+from helix.stages.embed import start_embedding
 from helix.stages.features.relevance import LISTED, QuestionSigns, read_signs
 from helix.stages.relevance import LEAST_ANSWERED, estimate_relevance, find_least, select_relevant
 from helix.stages.replaced import explain_superseded
@@ -34,16 +34,16 @@ def begin(
     query: Query,
     snap: Snapshot,
     trace: Trace,
-    text: str | None = None,
+    embedding: Callable[[], F32 | None] | None = None,
     within: Callable[[], tuple[Plan, Spent]] | None = None,
 ) -> tuple[F32 | None, Plan]:
     """Run stages 1 and 2; return the question's vector, None without an encoder, and the plan.
 
     Args:
-        text: the text to embed; None: the question.
+        embedding: of `begin_embedding`; None: of the question.
         within: waits for the question's `scope` and its time, if already started.
     """
-    vector = trace.run("embed", _embed, query.text if text is None else text, snap, trace)
+    vector = (embedding or begin_embedding(query.text, snap, trace))()
     searchable, spent = within() if within else measure(scope, query, snap)
     trace.add_time("route", spent)
     plan = trace.run("route", route, query, vector, snap, searchable)
@@ -57,12 +57,23 @@ def begin(
     return vector, plan
 
 
-def _embed(text: str, snap: Snapshot, trace: Trace) -> F32 | None:
-    """Embed a question; without an encoder the lexical leg answers alone, and `degraded` says so."""
+def begin_embedding(text: str, snap: Snapshot, trace: Trace) -> Callable[[], F32 | None]:
+    """Begin to embed a question; return a function that ends it.
+
+    Without an encoder its result is None: the lexical leg answers alone, and `degraded` says so.
+    """
     if not snap.rows:
-        return None
+        return lambda: None
     try:
-        return embed(text, snap.encoder)
+        return partial(_end_embedding, trace.run("embed", start_embedding, text, snap.encoder), trace)
+    except EncoderError as error:
+        trace.degraded.append(f"dense: {error.what}")
+        return lambda: None
+
+
+def _end_embedding(embed: Callable[[], F32], trace: Trace) -> F32 | None:
+    try:
+        return trace.run("embed", embed)
     except EncoderError as error:
         trace.degraded.append(f"dense: {error.what}")
         return None

@@ -14,7 +14,7 @@ from helix.errors import EncoderError
 from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
 from helix.ranking.topk import sort_rows
-from helix.recipes.common import JudgedRows, begin, bundle, ids, items_of, judge, score_rows
+from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids, items_of, judge, score_rows
 from helix.recipes.default_pack import count_packable, pack_relevant
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
@@ -88,11 +88,12 @@ class Ranked(NamedTuple):
 def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace) -> Ranked | None:
     """Run stages 1 to 6; None where the question needs no memory."""
     query = add_search_terms(query, snap, profile.ask)
+    embedding = begin_embedding(query.embedded, snap, trace)
     within = snap.start_work(measure, scope, query, snap)
     # What needs no vector runs while the question is embedded, unless a hint of the question filters it.
     started = None if profile.route.hints == "filter" else _start(query, snap, within, profile)
     signs = snap.start_work(read_signs, query, snap)
-    vector, plan = begin(query, snap, trace, query.embedded, within)
+    vector, plan = begin(query, snap, trace, embedding, within)
     if plan.skip:
         return None
     plan = trace.run("route", _add_event_window, plan, query, snap, profile, trace)

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -72,10 +73,14 @@ class EncoderProcess:
         Raises:
             EncoderError: as `Encoder` does, or the child is gone.
         """
+        return self.start_query(text)()
+
+    def start_query(self, text: str) -> Callable[[], F32]:
+        """Send one question to the child; return a function that waits for its vector. Errors are those of `query`."""
         _ = self.folder
         with suppress(OSError):  # `_receive` reports the failure
             self._socket.send(text.encode("utf-8", "surrogatepass"))
-        return np.frombuffer(self._receive(), np.float32)
+        return lambda: np.frombuffer(self._receive(), np.float32)
 
     def _receive(self) -> bytes:
         """Return the content of the child's next message."""

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from helix.sdk.open import open as open_store
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.stages.embed import embed
 from helix.stages.route import route
 from helix.stages.skip_rules import AGREEMENT, MAX_CHARS, is_general, is_self_contained, speaks_of_memory
 from pipelines.training import router as train
@@ -43,7 +42,7 @@ def snap(sample_store: Path) -> Snapshot:
 def list_skipped(snap: Snapshot, texts: list[str]) -> list[str]:
     """Return the texts that the router skips, with the real encoder."""
     queries = [make_query(text, snap, SETTINGS) for text in texts]
-    return [query.text for query in queries if route(query, embed(query.text, snap.encoder), snap).skip]
+    return [query.text for query in queries if route(query, snap.encoder.query(query.text), snap).skip]
 
 
 def prompts() -> list[str]:
