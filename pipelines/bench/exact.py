@@ -14,7 +14,7 @@ import numpy as np
 from helix.errors import StoreError
 from helix.question.build import build_query
 from helix.ranking.bm25 import compute_idf, saturate_tf
-from helix.recipes.common import begin
+from helix.recipes.common import begin, begin_embedding
 from helix.recipes.default import add_search_terms
 from helix.recipes.load_profile import load as load_profile
 from helix.sdk.memory import Memory
@@ -50,7 +50,8 @@ def pose_question(memory: Memory, ask: Ask, profile: HelixProfile) -> PosedQuest
     snap = memory.snapshot.seen_by(arguments.get("principal"))
     query = build_query(ask["query"], snap, memory.settings, RecallOptions(**arguments))
     query = add_search_terms(query, snap, profile.ask)
-    vector, plan = begin(query, snap, Trace(), query.embedded)
+    trace = Trace()
+    vector, plan = begin(query, snap, trace, begin_embedding(query.embedded, snap, trace))
     if vector is None:
         raise StoreError(f"the encoder of {memory.root} is missing", "make the store again")
     return PosedQuestion(ask, query, vector, snap, plan)

@@ -31,7 +31,7 @@ ANSWER = 2.0  # seconds for the query process to answer; then the hook opens the
 DEADLINE = 3.0  # seconds for the whole hook, unless HELIX_HOOK_SECONDS says otherwise; then it answers nothing
 MAX_DEADLINE = 60.0
 MAX_INPUT = 64 << 20  # bytes of stdin
-TOKENS = 6_000  # that hooks add to a session, unless HELIX_HOOK_TOKENS says otherwise
+TOKENS = 12_000  # that hooks add to a session, unless HELIX_HOOK_TOKENS says otherwise
 
 
 def hook(argv: Sequence[str]) -> int:

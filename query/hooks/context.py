@@ -37,7 +37,7 @@ BRIEFING: Final = "decisions, open work and next steps"
 SESSIONS: Final = 3
 """Newest sessions of a project that a briefing covers."""
 
-PROMPT_BUDGET: Final = 1_000
+PROMPT_BUDGET: Final = 1_800
 """Tokens of the context of a prompt."""
 
 LEAST_RELEVANCE: Final = 0.03

@@ -71,24 +71,29 @@ def format_section(reports: Reports, folder: str) -> str:
         folder=folder,
         least=f"{first['least']:g}",
         cases=f"{first['cases']:,}",
-        separation=format_table(*_tabulate_separation(reports)),
+        separation="\n\n".join(map(_format_separation, reports.values())),
         prompts="\n\n".join(filter(None, [format_table(*_tabulate_prompts(reports)), _format_logs(reports)])),
         calibration=format_table(*_tabulate_calibration(reports)),
     )
 
 
-def _tabulate_separation(reports: Reports) -> tuple[list[str], list[list[str]]]:
-    head = ["", "questions"]
-    for title in ("another haystack", "without the evidence", "abstention", "emptied", "others answered"):
-        head += [f"{title}, by {by}" if len(reports) > 1 else title for by in reports]
-    names = next(iter(reports.values()))["sets"]
-    rows = []
-    for name in names:
-        row = [name, f"{names[name]['answerable']:,}"]
-        for column in ("other", "hard", "abstention", "emptied", "passed"):
-            row += [_format(report["sets"][name][column]) for report in reports.values()]
-        rows.append(row)
-    return head, rows
+_COLUMNS: Final = {
+    "other": "another haystack",
+    "hard": "without the evidence",
+    "abstention": "abstention",
+    "emptied": "emptied",
+    "passed": "others answered",
+}
+
+
+def _format_separation(report: Mapping[str, Any]) -> str:
+    """Format what a report separates, a line a set."""
+    head = [f"by {report['by']}", "questions", *_COLUMNS.values()]
+    rows = [
+        [name, f"{row['answerable']:,}", *(_format(row[column]) for column in _COLUMNS)]
+        for name, row in report["sets"].items()
+    ]
+    return format_table(head, rows)
 
 
 def _tabulate_prompts(reports: Reports) -> tuple[list[str], list[list[str]]]:

@@ -27,7 +27,8 @@ UNLIMITED: Final = 1_000_000
 
 _ANSWERED: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 _RELEVANCE: Final = (0.005, 0.1)
-_BUDGETS: Final = (500, 1_800)
+_BUDGETS: Final = (500, 1_000)
+_SESSIONS: Final = (6_000, UNLIMITED)
 
 
 def list_settings(answered: float, sweep: bool) -> list[HookSetting]:
@@ -39,11 +40,10 @@ def list_settings(answered: float, sweep: bool) -> list[HookSetting]:
         rows += [now._replace(name=f"answered {least:g}", answered=least) for least in _ANSWERED if least != answered]
         rows += [now._replace(name=f"relevance {least:g}", relevance=least) for least in _RELEVANCE]
         rows += [now._replace(name=f"budget {budget:,}", budget=budget) for budget in _BUDGETS]
-        rows += [now._replace(name="session 12,000", tokens=12_000), now._replace(name="no record", record=False)]
-        free = now._replace(tokens=UNLIMITED)
-        rows += [free._replace(name=f"answered {least:g}, long sessions", answered=least) for least in (0.1, 0.2, 0.3)]
-        free = free._replace(budget=1_800, relevance=0.005)
-        rows += [free._replace(name=f"answered {least:g}, no limits", answered=least) for least in (0.1, 0.3)]
+        rows += [now._replace(name=f"session {tokens:,}", tokens=tokens) for tokens in _SESSIONS]
+        rows += [now._replace(name="no record", record=False)]
+        free = now._replace(relevance=0.005, tokens=UNLIMITED)
+        rows += [free._replace(name=f"answered {least:g}, no limits", answered=least) for least in (0.1, 0.2, 0.3)]
     return rows
 
 

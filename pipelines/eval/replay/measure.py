@@ -19,7 +19,7 @@ from helix.types import F64, I64
 from pipelines.eval.replay.evidence import TermIndex, find_needed, find_terms, measure_evidence
 from pipelines.eval.replay.logs import LoggedPrompt, Logs, tell_moment
 
-SESSION_TOKENS: Final = 6_000
+SESSION_TOKENS: Final = 12_000
 """Tokens that hooks add to a session."""
 
 SAMPLES: Final = 1_000
