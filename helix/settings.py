@@ -58,7 +58,7 @@ class Settings:
     min_relevance: float = _declare(
         -1.0, "0 to 1", "least relevance of an item in a context; 0: every item; -1: as measured (recall.md)"
     )
-    hook_answered: float = _declare(0.3, "0 to 1", "least probability that an answer helps for a hook to speak")
+    hook_answered: float = _declare(0.2, "0 to 1", "least probability that an answer helps for a hook to speak")
     hook_tokens: int = _declare(12_000, "tokens", "that hooks add to one session of an agent; 0: none")
     answers: int = _declare(256, "answers", "cached for repeated questions, for a minute; 0: none")
     lock_wait: float = _declare(60.0, "seconds", "for which a second writer waits for the first")

@@ -1,4 +1,4 @@
-"""The prompt hook as of a moment and with other limits, for `helix eval replay`, which imports it by name."""
+"""The prompt hook as of a moment, with other limits: the entry point `prompt` of `helix.hooks`, for a replay."""
 
 from __future__ import annotations
 

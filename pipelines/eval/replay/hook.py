@@ -1,14 +1,15 @@
 """The prompt hook at the prompts of a replay, with the limits of each row of the report.
 
-Hooks are of a higher floor (`query.hooks`), so their module is imported by name.
+Hooks are of a higher floor: the package declares their module as an entry point, as it does commands.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, Final
 
+from helix.errors import UsageError
 from helix.sdk.memory import Memory
 from helix.snapshot.reader.snapshot import Snapshot
 from pipelines.eval.replay.logs import LoggedPrompt
@@ -22,6 +23,9 @@ BEFORE: Final = HookSetting("before", 0.0, 0.0, 1_800, "plain", record=False)
 
 SHORT: Final = BEFORE._replace(name="before, 500 tokens", budget=500)
 
+HOOKS: Final = "helix.hooks"
+"""Group of the entry point."""
+
 UNLIMITED: Final = 1_000_000
 """Tokens that no session spends."""
 
@@ -31,9 +35,20 @@ _BUDGETS: Final = (500, 1_000)
 _SESSIONS: Final = (6_000, UNLIMITED)
 
 
+def load_hook() -> Any:
+    """Load the module of the prompt hook: `LIMITS` and `answer_prompt`.
+
+    Raises:
+        UsageError: no installed package declares it.
+    """
+    for entry in entry_points(group=HOOKS, name="prompt"):
+        return entry.load()
+    raise UsageError("no prompt hook is installed", "install helix-recall again")
+
+
 def list_settings(answered: float, sweep: bool) -> list[HookSetting]:
     """Return the rows of a report: the hook before relevance, the hook now, and others around it."""
-    limits = import_module("query.hooks.replay").LIMITS
+    limits = load_hook().LIMITS
     now = HookSetting("now", answered, limits["relevance"], limits["budget"], tokens=limits["tokens"])
     rows = [BEFORE, SHORT, now]
     if sweep:
@@ -55,7 +70,7 @@ class HookCaller:
     """
 
     def __init__(self) -> None:
-        self._hooks: Any = import_module("query.hooks.replay")
+        self._hook = load_hook()
         self._answers: dict[tuple[Any, ...], list[tuple[float, Addition]]] = {}
 
     def __call__(
@@ -78,7 +93,7 @@ class HookCaller:
             if answered >= setting.answered if answer.text else answered <= setting.answered:
                 return answer
         limits = {name: getattr(setting, name) for name in ("answered", "relevance", "budget")}
-        found = self._hooks.answer_prompt(
+        found = self._hook.answer_prompt(
             memory, snap, prompt.text, {**limits, "profile": setting.profile, "now": at}, given
         )
         known.append((setting.answered, Addition(found["context"], tuple(found["items"]), found["tokens"])))
