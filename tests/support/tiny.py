@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -188,7 +189,10 @@ def f32(*values: Any) -> Any:
 
 def add_encoder(snap: Snapshot, vector: Callable[[str], Any]) -> Snapshot:
     """Give a snapshot an encoder of questions, and an estimate of tokens."""
-    encoder = SimpleNamespace(query=vector, queries=lambda texts: np.stack([vector(text) for text in texts]))
+    encoder = SimpleNamespace(
+        start_query=lambda text: partial(vector, text),
+        queries=lambda texts: np.stack([vector(text) for text in texts]),
+    )
     snap.files.__dict__.update(encoder=encoder, counter=EstimatedCounter())
     return snap
 
