@@ -367,7 +367,7 @@ class ParserFound(Exception):
 
 @once
 def list_options(name: str, kind: str = "") -> frozenset[str]:
-    """Return the options of a command; `bench` and `eval` have others for each kind."""
+    """Return the options of a command; `bench`, `eval` and `train` have others for each kind."""
 
     def find_parser(self: Any, *_: Any) -> Any:
         raise ParserFound(self)
@@ -382,7 +382,8 @@ def list_options(name: str, kind: str = "") -> frozenset[str]:
 
 
 KINDS = {
-    "eval": ("changes", "facts", "types", "report", "fit"),
+    "eval": ("changes", "facts", "types", "report", "fit", "relevance", "replay"),
+    "train": ("changes", "relevance"),
     "bench": ("recall", "store", "ingest", "watch", "logs", "graph"),
 }
 """Commands whose first argument decides the options."""
