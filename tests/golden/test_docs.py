@@ -31,7 +31,8 @@ from pipelines.cli import build_docs as docs
 from query.mcp import build_server
 from query.rest import create_app
 from query.service import QueryService
-from tests.support.page_shell import ADDRESS, HELIX, NOT_RUN, World, check_arguments, check_options, find_reason, world
+from tests.support.page_arguments import check_arguments, check_options
+from tests.support.page_shell import ADDRESS, HELIX, NOT_RUN, World, find_reason, world
 from tests.support.pages import PAGES, ROOT, Block, anchors, blocks, rows, spans, tokens
 
 

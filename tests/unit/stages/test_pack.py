@@ -126,9 +126,9 @@ def test_an_excerpt_is_never_longer_than_asked() -> None:
 
 @pytest.mark.parametrize("unit", ["x", "x ", "x. ", ". ", "x\n", "'", " ", "A", "```", "…"])
 def test_a_long_text_is_cut_in_time(unit: str) -> None:
-    start = time.process_time()
+    start = time.thread_time()
     assert len(excerpt(unit * (400_000 // len(unit)), WEIGHTS, 300)) <= 300
-    assert time.process_time() - start < 4
+    assert time.thread_time() - start < 4
 
 
 def test_the_weights_are_the_rarity_of_what_is_asked_for(tmp_path: Path) -> None:

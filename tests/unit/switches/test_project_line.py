@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -59,9 +58,7 @@ def test_only_the_projects_own_regular_files_count(project: Path, tmp_path: Path
     os.mkfifo(project / "CLAUDE.md")
     (project / "GEMINI.md").symlink_to("/dev/zero")
     (project / "AGENTS.md").symlink_to("AGENTS.md")
-    began = time.monotonic()
-    assert find_line(str(project / "src")) == ""
-    assert time.monotonic() - began < 1
+    assert find_line(str(project / "src")) == ""  # waits for no writer, and for no end of zeros
     for folder in ("", "acme", "/gone/acme", "/no\0where", str(project / "AGENTS.md")):
         assert find_line(folder) == ""
     plain = tmp_path / "plain" / "sub"
