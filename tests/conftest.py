@@ -25,6 +25,7 @@ from tests.support.processes import can_connect, pick_port, wait_until
 os.environ["HF_HUB_OFFLINE"] = "1"
 for name in [name for name in os.environ if name.startswith("HELIX_")]:
     del os.environ[name]
+os.environ["HELIX_HOOK_SECONDS"] = "60"  # a loaded machine needs more than the 3 s after which a hook gives up
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the processes use every core already
     os.environ |= {"HELIX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

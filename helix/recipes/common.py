@@ -167,16 +167,16 @@ def judge(
     every = np.concatenate([rows, rest])
     read = signs() if signs else trace.run("relevance", read_signs, query, snap)
     found = trace.run("relevance", estimate_relevance, every, read, query, vector, snap, plan)
-    relevance = found.items[: len(rows)]
-    kept = select_relevant(relevance, found.answered, query.min_relevance)
+    relevance, answered = found.items[: len(rows)], round(found.answered, 4)  # as it is shown
+    kept = select_relevant(relevance, answered, query.min_relevance)
     if trace.on:
         least = LEAST_ANSWERED if not kept and query.min_relevance is None else find_least(query.min_relevance)
-        what = f"nothing is relevant: answered {found.answered:.3f}" if found.answered < LEAST_ANSWERED else ""
+        what = f"nothing is relevant: answered {answered:.3f}" if answered < LEAST_ANSWERED else ""
         why = [what or f"its relevance is {x:.3f}, and {least:g} is wanted" for x in relevance.tolist()]
         left = np.setdiff1d(np.arange(len(rows)), kept)
         trace.drop("relevance", rows[left], [why[i] for i in left.tolist()])
-        trace.note("relevance", rows_in=len(rows), rows_out=len(kept), answered=round(found.answered, 4))
-    return JudgedRows(relevance, found.answered, kept)
+        trace.note("relevance", rows_in=len(rows), rows_out=len(kept), answered=answered)
+    return JudgedRows(relevance, answered, kept)
 
 
 Packed = tuple[str, int, list[int]]
@@ -301,7 +301,7 @@ def bundle(
         counter=snap.counter.name,
         ms=trace.ms,
         trace=trace.report(lambda rows: ids(rows, snap)),
-        answered=round(answered, 4),
+        answered=answered,
         beyond=tuple(every[i] for i in sorted(placed) if i >= len(items)),
     )
 

@@ -33,7 +33,6 @@ VARIANTS: Final = ("vectors", "words")
 FARTHEST: Final = np.float32(4)
 """Standard deviations from the mean at which a signal is cut off."""
 
-
 LEAST_ANSWERED: Final = 0.12
 """Least `answered` of an answer whose context is not empty: docs/quality.md has what it loses and saves."""
 

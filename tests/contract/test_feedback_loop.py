@@ -114,8 +114,8 @@ def test_feedback_through_a_hook_raises_salience(
     transcript = tmp_path / folder / ("rollout-loop.jsonl" if records is codex else "loop.jsonl")
     transcript.parent.mkdir(parents=True)
 
-    def hook(event: str) -> str:
-        given = {"session_id": "another", "transcript_path": str(transcript), "cwd": "/home/ana/src/ledgerline"}
+    def hook(event: str, session: str) -> str:
+        given = {"session_id": session, "transcript_path": str(transcript), "cwd": "/home/ana/src/ledgerline"}
         done = subprocess.run(
             [HELIX, "hook", event, "--store", str(own_store)],
             input=json.dumps({**given, "hook_event_name": event, "prompt": PROMPT}),
@@ -129,12 +129,12 @@ def test_feedback_through_a_hook_raises_salience(
 
     before: list[tuple[Any, ...]] = []
     for i in range(rounds):
-        context = json.loads(hook(asks))["hookSpecificOutput"]["additionalContext"]
+        context = json.loads(hook(asks, f"round {i}"))["hookSpecificOutput"]["additionalContext"]
         assert "SQLite" in context
         with transcript.open("a") as file:
             file.writelines(json.dumps(record) + "\n" for record in records(i, context))
         size = transcript.stat().st_size
-        hook(ends)
+        hook(ends, f"round {i}")
         wait_until(SOON, lambda size=size: count_published_bytes(own_store) == size)
         found = items(own_store)
         if not i:

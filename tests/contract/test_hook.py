@@ -86,7 +86,7 @@ def hook(home: Path) -> Hook:
             [HELIX, "hook", event, "--store", str(store)],
             input=payload if isinstance(payload, bytes) else json.dumps(payload).encode(),
             capture_output=True,
-            env={**clean_environ(), "HELIX_CACHE": str(home), "HELIX_HOOK_SECONDS": "60", **environ},
+            env={**clean_environ(), "HELIX_CACHE": str(home), **environ},
             timeout=60,
             check=False,
         )

@@ -22,7 +22,7 @@ def hook(tmp_path: Path) -> Hook:
     """Run the real `helix hook` in its own process; return the context of its answer, empty for none."""
 
     def run(payload: dict[str, Any], root: Path) -> str:
-        environ = {**clean_environ(), "HELIX_CACHE": str(tmp_path / "cache"), "HELIX_HOOK_SECONDS": "60"}
+        environ = {**clean_environ(), "HELIX_CACHE": str(tmp_path / "cache")}
         command = [HELIX, "hook", "auto", "--store", str(root)]
         done = subprocess.run(
             command, input=json.dumps(payload), capture_output=True, text=True, env=environ, timeout=60

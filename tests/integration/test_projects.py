@@ -206,7 +206,7 @@ def test_a_hook_recalls_the_project_of_its_folder(store: Path, world: World, cac
     done = subprocess.run(
         [HELIX, "hook", "UserPromptSubmit", "--store", str(store)],
         input=json.dumps({"cwd": str(new), "prompt": QUESTION}).encode(),
-        env={**os.environ, "HELIX_CACHE": str(cache), "HELIX_HOOK_SECONDS": "60"},
+        env={**os.environ, "HELIX_CACHE": str(cache)},
         capture_output=True,
         check=True,
         timeout=60,

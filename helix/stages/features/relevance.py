@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 LISTED: Final = 30
 """Best rows that are compared with each other; signals of a list are those of so many."""
 
-
 _LEAST_BACKGROUND: Final = 64  # sampled items within a filter; with fewer, all of the sample count
 _PRIOR: Final = 24.0  # items' worth of trust in the encoder's own background
 _LEAST_DEVIATION: Final = 0.03  # of cosines; unrelated texts differ by more
