@@ -37,6 +37,39 @@ ROLES: Final = ("user", "assistant", "tool", "system", "document")
 # ---------------------------------------------------------------- ingest side
 
 
+STEPS: Final = ("run", "edit", "read", "search", "fetch", "other", "result")
+"""What a step does; its code in the columns is its position here."""
+
+OUTCOMES: Final = ("unknown", "passed", "failed")
+"""What came of a tool call; its code in the columns is its position here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A failure that a tool's result tells (see `helix.text.failures`)."""
+
+    line: str  # as written, shortened
+    kind: str
+    message: str  # normalised
+    loose: str  # without the names in it
+    place: str  # file, or file and function
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A tool call of a turn, or the result of one."""
+
+    call: str  # id that a call and its result share, unique in the session
+    action: str  # one of STEPS
+    tool: str = ""
+    target: str = ""  # of a call: the command, the file, the address or the pattern
+    outcome: str = "unknown"  # one of OUTCOMES; of a result
+    exit_code: int | None = None
+    tests: tuple[int, int] | None = None  # (passed, failed), where the result counts them
+    faults: tuple[Fault, ...] = ()
+    commits: tuple[str, ...] = ()  # digests of commits that the call made, as far as they are written
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One turn, as an adapter reads it. `id` is the source's own, unique within its session."""
@@ -58,6 +91,7 @@ class Turn:
     confidence: float | None = None  # 0–1
     project: str | None = None
     unique: bool = False  # `id` is unique across sessions (a uuid): a copy in another session is the same turn
+    steps: tuple[Step, ...] = ()  # tool calls it makes, or results it holds
 
 
 @dataclass(frozen=True, slots=True)

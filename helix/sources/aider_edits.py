@@ -10,7 +10,7 @@ from typing import Final
 
 from helix.sources.common.injected import iterate_between
 from helix.sources.common.text_cleaner import TextCleaner
-from helix.sources.common.tools import format_call, keep_ends
+from helix.sources.common.tools import keep_ends
 
 _EDIT: Final = re.compile(r"<{5,9} ?(?:SEARCH|ORIGINAL|HEAD)\b.*")
 _EDIT_MIDDLE: Final = re.compile(r"={5,9}\s*")
@@ -38,10 +38,10 @@ def shorten_edits(text: str, cleaner: TextCleaner) -> str:
     """Return an answer in which an edit is a line with the file's name, and its new code."""
     if not _EDIT_MARKS.search(text):
         return text
-    return cleaner.cut(text, "\n".join(_shorten_lines(text.split("\n"), cleaner.tool_chars)), "tool-output")
+    return cleaner.cut(text, "\n".join(_shorten_lines(text.split("\n"), cleaner)), "tool-output")
 
 
-def _shorten_lines(lines: list[str], tool_chars: int) -> list[str]:
+def _shorten_lines(lines: list[str], cleaner: TextCleaner) -> list[str]:
     out: list[str] = []
     path, at = "", 0
     done = 0  # lines of `out` up to the end of the last edit
@@ -54,12 +54,12 @@ def _shorten_lines(lines: list[str], tool_chars: int) -> list[str]:
             unclosed = unclosed or opened is not None
             if unclosed and at < len(lines) and _EDIT_FENCE_END.fullmatch(lines[at]):
                 unclosed, at = False, at + 1
-            out += _format_edit(path, opened or "", code, tool_chars)
+            out += _format_edit(path, opened or "", code, cleaner)
             done = len(out)
         elif fence and len(out) > done and _PATH.fullmatch(out[-1].strip()) and not _has_edit(lines, at):
             path = out.pop().strip().rstrip(":")
             code, at = _read_fenced(lines, at + 1)
-            out += _format_edit(path, fence[1], code, tool_chars)
+            out += _format_edit(path, fence[1], code, cleaner)
             done = len(out)
         else:
             out.append(lines[at])
@@ -111,6 +111,6 @@ def _read_fenced(lines: list[str], at: int) -> tuple[list[str], int]:
     return lines[start:at], min(at + 1, len(lines))
 
 
-def _format_edit(path: str, language: str, code: list[str], tool_chars: int) -> list[str]:
-    text = keep_ends("\n".join(code).strip("\n"), tool_chars)
-    return [format_call("edit", path), *([f"```{language}", text, "```"] if text else [])]
+def _format_edit(path: str, language: str, code: list[str], cleaner: TextCleaner) -> list[str]:
+    text = keep_ends("\n".join(code).strip("\n"), cleaner.tool_chars)
+    return [cleaner.write_call("edit", {"file_path": path}), *([f"```{language}", text, "```"] if text else [])]

@@ -149,7 +149,7 @@ def _read_message(raw: Mapping[str, Any], cleaner: TextCleaner) -> tuple[str, st
     if role == "assistant":
         recipient = get_string(raw, "recipient") or "all"
         if recipient != "all":
-            return role, "assistant", format_call(recipient, _read_arguments(text))
+            return role, "assistant", cleaner.write_call(recipient, _read_arguments(text))
         return role, "assistant", cleaner.clean_answer(_strip_marks(text, cleaner))
     if role == "user":
         files = (get_string(file, "name") for file in get_objects(raw.get("metadata"), "attachments"))
@@ -158,7 +158,7 @@ def _read_message(raw: Mapping[str, Any], cleaner: TextCleaner) -> tuple[str, st
     if role == "tool":
         status = get_text(get_mapping(raw, "metadata", "aggregate_result"), "status")
         failed = kind == "system_error" or status.startswith(_FAILED)
-        return role, "tool", cleaner.clean_output(_strip_marks(text, cleaner), failed)
+        return role, "tool", cleaner.clean_output(_strip_marks(text, cleaner), failed or None)
     cleaner.count_unknown(f"(role {role})" if role else "(no role)")
     return "", "", ""
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from helix.sources.common.branches import Conversation, Message, build_sessions
-from helix.sources.common.fields import get_list, get_mapping, get_objects, get_string, get_text, join_texts, name_type
+from helix.sources.common.fields import get_flag, get_list, get_mapping, get_objects, get_string, get_text, join_texts, name_type
 from helix.sources.common.json_text import load_values
 from helix.sources.common.names import fold_line, is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample
@@ -171,7 +171,7 @@ def _read_prompt(id: str, raw: Mapping[str, Any], blocks: list[dict[str, Any]], 
 
 def _read_answer(id: str, raw: Mapping[str, Any], blocks: list[dict[str, Any]], cleaner: TextCleaner) -> Iterator[Turn]:
     """Yield the answer with a line for each tool call, then the results."""
-    text = join_texts(_format_call(block) or _clean_answer(_get_text(block), cleaner) for block in blocks)
+    text = join_texts(_format_call(block, cleaner) or _clean_answer(_get_text(block), cleaner) for block in blocks)
     text = text or _clean_answer(get_text(raw, "text"), cleaner)
     if text:
         yield Turn(id=id, text=text, role="assistant", origin="assistant", unique=is_uuid(id))
@@ -203,13 +203,13 @@ def _clean_answer(text: str, cleaner: TextCleaner) -> str:
     return cleaner.clean_answer(kept)
 
 
-def _format_call(block: Mapping[str, Any]) -> str:
+def _format_call(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
     if not get_text(block, "type").endswith("tool_use"):
         return ""
     name, arguments = get_text(block, "name"), block.get("input")
     if name == "artifacts" and isinstance(arguments, dict):  # its command is `create` or `update`: no information
         arguments = " ".join(filter(None, (get_string(arguments, "command"), get_string(arguments, "title", "id"))))
-    return format_call(name, arguments)
+    return cleaner.write_call(name, arguments, get_string(block, "id"))
 
 
 def _read_result(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
@@ -219,7 +219,7 @@ def _read_result(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
     parts = [content] if isinstance(content, str) else []
     for part in get_objects(block, "content"):  # a web page has a title and an address, too
         parts += filter(None, (get_string(part, name) for name in ("title", "url", "text")))
-    return cleaner.clean_output("\n".join(parts), block.get("is_error") is True)
+    return cleaner.clean_output("\n".join(parts), get_flag(block, "is_error"), get_string(block, "tool_use_id"))
 
 
 def _list_names(files: Iterable[object]) -> list[str]:

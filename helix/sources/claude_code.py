@@ -21,6 +21,7 @@ from typing import Any, Final
 from helix.sources.claude_code_graph import GraphRecord, RecordPlace, find_places, sort_parents_first
 from helix.sources.common.fields import (
     get_block_text,
+    get_flag,
     get_mapping,
     get_string,
     get_text,
@@ -230,7 +231,7 @@ def _clean_result(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
     text = join_texts(map(get_block_text, list_blocks(block.get("content"))))
     if get_string(block, "tool_use_id") in cleaner.own_calls:
         return cleaner.cut(text, "", "memory")
-    return cleaner.clean_output(_TOOL_ERROR.sub("", text), block.get("is_error") is True)
+    return cleaner.clean_output(_TOOL_ERROR.sub("", text), get_flag(block, "is_error"), get_string(block, "tool_use_id"))
 
 
 def _format_call(block: Mapping[str, Any], cleaner: TextCleaner) -> str:

@@ -54,8 +54,8 @@ def _simplify(value: object) -> object:
     return arguments
 
 
-def read_result(value: object, depth: int = _MAX_WRAPPINGS) -> tuple[str, bool]:
-    """Return the text of a tool's result, and whether the tool failed.
+def read_result(value: object, depth: int = _MAX_WRAPPINGS) -> tuple[str, bool, int | None]:
+    """Return the text of a tool's result, whether the tool failed, and the exit code; None: not told.
 
     The result may be under a head of lines, JSON in a string, or a list of parts.
     """
@@ -63,24 +63,31 @@ def read_result(value: object, depth: int = _MAX_WRAPPINGS) -> tuple[str, bool]:
         head = _OUTPUT_HEAD.match(value)
         if head is not None and depth > 0:
             code = _EXIT_CODE.search(head[0])
-            text, failed = read_result(value[head.end() :], depth - 1)
-            return text, failed or (code is not None and int(code[1]) != 0)
+            text, failed, inner_code = read_result(value[head.end() :], depth - 1)
+            number = int(code[1]) if code is not None else inner_code
+            return text, failed or bool(number), number
         inner = _unwrap(value) if depth > 0 else None
-        return (value, False) if inner is None else read_result(inner, depth - 1)
+        return (value, False, None) if inner is None else read_result(inner, depth - 1)
     if isinstance(value, list):
-        return "\n".join(list_texts(value)), False
+        return "\n".join(list_texts(value)), False, None
     if not isinstance(value, dict) or depth <= 0:
-        return "", False
+        return "", False, None
     parts = [read_result(value.get(name), depth - 1) for name in _OUTPUT_FIELDS]
-    text = "\n".join(text.strip("\n") for text, _ in parts if text.strip())
-    return text, _has_failed(value) or any(failed for _, failed in parts)
+    text = "\n".join(text.strip("\n") for text, *_ in parts if text.strip())
+    codes = (*_list_codes(value), *(number for *_, number in parts))
+    exit_code = next((number for number in codes if number is not None), None)
+    return text, _has_failed(value) or any(failed for _, failed, _ in parts), exit_code
 
 
 def _has_failed(result: Mapping[str, Any]) -> bool:
-    codes = (get_mapping(result, "metadata").get("exit_code"), result.get("exit_code"), result.get("exitCode"))
     if result.get("success") is False or result.get("isError") is True or result.get("is_error") is True:
         return True
-    return any(isinstance(code, int) and code != 0 for code in codes)
+    return any(_list_codes(result))
+
+
+def _list_codes(result: Mapping[str, Any]) -> list[int]:
+    codes = (get_mapping(result, "metadata").get("exit_code"), result.get("exit_code"), result.get("exitCode"))
+    return [code for code in codes if isinstance(code, int) and not isinstance(code, bool)]
 
 
 def _unwrap(text: str) -> object:

@@ -200,11 +200,11 @@ def _add_call(log: CodexLog, line: int, kind: str, item: Mapping[str, Any], time
 
 def _add_result(log: CodexLog, line: int, item: Mapping[str, Any], time: datetime | None) -> None:
     id = get_string(item, "call_id")
-    text, failed = read_result(item.get("output", item.get("result")))
+    text, failed, code = read_result(item.get("output", item.get("result")))
     if id in log.cleaner.own_calls:
         log.cleaner.drop("memory", text)
         return
-    text = log.cleaner.clean_output(text, failed)
+    text = log.cleaner.clean_output(text, failed, id, code)
     log.open = None
     add_turn(log, line, {"id": f"{id}:output" if id else None}, "tool", "tool", text, time, log.calls.get(id or ""))
 

@@ -34,7 +34,7 @@ from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
-from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
+from helix.sources.common.tools import TOOL_CHARS, is_own_call
 from helix.sources.copilot_log import is_change, is_snapshot, replay
 from helix.types import Document, Parsed, Turn
 from helix.util.workspaces import Workspace, make_workspace
@@ -140,7 +140,7 @@ def _read_turns(requests: Iterable[object], cleaner: TextCleaner) -> Iterator[Tu
             if call in own_calls:
                 cleaner.drop("memory", result)
                 continue
-            result = cleaner.clean_output(result, failed)
+            result = cleaner.clean_output(result, failed, call)
             if result:
                 parent = answer_id if answer else None
                 yield complete_turn(Turn(make_unique(call, ids), result, "tool", "tool", parent=parent), time)
@@ -192,7 +192,7 @@ def _read_answer(request: Mapping[str, Any], parts: Iterable[Mapping[str, Any]],
             blocks[-1].append(_EDIT)
         elif is_type(kind, _CALLS):
             has_calls = True
-            blocks += [[] if _is_own_part(part) else [_format_call(part)], []]
+            blocks += [[] if _is_own_part(part) else [_format_call(part, cleaner)], []]
         elif kind == "thinking":
             value = part.get("value")
             thoughts = value if isinstance(value, list) else [value]
@@ -205,7 +205,7 @@ def _read_answer(request: Mapping[str, Any], parts: Iterable[Mapping[str, Any]],
             cleaner.count_unknown(kind)
     if not has_calls:  # earlier versions have calls only outside of the answer
         calls = (call for call in _list_calls(request) if not is_own_call(*call[1:]))
-        blocks += [[format_call(name, arguments)] for _, name, arguments in calls]
+        blocks += [[cleaner.write_call(name, arguments, id)] for id, name, arguments in calls]
     cleaner.drop("telemetry", get_string(get_mapping(request, "result", "errorDetails"), "message"))
     return join_texts(cleaner.clean_answer(_EMPTY_BLOCK.sub("", "".join(block)).replace(_EDIT, "")) for block in blocks)
 
@@ -223,10 +223,11 @@ def _name_reference(part: Mapping[str, Any]) -> str:
     return get_string(part, "name") or get_string(target, "name") or get_file_name(path or "")
 
 
-def _format_call(part: Mapping[str, Any]) -> str:
+def _format_call(part: Mapping[str, Any], cleaner: TextCleaner) -> str:
     """Return the line of a tool call: the command it ran, or the editor's description."""
     message = _get_markdown(part, "pastTenseMessage") or _get_markdown(part, "invocationMessage")
-    return format_call(get_text(part, "toolId"), _read_command(part) or _LINK.sub(_name_link, message))
+    argument = _read_command(part) or _LINK.sub(_name_link, message)
+    return cleaner.write_call(get_text(part, "toolId"), argument, get_string(part, "toolCallId"))
 
 
 def _read_command(part: Mapping[str, Any]) -> str:

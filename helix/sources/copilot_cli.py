@@ -181,7 +181,7 @@ def _read_result(data: Mapping[str, Any], cleaner: TextCleaner) -> str:
     text = get_string(data.get("result"), "content") or error
     if get_string(data, "toolCallId") in cleaner.own_calls:
         return cleaner.cut(text, "", "memory")
-    return cleaner.clean_output(text, failed)
+    return cleaner.clean_output(text, failed, get_string(data, "toolCallId"))
 
 
 def _count_dropped(kind: str, data: Mapping[str, Any], content: str, cleaner: TextCleaner) -> None:

@@ -24,7 +24,7 @@ from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import complete_time, parse_time
-from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
+from helix.sources.common.tools import TOOL_CHARS, is_own_call
 from helix.sources.cursor_store import ASSISTANT, USER, collect, is_companion
 from helix.sources.cursor_transcript import CursorDraft, build_turns, is_record, read_transcript, strip_additions
 from helix.types import Document, Parsed, Session
@@ -98,8 +98,8 @@ def _draft_turns(bubbles: Iterable[object], last: datetime | None, cleaner: Text
             drafts.append(draft)
         drafts[-1].texts.append(text)
         if isinstance(tool, dict):
-            drafts[-1].texts.append(format_call(get_text(tool, "name"), _read_arguments(tool)))
-            result = _read_result(tool, cleaner)
+            drafts[-1].texts.append(cleaner.write_call(get_text(tool, "name"), _read_arguments(tool), draft.id))
+            result = _read_result(tool, draft.id, cleaner)
             if result:
                 # A bubble is a call and its result: the first one's id is that of the answer.
                 id = draft.id if continues else make_unique(f"{draft.id}:tool", ids)
@@ -119,10 +119,10 @@ def _read_arguments(tool: Mapping[str, Any]) -> object:
     return None
 
 
-def _read_result(tool: Mapping[str, Any], cleaner: TextCleaner) -> str:
+def _read_result(tool: Mapping[str, Any], id: str, cleaner: TextCleaner) -> str:
     failed = tool.get("status") == "error"
     text = (_join_texts(tool.get("error")) if failed else "") or _join_texts(tool.get("result"))
-    return cleaner.clean_output(text, failed)
+    return cleaner.clean_output(text, failed or None, id)
 
 
 def _join_texts(value: object) -> str:

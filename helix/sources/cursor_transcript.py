@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from helix.sources.common.fields import (
+    get_flag,
     get_block_text,
     get_mapping,
     get_string,
@@ -26,7 +27,7 @@ from helix.sources.common.fields import (
 from helix.sources.common.injected import cut_spans, find_blocks
 from helix.sources.common.json_text import read_records
 from helix.sources.common.text_cleaner import TextCleaner
-from helix.sources.common.tools import format_call
+from helix.sources.common.tools import is_own_call
 from helix.types import Document, Turn
 
 _NOISE: Final = frozenset({"turn_started", "turn_ended", "status", "image"})
@@ -119,7 +120,10 @@ def _is_own(block: Mapping[str, Any], cleaner: TextCleaner) -> bool:
     if is_type(kind, _RESULTS):
         return get_string(block, "tool_use_id") in cleaner.own_calls
     name, arguments = get_text(block, "name"), block.get("input")
-    return is_type(kind, _CALLS) and not cleaner.format_call(name, arguments, get_string(block, "id"))
+    is_own = is_type(kind, _CALLS) and is_own_call(name, arguments)
+    if is_own:
+        cleaner.own_calls.add(get_text(block, "id"))
+    return is_own
 
 
 def _add_block(draft: CursorDraft, index: int, block: Mapping[str, Any], cleaner: TextCleaner) -> None:
@@ -131,9 +135,10 @@ def _add_block(draft: CursorDraft, index: int, block: Mapping[str, Any], cleaner
     elif kind in _THINKING:
         cleaner.drop("reasoning", get_string(block, "thinking") or text)
     elif kind in _CALLS:
-        draft.texts.append(format_call(get_text(block, "name"), block.get("input") or block.get("args")))
+        arguments = block.get("input") or block.get("args")
+        draft.texts.append(cleaner.write_call(get_text(block, "name"), arguments, get_string(block, "id")))
     elif kind in _RESULTS:
-        result = cleaner.clean_output(_read_result(block), block.get("is_error") is True)
+        result = cleaner.clean_output(_read_result(block), get_flag(block, "is_error"), get_string(block, "tool_use_id"))
         if result:
             draft.results.append((f"{draft.id}:{index}", result, None, "none", False))
     elif kind not in _NOISE:

@@ -23,7 +23,7 @@ from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
-from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
+from helix.sources.common.tools import TOOL_CHARS, is_own_call
 from helix.sources.gemini_log import SUMMARY, get_content, is_document, is_record, list_parts, list_texts, replay
 from helix.types import Document, Parsed, Turn
 from helix.util.workspaces import make_workspace
@@ -171,7 +171,7 @@ def _read_answer(reader: _Reader, id: str, message: Mapping[str, Any], time: dat
     thoughts = [part for part in list_parts(content) if part.get("thought") is True]
     cleaner.drop("reasoning", *(get_string(part, "text") for part in thoughts))
     calls = [call for call in _list_calls(message, content, time) if not _drop_own(reader, call)]
-    lines = (cleaner.clean_answer(format_call(call.name, call.arguments)) for call in calls)
+    lines = (cleaner.clean_answer(cleaner.write_call(call.name, call.arguments, call.id if call.id[0] != "#" else None)) for call in calls)
     text = join_texts([cleaner.clean_answer(text), *lines])
     name = _add_turn(reader, id, id, "assistant", "assistant", text, time)
     for call in calls:
@@ -216,7 +216,7 @@ def _add_result(reader: _Reader, id: str, call: _Call, parent: str | None) -> No
         failed = failed or any(code != "0" for code in _EXIT_CODE.findall(text)[-1:])
         text = reader.cleaner.cut(text, _SHELL_NOTES.sub("", text).removeprefix("Output: "), "telemetry")
     text = reader.cleaner.cut(text, _cut_blocks(text, *_DISCOVERED, is_last=True), "host")
-    text = reader.cleaner.clean_output(text, failed)
+    text = reader.cleaner.clean_output(text, failed, call.id if call.id[0] != "#" else None)
     if _add_turn(reader, id, f"{id}:{call.id}", "tool", "tool", text, call.time, parent) and call.id[0] != "#":
         reader.answered.add(call.id)
 

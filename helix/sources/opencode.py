@@ -26,7 +26,7 @@ from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import complete_turn, make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_time
-from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call
+from helix.sources.common.tools import TOOL_CHARS, is_own_call
 from helix.sources.opencode_store import StoredMessage, collect, is_companion
 from helix.types import Document, Parsed, Turn
 from helix.util.workspaces import Workspace, make_workspace
@@ -153,8 +153,9 @@ def _read_parts(
             if is_own_call(tool, state.get("input")):
                 cleaner.drop("memory", get_string(state, "output"))
                 continue
-            texts.append(format_call(tool, state.get("input") or get_string(state, "title")))
-            if result := _read_result(state, cleaner):
+            id = get_string(part, "id")
+            texts.append(cleaner.write_call(tool, state.get("input") or get_string(state, "title"), id))
+            if result := _read_result(state, id, cleaner):
                 times = get_mapping(state, "time")
                 time = parse_time(times.get("end")) or parse_time(times.get("start"))
                 results.append((get_string(part, "id") or f"{message.id}:{index}", result, time))
@@ -163,7 +164,7 @@ def _read_parts(
     return join_texts(texts), results
 
 
-def _read_result(state: Mapping[str, Any], cleaner: TextCleaner) -> str:
+def _read_result(state: Mapping[str, Any], id: str | None, cleaner: TextCleaner) -> str:
     failed = state.get("status") == "error"
     error = get_string(state, "error") if failed else None
-    return cleaner.clean_output(error or get_text(state, "output"), failed)
+    return cleaner.clean_output(error or get_text(state, "output"), failed, id)

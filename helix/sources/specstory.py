@@ -120,7 +120,8 @@ def _read_answer(block: Block, cleaner: TextCleaner) -> Iterator[Turn]:
     run: list[str] = []
     for part in block.parts:
         if isinstance(part, Call):
-            texts += [_strip_rules(run), part.text]
+            line = cleaner.write_call(part.name, _read_arguments(part), str(part.line)) if part.argument is not None else ""
+            texts += [_strip_rules(run), line]
             run = []
         else:
             run.append(part)
@@ -131,12 +132,21 @@ def _read_answer(block: Block, cleaner: TextCleaner) -> Iterator[Turn]:
         is_prompt = block.is_side and not block.model and not block.calls
         yield _make_turn(block, str(block.line), text, "user" if is_prompt else "assistant", "assistant")
     for call in block.calls:
-        result = cleaner.cut(call.result, strip_memory(call.result) if call.text else "", "memory")
+        if call.argument is None:
+            cleaner.drop("memory", call.result)
+            continue
+        result = cleaner.cut(call.result, strip_memory(call.result), "memory")
         result = cleaner.cut(result, strip_host(result), "host")
-        failed = result.lstrip().startswith("<tool_use_error>")
-        result = cleaner.shorten(_TOOL_ERROR.sub("", result).strip())
+        failed = True if result.lstrip().startswith("<tool_use_error>") else None
+        result = cleaner.retain_output(_TOOL_ERROR.sub("", result).strip(), failed, str(call.line))
         if result:
-            yield _make_turn(block, f"{call.line}:tool", f"error: {result}" if failed else result, "tool", "tool")
+            yield _make_turn(block, f"{call.line}:tool", result, "tool", "tool")
+
+
+def _read_arguments(call: Call) -> object:
+    """Return the argument of a call under its name, where the kind of the block tells it."""
+    name = {"shell": "command", "write": "file_path", "read": "file_path"}.get(call.kind)
+    return {name: call.argument} if name and call.argument else call.argument
 
 
 def _strip_rules(lines: list[str]) -> str:

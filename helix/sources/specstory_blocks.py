@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from helix.sources.common.times import parse_iso
-from helix.sources.common.tools import format_call, is_own_call
+from helix.sources.common.tools import is_own_call
 
 TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
 _HEADING: Final = re.compile(r"_\*\*(User|Agent|Assistant)( - sidechain)?(?: \(([^\n]{0,300})\))?\*\*_\s*")
@@ -43,8 +43,9 @@ class Call:
 
     line: int
     name: str
-    text: str  # the line for the call; empty for a call of Helix
+    argument: str | None  # the most informative one; None for a call of Helix
     result: str
+    kind: str = ""  # as the block writes it: shell, read, write, search
 
 
 @dataclass(slots=True)
@@ -178,8 +179,9 @@ def _read_call(lines: list[str], number: int) -> Call:
         result = [line for line in own if not _LABEL.fullmatch(line.strip())]
         result = [] if not rest and len(list(filter(str.strip, result))) < 2 else result
     text = "\n".join(result).strip()
-    argument = _pick_argument(rest, plain, inputs, text, attributes.get("type"))
-    return Call(number, name, "" if is_own_call(name, argument) else format_call(name, argument), text)
+    kind = attributes.get("type", "")
+    argument = _pick_argument(rest, plain, inputs, text, kind)
+    return Call(number, name, None if is_own_call(name, argument) else argument, text, kind)
 
 
 def _pick_argument(rest: str, plain: list[str], inputs: list[str], result: str, kind: str | None) -> str:

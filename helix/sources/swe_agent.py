@@ -26,7 +26,7 @@ from helix.sources.common.sample import Sample
 from helix.sources.common.sessions import make_sessions
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import date_document
-from helix.sources.common.tools import TOOL_CHARS, format_call
+from helix.sources.common.tools import TOOL_CHARS
 from helix.types import Document, Parsed, Turn
 from helix.util.workspaces import Workspace, get_last_name, make_workspace
 
@@ -153,22 +153,22 @@ def _read_action(step: Mapping[str, Any], response: object, cleaner: TextCleaner
     thought = cleaner.cut(thought, strip_memory(thought), "memory").strip()
     action = step.get("action")
     is_action = isinstance(action, str) and action.strip()
-    return join_texts([thought, *([format_call(_SHELL, action)] if is_action else _format_calls(step))])
+    return join_texts([thought, *([cleaner.write_call(_SHELL, action)] if is_action else _format_calls(step, cleaner))])
 
 
-def _format_calls(step: Mapping[str, Any]) -> Iterator[str]:
+def _format_calls(step: Mapping[str, Any], cleaner: TextCleaner) -> Iterator[str]:
     """Yield the lines for the calls of a message without an action."""
     for call in get_objects(step, "tool_calls"):
         function = call.get("function")
         if isinstance(function, dict):
-            yield format_call(get_text(function, "name"), expand_json(function.get("arguments")))
+            yield cleaner.write_call(get_text(function, "name"), expand_json(function.get("arguments")))
 
 
 def _read_observation(content: object, cleaner: TextCleaner) -> str:
     text = _join_text(content)
     plain = cleaner.cut(text, strip_memory(text), "memory")
     result = _strip_prompt(plain.removeprefix(_LABEL))
-    return cleaner.shorten(cleaner.cut(plain, strip_host(result).strip(), "host"))
+    return cleaner.retain_output(cleaner.cut(plain, strip_host(result).strip(), "host"))
 
 
 def _strip_prompt(text: str) -> str:

@@ -21,6 +21,12 @@ def get_text(raw: object, *names: str) -> str:
     return get_string(raw, *names) or ""
 
 
+def get_flag(raw: object, name: str) -> bool | None:
+    """Return a field that is true or false; None for anything else."""
+    value = raw.get(name) if isinstance(raw, dict) else None
+    return value if isinstance(value, bool) else None
+
+
 def get_mapping(raw: object, *path: str) -> Mapping[str, Any]:
     """Return the object at the end of a path of fields; an empty one for anything else."""
     for name in path:

@@ -7,7 +7,7 @@ Only links between items, and scores that depend on other items, end at a piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from helix.sources.common.json_text import load_json
-from helix.types import ROLES, TYPES, Document, Parsed, Session, Turn
+from helix.types import OUTCOMES, ROLES, STEPS, TYPES, Document, Fault, Parsed, Session, Step, Turn
 from helix.util.workspaces import decode_workspace, encode_workspace
 
 PIECE_FORMATS: Final = frozenset({"captions", "markdown", "meeting"})
@@ -82,7 +82,7 @@ def _check_turn(turn: Turn) -> Turn:
     Raises:
         ValueError: one has not.
     """
-    texts = (turn.id, turn.text, turn.origin, turn.time_quality, *turn.acl)
+    texts = (turn.id, turn.text, turn.origin, turn.time_quality, *turn.acl, *_list_step_texts(turn.steps))
     names = (turn.speaker, turn.parent, turn.title, turn.project)
     numbers = (turn.priority, turn.confidence)
     if (
@@ -92,9 +92,23 @@ def _check_turn(turn: Turn) -> Turn:
         or not all(number is None or isinstance(number, float) for number in numbers)
         or not all(isinstance(flag, bool) for flag in (turn.pinned, turn.unique))
         or (turn.time is not None and turn.time.tzinfo is None)
+        or not all(step.action in STEPS and step.outcome in OUTCOMES and _are_counts(step) for step in turn.steps)
     ):
         raise ValueError("no turn")
     return turn
+
+
+def _list_step_texts(steps: Iterable[Step]) -> Iterator[object]:
+    for step in steps:
+        yield from (step.call, step.tool, step.target, *step.commits)
+        for fault in step.faults:
+            yield from (fault.line, fault.kind, fault.message, fault.loose, fault.place)
+
+
+def _are_counts(step: Step) -> bool:
+    numbers = (step.exit_code, *(step.tests or ()))
+    is_pair = step.tests is None or len(step.tests) == 2
+    return is_pair and all(number is None or type(number) is int and abs(number) < 1 << 31 for number in numbers)
 
 
 def _are_texts(*values: object) -> bool:
@@ -127,4 +141,12 @@ def _write_turn(turn: Turn) -> str:
 def _read_turn(raw: dict[str, Any], mtime: datetime | None) -> Turn:
     time = datetime.fromisoformat(raw["time"]) if "time" in raw else None
     acl = tuple(raw.get("acl", ()))
-    return Turn(**{**raw, "time": mtime if raw.get("time_quality") == "file" else time, "acl": acl})
+    steps = tuple(map(_read_step, raw.get("steps", ())))
+    time = mtime if raw.get("time_quality") == "file" else time
+    return Turn(**{**raw, "time": time, "acl": acl, "steps": steps})
+
+
+def _read_step(raw: dict[str, Any]) -> Step:
+    tests, faults = raw.get("tests"), tuple(Fault(**fault) for fault in raw.get("faults", ()))
+    lists = {"faults": faults, "commits": tuple(raw.get("commits", ())), "tests": tests and tuple(tests)}
+    return Step(**{**raw, **lists})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from helix.sources.common.fields import name_type
 from helix.sources.common.injected import strip_host, strip_memory
+from helix.sources.common.steps import StepNotes
 from helix.sources.common.tools import TOOL_CHARS, format_call, is_own_call, keep_ends
 from helix.types import Parsed, Problem, Session
 
@@ -21,6 +22,7 @@ class TextCleaner:
     unknown: Counter[str] = field(default_factory=Counter)
     junk: Counter[str] = field(default_factory=Counter)
     own_calls: set[str] = field(default_factory=set)  # ids of tool calls that asked Helix itself
+    steps: StepNotes = field(default_factory=StepNotes)
 
     def clean_prompt(self, text: str) -> str:
         """Return the text that a person typed, without our own memory and the host's additions."""
@@ -35,10 +37,25 @@ class TextCleaner:
         text = text.strip()
         return self.cut(text, strip_memory(text).strip(), "memory")
 
-    def clean_output(self, text: str, failed: bool = False) -> str:
-        """Return both ends of a tool's result, after `error: ` if the tool failed."""
-        kept = self.shorten(self.clean_prompt(text))
-        return f"error: {kept}" if failed and kept else kept
+    def clean_output(
+        self, text: str, failed: bool | None = None, id: str | None = None, exit_code: int | None = None
+    ) -> str:
+        """Return both ends of a tool's result, after `error: ` if the tool failed.
+
+        Args:
+            failed: what the log says; None: nothing.
+            id: of the call, where the log names it.
+        """
+        return self.retain_output(self.clean_prompt(text), failed, id, exit_code)
+
+    def retain_output(
+        self, text: str, failed: bool | None = None, id: str | None = None, exit_code: int | None = None
+    ) -> str:
+        """Return what `clean_output` does, of a text that is clean."""
+        kept = self.shorten(text)
+        kept = f"error: {kept}" if failed and kept else kept
+        self.steps.note_result(kept, text, failed, exit_code, id or "")
+        return kept
 
     def shorten(self, text: str, limit: int | None = None) -> str:
         """Return both ends of a text, by default `tool_chars` characters."""
@@ -65,10 +82,16 @@ class TextCleaner:
     def format_call(self, name: str, arguments: object, id: str | None = None) -> str:
         """Return the line for a tool call. For a call of Helix return nothing, and note its id."""
         if not is_own_call(name, arguments):
-            return format_call(name, arguments)
+            return self.write_call(name, arguments, id)
         self.own_calls.add(id or "")
         return ""
 
+    def write_call(self, name: str, arguments: object, id: str | None = None) -> str:
+        """Return the line for a tool call that asks something else than Helix."""
+        line = format_call(name, arguments)
+        self.steps.note_call(line, name, arguments, id or "")
+        return line
+
     def build(self, sessions: Iterable[Session]) -> Parsed:
         """Return the sessions with the problems and the counts."""
-        return Parsed(tuple(sessions), tuple(self.problems), +self.unknown, +self.junk)
+        return Parsed(tuple(map(self.steps.add_steps, sessions)), tuple(self.problems), +self.unknown, +self.junk)
