@@ -37,7 +37,7 @@ ROLES: Final = ("user", "assistant", "tool", "system", "document")
 # ---------------------------------------------------------------- ingest side
 
 
-STEPS: Final = ("run", "edit", "read", "search", "fetch", "other", "result")
+ACTIONS: Final = ("run", "edit", "read", "search", "fetch", "other", "result")
 """What a step does; its code in the columns is its position here."""
 
 OUTCOMES: Final = ("unknown", "passed", "failed")
@@ -60,7 +60,7 @@ class Step:
     """A tool call of a turn, or the result of one."""
 
     call: str  # id that a call and its result share, unique in the session
-    action: str  # one of STEPS
+    action: str  # one of ACTIONS
     tool: str = ""
     target: str = ""  # of a call: the command, the file, the address or the pattern
     outcome: str = "unknown"  # one of OUTCOMES; of a result

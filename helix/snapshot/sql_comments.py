@@ -10,6 +10,7 @@ TABLES: Final[Mapping[str, str]] = {
     "facts": "Facts that live items state, each with the time in which it holds",
     "entities": "Named things in live items: people, paths, errors, dates and others",
     "edges": "Edges from items to entities, items and sessions, and between the entities of a fact that holds",
+    "steps": "Tool calls of live items and their results: commands, files, outcomes, exit codes, tests, commits",
     "sessions": "Sessions that have live items",
     "clusters": "Groups of near-duplicates; an item without one is in no group",
 }

@@ -19,7 +19,7 @@ from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.index.doc2query import KIND
 from helix.snapshot.index.fact_columns import FactColumns, Sayings, find_ends, join_facts
 from helix.snapshot.manifest import Deletes, Index, Manifest, Segment
-from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME, complete_facts
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, NO_TIME, STEPS, complete_facts
 from helix.snapshot.segment.open import check_files, map_deleted_rows, open_segment, read_table
 from helix.snapshot.segment.projects import NameColumn, hash_scopes, read_projects
 from helix.text.entities import EVERGREEN
@@ -69,6 +69,27 @@ SELECT source, session, substr(sha256(source || chr(0) || session || chr(0)), 1,
        list_unique(flatten(list(turns)))::BIGINT AS turns,
        coalesce(list(DISTINCT speaker ORDER BY speaker) FILTER (speaker IS NOT NULL), []) AS speakers
 FROM items GROUP BY source, session
+"""
+
+
+_STEPS = """
+CREATE VIEW steps AS
+SELECT steps.item, session, project, time, action, tool, target, outcome, exit_code, tests_passed, tests_failed, error,
+       commits, call, ord, place
+FROM {stored}.steps JOIN items ON items.id = steps.item
+"""
+
+# From a call to its result, and from a failed run to the next run of the same command that passed.
+_STEP_EDGES = """
+SELECT one.item, 'result', other.item, 1.0::FLOAT
+FROM {stored}.steps one JOIN {stored}.steps other USING (pair)
+WHERE one.action <> 'result' AND other.action = 'result' AND one.item <> other.item
+UNION ALL
+SELECT item, action, target, 1.0::FLOAT FROM {stored}.steps WHERE action IN ('run', 'edit') AND target <> ''
+UNION ALL
+SELECT item, outcome, error, 1.0::FLOAT FROM {stored}.steps WHERE action = 'result' AND error <> ''
+UNION ALL
+SELECT item, 'commit', unnest(commits), 1.0::FLOAT FROM {stored}.steps
 """
 
 
@@ -144,6 +165,8 @@ def create_views(db: duckdb.DuckDBPyConnection, root: Path, manifest: Manifest |
     uses_facts = any(name in statement for name in ("facts", "edges"))
     facts = _read_facts(root, segments, deletes, renamed) if uses_facts else _make_no_facts()
     db.from_arrow(facts).create_view("facts")
+    uses_steps = any(name in statement for name in ("steps", "edges"))
+    db.from_arrow(_read_steps(root, segments, deletes) if uses_steps else STEPS.empty_table()).create_view("steps")
     expansions = [index for index in (manifest.indexes if manifest else ()) if index.kind == KIND]
     if expansions:
         queries = pa.concat_tables([_read_queries(root, index, place) for index in expansions])
@@ -200,6 +223,22 @@ def _read_facts(
     since = find_ends(numbers, Sayings(*map(np.concatenate, zip(*turns, strict=True))))
     ends = pa.array(since, mask=since == NO_TIME).cast(FACTS.field("t_valid").type)
     return pa.concat_tables(tables).append_column("t_invalid", ends)
+
+
+def _read_steps(root: Path, segments: Sequence[Segment], deletes: Sequence[Deletes]) -> pa.Table:
+    """Read STEPS of live items."""
+    gone = {entry.segment: entry for entry in deletes}
+    tables = [STEPS.empty_table()]
+    for segment in segments:
+        if not any(PurePath(file.path).name == "steps.parquet" for file in segment.files):
+            continue
+        alive = np.ones(segment.rows, bool)
+        if segment.id in gone:
+            alive[map_deleted_rows(root, gone[segment.id], segment.rows)] = False
+        row = open_segment(root, segment, ()).steps["row"].to_numpy()
+        table = read_table(root / "segments" / segment.id / "steps.parquet")
+        tables.append(table.filter(pa.array(alive[row])).cast(STEPS))
+    return pa.concat_tables(tables)
 
 
 def _rename_projects(facts: pa.Table, workspaces: NameColumn, rows: AnyArray, renamed: Mapping[str, str]) -> pa.Table:
@@ -309,7 +348,8 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: boo
         + ("WHERE kind NOT IN ('next', 'reply', 'same') OR dst IN (SELECT id FROM items)" if dirty else "")
         + f""" UNION ALL
         SELECT printf('%016x', subject_entity), 'fact', printf('%016x', object_entity), confidence
-        FROM {stored}.facts WHERE NOT closes AND t_invalid IS NULL""",
+        FROM {stored}.facts WHERE NOT closes AND t_invalid IS NULL UNION ALL {_STEP_EDGES.format(stored=stored)}""",
+        _STEPS.format(stored=stored),
         # The hash has the form used in edges; of several spellings the most frequent one is shown.
         f"""
         CREATE VIEW entities AS

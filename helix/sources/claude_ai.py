@@ -20,7 +20,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from helix.sources.common.branches import Conversation, Message, build_sessions
-from helix.sources.common.fields import get_flag, get_list, get_mapping, get_objects, get_string, get_text, join_texts, name_type
+from helix.sources.common.fields import (
+    get_flag,
+    get_list,
+    get_mapping,
+    get_objects,
+    get_string,
+    get_text,
+    join_texts,
+    name_type,
+)
 from helix.sources.common.json_text import load_values
 from helix.sources.common.names import fold_line, is_uuid, make_unique, name_session_of_path
 from helix.sources.common.sample import Sample

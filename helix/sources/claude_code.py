@@ -231,7 +231,9 @@ def _clean_result(block: Mapping[str, Any], cleaner: TextCleaner) -> str:
     text = join_texts(map(get_block_text, list_blocks(block.get("content"))))
     if get_string(block, "tool_use_id") in cleaner.own_calls:
         return cleaner.cut(text, "", "memory")
-    return cleaner.clean_output(_TOOL_ERROR.sub("", text), get_flag(block, "is_error"), get_string(block, "tool_use_id"))
+    return cleaner.clean_output(
+        _TOOL_ERROR.sub("", text), get_flag(block, "is_error"), get_string(block, "tool_use_id")
+    )
 
 
 def _format_call(block: Mapping[str, Any], cleaner: TextCleaner) -> str:

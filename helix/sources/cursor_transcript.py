@@ -138,7 +138,9 @@ def _add_block(draft: CursorDraft, index: int, block: Mapping[str, Any], cleaner
         arguments = block.get("input") or block.get("args")
         draft.texts.append(cleaner.write_call(get_text(block, "name"), arguments, get_string(block, "id")))
     elif kind in _RESULTS:
-        result = cleaner.clean_output(_read_result(block), get_flag(block, "is_error"), get_string(block, "tool_use_id"))
+        result = cleaner.clean_output(
+            _read_result(block), get_flag(block, "is_error"), get_string(block, "tool_use_id")
+        )
         if result:
             draft.results.append((f"{draft.id}:{index}", result, None, "none", False))
     elif kind not in _NOISE:

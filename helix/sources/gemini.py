@@ -171,7 +171,10 @@ def _read_answer(reader: _Reader, id: str, message: Mapping[str, Any], time: dat
     thoughts = [part for part in list_parts(content) if part.get("thought") is True]
     cleaner.drop("reasoning", *(get_string(part, "text") for part in thoughts))
     calls = [call for call in _list_calls(message, content, time) if not _drop_own(reader, call)]
-    lines = (cleaner.clean_answer(cleaner.write_call(call.name, call.arguments, call.id if call.id[0] != "#" else None)) for call in calls)
+    lines = (
+        cleaner.clean_answer(cleaner.write_call(call.name, call.arguments, call.id if call.id[0] != "#" else None))
+        for call in calls
+    )
     text = join_texts([cleaner.clean_answer(text), *lines])
     name = _add_turn(reader, id, id, "assistant", "assistant", text, time)
     for call in calls:

@@ -120,7 +120,11 @@ def _read_answer(block: Block, cleaner: TextCleaner) -> Iterator[Turn]:
     run: list[str] = []
     for part in block.parts:
         if isinstance(part, Call):
-            line = cleaner.write_call(part.name, _read_arguments(part), str(part.line)) if part.argument is not None else ""
+            line = (
+                cleaner.write_call(part.name, _read_arguments(part), str(part.line))
+                if part.argument is not None
+                else ""
+            )
             texts += [_strip_rules(run), line]
             run = []
         else:

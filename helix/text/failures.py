@@ -51,7 +51,9 @@ _COMPILER: Final = re.compile(  # src/a.ts(3,4): error TS2345: … · a.c:3:4: f
     r"\s?[:!]? (?P<message>\S.*)"
 )
 _PLACED: Final = re.compile(r"\s*(?:vet: )?(?P<place>[^\s:(]{1,200}\.\w{1,8}):\d+(?::\d+)?:? (?P<message>\S.*)")
-_TAG: Final = re.compile(r"(?:\((?P<linter>[\w-]{2,30})\)|\[(?P<code>[\w-]{2,30})\])\s*\Z|\A(?P<rule>[A-Z]{1,6}\d{2,5})[: ]")
+_TAG: Final = re.compile(
+    r"(?:\((?P<linter>[\w-]{2,30})\)|\[(?P<code>[\w-]{2,30})\])\s*\Z|\A(?P<rule>[A-Z]{1,6}\d{2,5})[: ]"
+)
 _TEST: Final = re.compile(
     r"\s*(?:--- FAIL: (?P<go>\S+)(?: \([\d.]+s\))?|FAILED (?P<py>[^\s:]+::\S+)(?: - (?P<why>.*))?|test (?P<rust>\S+) \.\.\. FAILED"
     r"|not ok \d+ - (?P<tap>.+)|(?:FAIL|ERROR): (?P<unit>test\w+) \([\w.]+\)|[✕×✗] (?P<js>.+?)(?: \(?\d+ ?m?s\)?)?"
@@ -75,7 +77,17 @@ _PHRASE: Final = re.compile(
 _NPM: Final = re.compile(r"npm (?:ERR!|error) (?:code (?P<code>\w+)|(?P<message>[A-Z]\w.{3,}))")
 _NPM_NEWS: Final = ("A complete log", "Found:", "Could not resolve dependency")
 _PANIC: Final = re.compile(r"thread '[^']{0,80}' panicked at (?P<place>[^\s:]{1,200})(?::\d+:\d+)?:?(?P<message>.*)")
-_GO_NEWS: Final = ("downloading", "finding", "extracting", "added", "upgraded", "creating", "to add", "found", "warning")
+_GO_NEWS: Final = (
+    "downloading",
+    "finding",
+    "extracting",
+    "added",
+    "upgraded",
+    "creating",
+    "to add",
+    "found",
+    "warning",
+)
 _FRAME: Final = re.compile(r'\s*File "(?P<file>[^"\n]{1,300})", line \d+(?:, in (?P<function>\S{1,80}))?')
 _NO_ERROR: Final = re.compile(
     r"\b(?:0 (?:errors?|failed|failures?)|no errors?|without errors?|Error(?:s)?: 0)\b|\bwarning\b", re.IGNORECASE
@@ -83,23 +95,25 @@ _NO_ERROR: Final = re.compile(
 _SUMMARY: Final = re.compile(r"\s*(?:FAIL\b|exit status \d|make(?:\[\d+\])?: \*\*\*)")
 
 
-def find_failures(output: str, *, failed: bool | None = None, program: str = "", reading: bool = False) -> list[Failure]:
+def find_failures(
+    output: str, *, failed: bool | None = None, program: str = "", reading: bool = False, run: bool = True
+) -> list[Failure]:
     """Return the failures that an output tells, the decisive ones first, each once.
 
     Args:
         failed: what the log says of the call; with True there is at least one failure for an output with text.
         program: the name of the program, or of the tool.
         reading: the output shows files: only the program's own message at its begin counts.
+        run: it is that of a command, which tells what failed at its end; another tool does so at its begin.
     """
     lines, program = _list_lines(output), program.partition(" ")[0].lower()
     if failed is False:
         return []
-    if reading:
-        lines = [line for line in lines[:3] if _is_own_message(line, program)]
+    read = [line for line in lines[:3] if _is_own_message(line, program)] if reading else lines
     found: dict[tuple[str, str], Failure] = {}
     last: dict[tuple[str, str], Failure] = {}
     place = ""
-    for line in lines:
+    for line in read:
         if frame := _FRAME.match(line):
             place = _shorten_place(frame["file"]) + (f":{frame['function']}" if frame["function"] else "")
             continue
@@ -110,7 +124,7 @@ def find_failures(output: str, *, failed: bool | None = None, program: str = "",
         group.setdefault((failure.kind, failure.message), failure)
         place = ""
     ordered = [*_put_causes_first([*found.values()]), *last.values()]
-    if not ordered and failed and (line := _find_last_line(lines)):
+    if not ordered and failed and (line := _find_message(lines, first=not run)):
         ordered = [Failure(program, normalise_message(line), line.strip()[:LINE_CHARS])]
     return ordered[:MOST]
 
@@ -151,7 +165,9 @@ def _read_line(line: str, place: str, program: str) -> Failure | None:
         return _make(kind, _cut_tag(match["message"])[0], line, _shorten_place(match["place"] or ""))
     if match := _PLACED.match(line):
         message, tag = _cut_tag(match["message"])
-        is_message = tag or not re.match(r"[)}\]/*#]|(?:func|def|class|return|import|const|let|var|type|if|for)\b", message)
+        is_message = tag or not re.match(
+            r"[)}\]/*#]|(?:func|def|class|return|import|const|let|var|type|if|for)\b", message
+        )
         return _make(tag or program, message, line, _shorten_place(match["place"])) if is_message else None
     if match := _PANIC.match(line):
         return _make("panic", match["message"].strip("' "), line, _shorten_place(match["place"]))
@@ -164,7 +180,11 @@ def _read_line(line: str, place: str, program: str) -> Failure | None:
     return None
 
 
+_SHELLS: Final = frozenset({"bash", "sh", "zsh", "(eval)", "dash", "fish"})
+
+
 def _make(kind: str, message: str, line: str, place: str = "") -> Failure:
+    kind = "shell" if kind in _SHELLS else kind
     return Failure(kind.lower(), normalise_message(message), line.strip()[:LINE_CHARS], place)
 
 
@@ -191,9 +211,9 @@ def _put_causes_first(failures: list[Failure]) -> list[Failure]:
     return sorted(failures, key=lambda failure: failure.kind == "test")
 
 
-def _find_last_line(lines: list[str]) -> str:
+def _find_message(lines: list[str], *, first: bool) -> str:
     texts = [line for line in lines if re.search(r"[A-Za-z]{3}", line) and not re.match(r"(?i)\s*exit code\b", line)]
-    return texts[-1] if texts else ""
+    return texts[0 if first else -1] if texts else ""
 
 
 # ---------------------------------------------------------------- fingerprints

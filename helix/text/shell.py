@@ -22,6 +22,7 @@ _PREFIXES: Final = _WORDS["prefixes"]
 _RUNNERS: Final = _WORDS["runners"]
 _WITH_COMMANDS: Final = _WORDS["with commands"]
 _SHOWING: Final = _WORDS["showing commands"]
+_CHECKS: Final = _WORDS["checks"]
 _TEST_RUNNERS: Final = _WORDS["test runners"]
 
 _HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?\n)(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|\Z|\))", re.DOTALL)
@@ -47,7 +48,19 @@ class Program(NamedTuple):
     @property
     def is_reader(self) -> bool:
         """Whether it only prints what is there."""
+        if self.name in ("sed", "awk", "tee") and (
+            self.name == "tee" or any(word.startswith("-i") for word in self.words)
+        ):
+            return False  # it writes
         return self.name.partition(" ")[0] in _READERS or self.name.replace(" ", "-", 1) in _SHOWING
+
+    @property
+    def is_check(self) -> bool:
+        """Whether it only builds, checks or sends what is there."""
+        if any(word.startswith("--fix") or word in ("-w", "--write") for word in self.words):
+            return False
+        name = self.name.replace(" ", "-", 1)
+        return self.runs_tests or name in _CHECKS or name.partition("-")[0] in _CHECKS
 
     @property
     def runs_tests(self) -> bool:
@@ -56,7 +69,9 @@ class Program(NamedTuple):
         return name in _TEST_RUNNERS or (name.partition("-")[0] in _RUN_SCRIPTS and "test" in name)
 
 
-_RUN_SCRIPTS: Final = frozenset({"npm", "yarn", "pnpm", "bun", "make", "just", "task", "nx", "turbo", "mix", "composer"})
+_RUN_SCRIPTS: Final = frozenset(
+    {"npm", "yarn", "pnpm", "bun", "make", "just", "task", "nx", "turbo", "mix", "composer"}
+)
 
 
 @lru_cache(maxsize=4_096)
@@ -130,7 +145,20 @@ def _read_program(words: Sequence[str], piped: bool) -> Program | None:
         return None
     name = left[0].strip("()").rpartition("/")[2].lower().removesuffix(".exe")
     rest = left[1:]
-    if not name or name in ("cd", "pushd", "popd", "export", "set", "source", ".", "true", "false", ":", "sleep", "wait"):
+    if not name or name in (
+        "cd",
+        "pushd",
+        "popd",
+        "export",
+        "set",
+        "source",
+        ".",
+        "true",
+        "false",
+        ":",
+        "sleep",
+        "wait",
+    ):
         return None
     if _INTERPRETERS.fullmatch(name):
         return _read_interpreter(name, rest, piped)
@@ -201,6 +229,11 @@ def find_main(line: str) -> tuple[Program, ...]:
 def is_reading(line: str) -> bool:
     """Return whether a command line only prints what is there: what it prints is no error of its own."""
     return all(program.is_reader for program in find_main(line))
+
+
+def changes_nothing(line: str) -> bool:
+    """Return whether a command line only reads, builds, checks or runs tests."""
+    return all(program.is_reader or program.is_check for program in find_main(line))
 
 
 def normalise_command(line: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_PYTEST: Final = re.compile(r"(?m)^=*\s*((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)(?:, )?)+) in [\d.:]+")
+_PYTEST: Final = re.compile(
+    r"(?m)^=*\s*((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)(?:, )?)+) in [\d.:]+"
+)
 _CARGO: Final = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed")
 _JEST: Final = re.compile(r"(?m)^\s*Tests:?\s+((?:\d+ \w+[,| ]*)+)")
 _MOCHA: Final = re.compile(r"(?m)^\s*(\d+) (passing|failing)\b")

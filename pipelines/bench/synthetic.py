@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from helix.enrich.neardup import compute_signatures
 from helix.snapshot.segment.arrays import expand_rows, format_hex, parse_hex, quantise_vectors
-from helix.snapshot.segment.batch import FACTS, ITEMS, RowBatch, hash_parts
+from helix.snapshot.segment.batch import FACTS, ITEMS, STEPS, RowBatch, hash_parts
 from helix.text.claims import CLAIMS, FORMER
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
@@ -139,6 +139,8 @@ def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = N
         facts=facts,
         fact_codes=np.zeros((len(facts), codes.shape[1]), np.int8),
         fact_scale=np.zeros(len(facts), np.float32),
+        step_indptr=np.zeros(len(texts) + 1, np.int64),
+        steps=STEPS.empty_table(),
     )
 
 

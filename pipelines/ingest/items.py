@@ -23,6 +23,7 @@ from helix.text.aliases import join_names
 from helix.text.entities import find_entities
 from helix.types import F32, Entity, Session, Turn
 from pipelines.ingest.item_facts import find_facts, list_before
+from pipelines.ingest.item_steps import hash_silent, make_steps
 from pipelines.ingest.versions import DocumentReading
 from pipelines.ingest.workspaces import SessionProject, find_project
 
@@ -85,8 +86,11 @@ def make_items(reading: DocumentReading, envelope: Envelope, settings: Settings,
             pieces, found = _cut_turn(turn.text, settings.item_words)
             if is_new:
                 redacted.update(found)
-            for piece, part in enumerate(pieces if number >= first - CONTEXT else ()):
-                records.append(_make_record(session, turn, part, piece, place + piece, envelope, project))
+            read = pieces if number >= first - CONTEXT else ()
+            steps = make_steps(session, turn, read)
+            for piece, part in enumerate(read):
+                record = _make_record(session, turn, part, piece, place + piece, envelope, project)
+                records.append({**record, "steps": steps[piece]} if steps[piece] else record)
                 state.append("new" if is_new else "context")
                 if not piece:
                     parents[records[-1]["id"]] = _shorten_label(turn.parent)
@@ -295,7 +299,16 @@ def _make_record(
         "acl": acl,
         # Without the session: a resumed log repeats a turn in a new session, which changes nothing.
         "content": hash_parts(
-            text, turn.role, turn.origin, turn.speaker or "", when, project, turn.title or "", *overrides, *rewound
+            text,
+            turn.role,
+            turn.origin,
+            turn.speaker or "",
+            when,
+            project,
+            turn.title or "",
+            *overrides,
+            *rewound,
+            *hash_silent(turn),
         ),
     }
 

@@ -18,14 +18,14 @@ from helix.snapshot import paths
 from helix.snapshot.digests import FINGERPRINT, check_name
 from helix.snapshot.ledger import inbox
 from helix.snapshot.segment.arrays import quantise_vectors
-from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, RowBatch, hash_parts
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, STEPS, RowBatch, hash_parts
 from helix.text.claims import hash_former, load_model, read_claims
 from helix.text.cues import read_cues
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, U32, Problem
 from pipelines.training.router import types_fingerprint
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Of the enrichment; another number makes other parts."""
 
 
@@ -151,7 +151,7 @@ def build_rows(
     """Return the rows of n items.
 
     Args:
-        records: one of ITEMS an item.
+        records: one of ITEMS an item; `steps`, if present, are its steps as records of STEPS.
         texts: the indexed text of each item.
         mentions: (kind, key, name) of each item's entities.
         vectors: float32[n, d], unit length.
@@ -170,6 +170,7 @@ def build_rows(
     terms = [list(count) for count in counts]
     hashes = [[int(hash_parts(kind, key), 16) for kind, key, _ in entities] for entities in mentions]
     distinct = dict(zip(_flatten(hashes), _flatten(mentions), strict=True))
+    steps = [[{**step, "item": record["id"]} for step in record.get("steps") or ()] for record in records]
     return RowBatch(
         items=pa.Table.from_pylist(records, schema=ITEMS),
         codes=codes,
@@ -196,6 +197,8 @@ def build_rows(
         facts=pa.Table.from_pylist(stated, schema=FACTS),
         fact_codes=fact_codes,
         fact_scale=fact_scale,
+        step_indptr=_compute_offsets(steps),
+        steps=pa.Table.from_pylist(_flatten(steps), schema=STEPS),
     )
 
 

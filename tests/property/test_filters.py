@@ -28,7 +28,7 @@ from helix.snapshot.index.dense import DenseIndex, build_dense, open_dense
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.reader.vectors import VectorBlock
 from helix.snapshot.segment.arrays import format_hex
-from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, RowBatch
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, STEPS, RowBatch
 from helix.snapshot.segment.write import write_segment
 from helix.stages import dense as stage
 from helix.stages.dense import score, search_dense
@@ -191,6 +191,7 @@ def rows_of(made: Mapping[str, Any]) -> RowBatch:
         **{"link_indptr": nothing, "link_key": np.empty(0, np.uint64), "link_kind": np.empty(0, np.uint8)},
         **{"fact_indptr": nothing, "entities": ENTITIES.empty_table(), "facts": FACTS.empty_table()},
         **{"fact_codes": np.empty((0, DIM), np.int8), "fact_scale": np.empty(0, np.float32)},
+        **{"step_indptr": nothing, "steps": STEPS.empty_table()},
     )
 
 

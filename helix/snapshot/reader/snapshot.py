@@ -21,6 +21,7 @@ from helix.snapshot.reader.generation import Generation, convert_faults, open_ge
 from helix.snapshot.reader.graph import GraphView
 from helix.snapshot.reader.lexical import BM25, Lexical
 from helix.snapshot.reader.row_map import RowMap, map_rows
+from helix.snapshot.reader.steps import Steps
 from helix.snapshot.reader.vectors import Vectors
 from helix.snapshot.segment.batch import NO_TIME
 from helix.types import F32, AnyArray, Bool
@@ -51,6 +52,7 @@ class Snapshot:
         self.facts = Facts(rows)
         self.changes = Changes(rows, self.facts)
         self.graph = GraphView(rows, self.catalog, self.facts)
+        self.steps = Steps(rows, base.steps if base else None)
         self.is_view = base is not None
         self._views: dict[tuple[str, Hashable], Snapshot] = {}
         self._viewing = threading.Lock()
@@ -138,6 +140,7 @@ class Snapshot:
         rest.alive = rest.row_map.alive
         rest.catalog, rest.lexical = self.catalog.replace_rows(rest.row_map), self.lexical.replace_rows(rest.row_map)
         rest.graph = self.graph.replace_rows(rest.row_map)
+        rest.steps = self.steps.replace_rows(rest.row_map)
         rest._views, rest._viewing = {}, threading.Lock()
         return rest
 

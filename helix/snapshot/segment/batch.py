@@ -73,6 +73,20 @@ FACTS = pa.schema(
     ]
 )
 
+STEPS = pa.schema(
+    [
+        ("item", pa.string()),
+        ("place", pa.int32()),
+        ("call", pa.string()),
+        ("pair", pa.uint64()),
+        *((name, pa.string()) for name in ("action", "tool", "target", "outcome")),
+        *((name, pa.int32()) for name in ("exit_code", "tests_passed", "tests_failed")),
+        ("error", pa.string()),
+        ("commits", pa.list_(pa.string())),
+        ("keys", pa.list_(pa.uint64())),
+    ]
+)
+
 LINKS = ("reply", "same")  # kinds of edges from an item to an earlier one; a kind's code is its position
 
 
@@ -116,6 +130,8 @@ class RowBatch:
     facts: pa.Table  # FACTS, f in the order of the items
     fact_codes: I8  # [f, d], of their sentences
     fact_scale: F32  # [f]; 0 if the fact is not embedded
+    step_indptr: I64
+    steps: pa.Table  # STEPS, in the order of the items
 
     def __len__(self) -> int:
         return int(self.items.num_rows)
@@ -140,8 +156,9 @@ _LISTS = {  # offsets, and the flat columns they index
     "mention_indptr": ("mention_entity",),
     "link_indptr": ("link_key", "link_kind"),
     "fact_indptr": ("facts", "fact_codes", "fact_scale"),
+    "step_indptr": ("steps",),
 }
-_TABLES = {"items": ITEMS, "entities": ENTITIES, "facts": FACTS}
+_TABLES = {"items": ITEMS, "entities": ENTITIES, "facts": FACTS, "steps": STEPS}
 _ARRAYS = tuple(name for name in RowBatch.__dataclass_fields__ if name not in _TABLES)
 
 

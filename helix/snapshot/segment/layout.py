@@ -1,7 +1,7 @@
 """The layout of a segment: dtype and shape of every array, names and types of every Arrow file, as in FORMAT.md.
 
 Sizes: n rows, d dimensions, s sessions, t terms, p postings, w words, q titles, m mentions, e entities, l links,
-f facts, ft and fp terms and postings of facts. A third entry bounds an array's numbers: they are positions below that
+f facts, ft and fp terms and postings of facts, a steps, k keys of steps. A third entry bounds an array's numbers: they are positions below that
 size, which is checked when a segment is opened. The largest array, terms.rows, is checked by its readers.
 """
 
@@ -62,6 +62,8 @@ ARRAYS: Final = {
     "facts.terms.indptr": ArrayKind(np.int64, ("ft + 1",)),
     "facts.terms.rows": ArrayKind(np.uint32, ("fp",), "f"),
     "facts.terms.tf": ArrayKind(np.uint16, ("fp",)),
+    "steps.key": ArrayKind(np.uint64, ("k",)),
+    "steps.step": ArrayKind(np.uint32, ("k",), "a"),
 }
 
 OFFSETS: Final = {
@@ -78,11 +80,11 @@ OFFSETS: Final = {
 OPTIONAL: Final = frozenset(
     name
     for name in ARRAYS
-    if name.startswith(("order.", "titles.", "links.", "linked.", "facts."))
+    if name.startswith(("order.", "titles.", "links.", "linked.", "facts.", "steps."))
     or name in ("vectors.f16", "cues", "claims", "alters", "former")
 )
 """Arrays a segment may lack: vectors in half precision, if the lineage stores none; links, in format 2; the index
-of its facts, if none has a vector; term order, cues, claims, alters, former, titles, if an earlier release wrote it."""
+of its facts, if none has a vector; steps, if it has none; term order, cues, claims, alters, former, titles, if an earlier release wrote it."""
 
 LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0, "claims": 0, "alters": 0, "former": 0}
 """Arrays that are all zero if missing, and how much longer than the number of rows each is."""
@@ -135,6 +137,22 @@ FACT_NUMBERS: Final = pa.schema(
     ]
 )
 """facts.arrow."""
+
+NO_NUMBER: Final = -(1 << 31)
+"""Stands for an unknown number of a step."""
+
+STEP_COLUMNS: Final = pa.schema(
+    [
+        ("row", pa.uint32()),
+        ("pair", pa.uint64()),
+        ("action", pa.uint8()),
+        ("outcome", pa.uint8()),
+        *((name, pa.int32()) for name in ("exit_code", "tests_passed", "tests_failed")),
+        *((name, pa.string()) for name in ("tool", "target", "error")),
+        ("commits", pa.list_(pa.string())),
+    ]
+)
+"""steps.arrow."""
 
 FACT_TEXT: Final = pa.schema(
     [*((name, pa.string()) for name in ("subject", "relation", "object", "qualifier")), ("closes", pa.bool_())]

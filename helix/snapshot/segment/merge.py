@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from helix.snapshot.segment import write
 from helix.snapshot.segment.arrays import BANDS, flatten_rows, hash_bands, parse_hex
-from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, complete_facts
+from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, STEPS, complete_facts
 from helix.snapshot.segment.open import OpenSegment, read_table
 from helix.types import I64, AnyArray, Bool
 from helix.util.failpoints import failpoint
@@ -59,6 +59,7 @@ def merge_rows(root: Path, sources: Sequence[Source], folder: Path) -> int:
     facts, row = _merge_facts(root, sources)
     write.write_facts(folder, facts, row)
     write.write_fact_index(folder, facts, _merge_fact_index(sources, facts, folder))
+    write.write_steps(folder, *_merge_steps(root, sources))
     return n
 
 
@@ -169,6 +170,19 @@ def _merge_facts(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
         if len(row):
             table = read_table(root / "segments" / opened.id / "facts.parquet")
             tables.append(complete_facts(table.filter(pa.array(keep[row]))))
+            rows.append((start - 1 + np.cumsum(keep))[row[keep[row]]])
+        start += int(keep.sum())
+    return pa.concat_tables(tables), np.concatenate(rows)
+
+
+def _merge_steps(root: Path, sources: Sequence[Source]) -> tuple[pa.Table, I64]:
+    """Return the steps of the retained rows, and the merged row of each."""
+    tables, rows, start = [STEPS.empty_table()], [np.empty(0, np.int64)], 0
+    for opened, keep in sources:
+        row = opened.steps["row"].to_numpy().astype(np.int64)
+        if len(row):
+            table = read_table(root / "segments" / opened.id / "steps.parquet")
+            tables.append(table.filter(pa.array(keep[row])).cast(STEPS))
             rows.append((start - 1 + np.cumsum(keep))[row[keep[row]]])
         start += int(keep.sum())
     return pa.concat_tables(tables), np.concatenate(rows)

@@ -16,7 +16,7 @@ from helix.snapshot.checked_arrays import ArrayKind, check_below, make_damage_er
 from helix.snapshot.manifest import Deletes, File, Manifest, Segment
 from helix.snapshot.segment import layout
 from helix.snapshot.segment.batch import ITEMS
-from helix.types import F32, I64, ROLES, TYPES, U32, U64, AnyArray, Bool
+from helix.types import ACTIONS, F32, I64, OUTCOMES, ROLES, TYPES, U32, U64, AnyArray, Bool
 
 DIGEST_UP_TO = 1 << 20  # bytes: up to here a file's digest is checked on opening, above only its size
 
@@ -37,6 +37,7 @@ class OpenSegment:
     starts: I64
     facts: pa.Table  # FACT_NUMBERS
     fact_text: pa.Table  # FACT_TEXT; empty if the facts have no index
+    steps: pa.Table  # STEP_COLUMNS
 
     def __getitem__(self, name: str) -> AnyArray:
         return self.arrays[name]
@@ -90,11 +91,15 @@ def open_segment(
     facts = _map_table(folder / "facts.arrow", present, layout.FACT_NUMBERS)
     if len(facts) and facts["row"].to_numpy().max() >= segment.rows:
         raise make_damage_error(folder / "facts.arrow", f"it names a row that is not among {segment.rows}")
+    steps = _map_table(folder / "steps.arrow", present, layout.STEP_COLUMNS)
+    for name, bound in (("row", segment.rows), ("action", len(ACTIONS)), ("outcome", len(OUTCOMES))):
+        if len(steps):
+            check_below(folder / "steps.arrow", steps[name].to_numpy(), bound)
     return OpenSegment(
         segment.id,
         folder,
         segment.rows,
-        _map_arrays(folder, arrays, present, segment.rows, len(facts), dim),
+        _map_arrays(folder, arrays, present, segment.rows, len(facts), dim, len(steps)),
         columns,
         text,
         tuple(
@@ -104,6 +109,7 @@ def open_segment(
         np.cumsum([0, *counts[:-1]], dtype=np.int64),
         facts,
         _map_table(folder / "facts.text.arrow", present, layout.FACT_TEXT),
+        steps,
     )
 
 
@@ -117,10 +123,16 @@ def _map_columns(path: Path) -> pa.Table:
 
 
 def _map_arrays(
-    folder: Path, names: Collection[str], present: set[str], rows: int, facts: int, dim: int | None
+    folder: Path,
+    names: Collection[str],
+    present: set[str],
+    rows: int,
+    facts: int,
+    dim: int | None,
+    steps: int = 0,
 ) -> dict[str, AnyArray]:
     """Map arrays of a segment and check that their sizes fit together."""
-    sizes = {"n": rows, "f": facts, **({"d": dim} if dim is not None else {})}
+    sizes = {"n": rows, "f": facts, "a": steps, **({"d": dim} if dim is not None else {})}
     if dim is None and any("d" in layout.ARRAYS[name].shape for name in names):
         raise ValueError("to open vectors, give the number of their dimensions")
     lacking = {name for name in names if name in layout.OPTIONAL and f"{name}.npy" not in present}

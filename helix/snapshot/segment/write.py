@@ -16,9 +16,9 @@ from helix.snapshot.manifest import Segment, describe_tree, make_id
 from helix.snapshot.segment.arrays import BANDS, expand_rows, format_hex, hash_bands, invert_csr, parse_hex
 from helix.snapshot.segment.batch import LINKS, NO_TIME, RowBatch, hash_parts
 from helix.snapshot.segment.fact_arrays import build_fact_arrays
-from helix.snapshot.segment.layout import FACT_TEXT
+from helix.snapshot.segment.layout import FACT_TEXT, NO_NUMBER, STEP_COLUMNS
 from helix.text.titles import hash_titles
-from helix.types import F32, F64, I8, I64, ROLES, TYPES, U8, U32, U64, AnyArray
+from helix.types import ACTIONS, F32, F64, I8, I64, OUTCOMES, ROLES, TYPES, U8, U32, U64, AnyArray
 from helix.util.failpoints import failpoint
 
 BATCH = 65_536  # rows of a record batch of text.arrow, and of a row group of items.parquet
@@ -63,6 +63,7 @@ def write_segment(root: Path, rows: RowBatch, exact: bool = False) -> Segment:
         write_graph(folder, columns, rows.mention_indptr, rows.mention_entity, rows.entities, links)
         write_facts(folder, rows.facts, expand_rows(rows.fact_indptr))
         write_fact_index(folder, rows.facts, build_fact_arrays(rows.facts, rows.fact_codes, rows.fact_scale))
+        write_steps(folder, rows.steps, expand_rows(rows.step_indptr))
         paths.move_into_place(folder, target)
     return Segment(identity, len(rows), describe_tree(root, target))
 
@@ -202,6 +203,37 @@ def write_fact_index(folder: Path, facts: pa.Table, arrays: Mapping[str, AnyArra
     save_arrays(folder, arrays)
     if arrays:
         write_ipc(facts.select(FACT_TEXT.names), folder / "facts.text.arrow", max(1, len(facts)))
+
+
+def write_steps(folder: Path, steps: pa.Table, row: AnyArray) -> None:
+    """Write steps.parquet for SQL, steps.arrow with the same steps to be mapped, and their keys; nothing for no step.
+
+    Args:
+        steps: STEPS.
+        row: the segment's row of each step, integers[a].
+    """
+    if not len(steps):
+        return
+    pq.write_table(steps, folder / "steps.parquet", compression="zstd")
+    known = {name: pc.fill_null(steps[name], NO_NUMBER) for name in ("exit_code", "tests_passed", "tests_failed")}
+    columns = {
+        "row": pa.array(row.astype(np.uint32)),
+        "pair": steps["pair"],
+        "action": pa.array(_encode_names(steps["action"], ACTIONS)),
+        "outcome": pa.array(_encode_names(steps["outcome"], OUTCOMES)),
+        **known,
+        **{name: steps[name] for name in ("tool", "target", "error", "commits")},
+    }
+    write_ipc(pa.table(columns, schema=STEP_COLUMNS), folder / "steps.arrow", len(steps))
+    keys = steps["keys"].combine_chunks()
+    keys = keys.chunk(0) if isinstance(keys, pa.ChunkedArray) else keys
+    counts = np.diff(keys.offsets.to_numpy())
+    flat = np.asarray(keys.flatten().to_numpy(), np.uint64)
+    pairs = np.asarray(steps["pair"].to_numpy(), np.uint64)
+    key = np.concatenate([flat, pairs])
+    step = np.concatenate([np.arange(len(steps)).repeat(counts), np.arange(len(steps))])
+    order = np.lexsort((step, key))
+    save_arrays(folder, {"steps.key": key[order], "steps.step": step[order].astype(np.uint32)})
 
 
 def _encode_names(column: pa.ChunkedArray, names: tuple[str, ...]) -> U8:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from helix.sources.common.json_text import load_json
-from helix.types import OUTCOMES, ROLES, STEPS, TYPES, Document, Fault, Parsed, Session, Step, Turn
+from helix.types import ACTIONS, OUTCOMES, ROLES, TYPES, Document, Fault, Parsed, Session, Step, Turn
 from helix.util.workspaces import decode_workspace, encode_workspace
 
 PIECE_FORMATS: Final = frozenset({"captions", "markdown", "meeting"})
@@ -92,7 +92,7 @@ def _check_turn(turn: Turn) -> Turn:
         or not all(number is None or isinstance(number, float) for number in numbers)
         or not all(isinstance(flag, bool) for flag in (turn.pinned, turn.unique))
         or (turn.time is not None and turn.time.tzinfo is None)
-        or not all(step.action in STEPS and step.outcome in OUTCOMES and _are_counts(step) for step in turn.steps)
+        or not all(step.action in ACTIONS and step.outcome in OUTCOMES and _are_counts(step) for step in turn.steps)
     ):
         raise ValueError("no turn")
     return turn

@@ -16,15 +16,20 @@ from typing import Any, Final
 from helix.sources.common.fields import get_string
 from helix.text.failures import find_failures
 from helix.text.shell import find_main, is_reading
+from helix.text.step_keys import to_faults
 from helix.text.test_counts import count_tests
-from helix.types import Fault, Session, Step, Turn
+from helix.types import Session, Step, Turn
 
 TARGET_CHARS: Final = 1_000
 """Characters retained of a command or another target."""
 
 _ACTIONS: Final[Mapping[str, re.Pattern[str]]] = {
-    "run": re.compile(r"bash|shell|local_shell|exec|terminal|run_?command|command|execute|powershell|cmd", re.IGNORECASE),
-    "edit": re.compile(r"edit|write|apply_?patch|patch|replace|create_?file|insert|str_replace|rename|delete|move", re.I),
+    "run": re.compile(
+        r"bash|shell|local_shell|exec|terminal|run_?command|command|execute|powershell|cmd", re.IGNORECASE
+    ),
+    "edit": re.compile(
+        r"edit|write|apply_?patch|patch|replace|create_?file|insert|str_replace|rename|delete|move", re.I
+    ),
     "read": re.compile(r"read|view|open|cat\b|notebookread|list_?dir|ls\b", re.IGNORECASE),
     "search": re.compile(r"grep|glob|search|find|codebase", re.IGNORECASE),
     "fetch": re.compile(r"fetch|browser|web|url|http|navigate", re.IGNORECASE),
@@ -91,7 +96,9 @@ class StepNotes:
                     place, call = open_calls.pop(known, (at, Step(result.call or turn.id, "other")))
                     steps[at].append(_read_result(call, result))
         self._add_silent(steps, open_calls)
-        turns = (replace(turn, steps=tuple(own)) if own else turn for turn, own in zip(session.turns, steps, strict=True))
+        turns = (
+            replace(turn, steps=tuple(own)) if own else turn for turn, own in zip(session.turns, steps, strict=True)
+        )
         return replace(session, turns=tuple(turns))
 
     def _take_calls(self, turn: Turn) -> Iterator[Step]:
@@ -123,7 +130,7 @@ class StepNotes:
 
 
 def read_call(tool: str, arguments: object) -> tuple[str, str]:
-    """Return the action of a tool call, one of STEPS, and its target: a command, a file, an address or a pattern."""
+    """Return the action of a tool call, one of ACTIONS, and its target: a command, a file, an address or a pattern."""
     command = _find_argument(arguments, _COMMANDS)
     path = _find_argument(arguments, _PATHS)
     named = next((action for action, pattern in _ACTIONS.items() if pattern.search(tool)), "other")
@@ -162,22 +169,22 @@ def judge_result(call: Step, output: str, failed: bool | None = None, exit_code:
     if _REJECTED.match(output):
         return found  # a person stopped it
     code = exit_code if exit_code is not None else _find_exit_code(output)
-    is_bad = failed or (code is not None and code != 0)
     program = _name_program(call)
     reading = call.action in ("read", "search", "fetch") or (call.action == "run" and is_reading(call.target))
+    # A reader that finds nothing ends with 1, and says nothing.
+    found_nothing = reading and call.action == "run" and code == 1
+    is_bad = (failed or (code is not None and code != 0)) and not found_nothing
     is_told = code == 0 or (code is None and failed is False)
     known = True if is_bad else False if is_told and call.action == "run" and not _MASKS.search(call.target) else None
     tests = count_tests(output) if call.action in ("run", "other") and not reading else None
     if tests and tests[1]:
         known = True
-    told = () if call.action == "edit" and not is_bad else find_failures(
-        output, failed=known, program=program, reading=reading
+    told = (
+        []
+        if call.action == "edit" and not is_bad
+        else find_failures(output, failed=known, program=program, reading=reading, run=call.action == "run")
     )
-    faults = tuple(
-        Fault(one.line, one.kind, one.message.replace("\x00", ""), one.loose.replace("\x00", ""), one.place) for one in told
-    )
-    if reading and not is_bad and call.action != "run":
-        faults = ()
+    faults = () if reading and not is_bad and call.action != "run" else to_faults(told)
     outcome = "failed" if is_bad or faults or (tests and tests[1]) else "passed"
     commits = tuple(_COMMIT.findall(output)) if call.action == "run" and "commit" in call.target else ()
     return replace(found, outcome=outcome, exit_code=code, tests=tests, faults=faults, commits=commits)
