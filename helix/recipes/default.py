@@ -16,6 +16,7 @@ from helix.question.rewrite import remove_request, speak_as
 from helix.ranking.topk import sort_rows
 from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids, items_of, judge, score_rows
 from helix.recipes.default_pack import count_packable, pack_relevant
+from helix.recipes.default_work import judge_work, look_up_work, put_first
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
 from helix.stages.constants import HelixProfile, QuestionConstants
@@ -54,6 +55,8 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     query, vector, plan, pool, signs = ranked
     pool = trace.run("rank", reorder, pool, query, vector, snap, plan, profile.reading)
     trace.record_change("reading", pool.row, pool.final)
+    work = trace.run("work", look_up_work, query, snap, plan)
+    pool = put_first(pool, work)
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
         trace.record_change("rerank", pool.row, pool.final)
@@ -62,7 +65,7 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     _trace_diversify(pool, chosen, snap, profile, trace)
     most = profile.pack.items
     best = chosen.join(trace.run("diversify", choose_reserve, pool, chosen, snap, most, profile.diversify))
-    judged = judge(best.row, pool.row, query, vector, snap, plan, trace, signs)
+    judged = judge_work(judge(best.row, pool.row, query, vector, snap, plan, trace, signs), best.row, work, query)
     best = best.take(np.arange(max(len(chosen), count_packable(judged, best.row, query, snap, profile.pack))))
     entries = _read_entries(best, snap, query.moment)
     context, tokens, placed = trace.run("pack", pack_relevant, best.row, entries, judged, query, snap, plan, profile)

@@ -14,8 +14,8 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from helix.sources.common.fields import (
-    get_flag,
     get_block_text,
+    get_flag,
     get_mapping,
     get_string,
     get_text,

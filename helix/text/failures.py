@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 MAX_CHARS: Final = 200_000
@@ -20,6 +19,9 @@ MOST: Final = 8
 
 LINE_CHARS: Final = 300
 """Characters retained of the line that tells a failure."""
+
+
+_PLACE_NAMES: Final = 4  # names of a file's path that are retained
 
 
 class Failure(NamedTuple):
@@ -203,7 +205,8 @@ def _cut_tag(message: str) -> tuple[str, str]:
 
 
 def _shorten_place(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
+    """Return the end of a file's path."""
+    return "/".join(path.replace("\\", "/").removeprefix("./").split("/")[-_PLACE_NAMES:])
 
 
 def _put_causes_first(failures: list[Failure]) -> list[Failure]:

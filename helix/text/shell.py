@@ -35,7 +35,7 @@ _REDIRECTION: Final = re.compile(r"\d?>|&>|<")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _INTERPRETERS: Final = re.compile(r"(?:python|python3|python\d\.\d+|pypy3?|node|ruby|perl|php|bun|deno|tsx|ts-node)")
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "fish", "pwsh", "powershell"})
-_KEYWORDS: Final = frozenset("while until if then else elif do done fi esac { } ( ) ! [ [[".split())
+_KEYWORDS: Final = _WORDS["keywords"]
 
 
 class Program(NamedTuple):
@@ -44,6 +44,7 @@ class Program(NamedTuple):
     name: str  # program and its own command: `go test`, `pytest`, `make`
     words: tuple[str, ...]  # its other words, without redirections
     piped: bool = False  # reads what the program before it wrote
+    written: str = ""  # its words as they are written
 
     @property
     def is_reader(self) -> bool:
@@ -123,6 +124,11 @@ def _unquote(token: str) -> str:
 
 def _read_program(words: Sequence[str], piped: bool) -> Program | None:
     """Return the program of a simple command; None for one that runs nothing."""
+    program = _name_program(words, piped)
+    return program and program._replace(written=" ".join(" ".join(words).split()))
+
+
+def _name_program(words: Sequence[str], piped: bool) -> Program | None:
     left = list(words)
     if left[0] in ("for", "case", "select"):  # what it goes through; its body follows
         return None
@@ -239,6 +245,11 @@ def changes_nothing(line: str) -> bool:
 def normalise_command(line: str) -> str:
     """Return what a command line does, in a form that is the same in every folder: names and words of its programs."""
     return " && ".join(" ".join((one.name, *map(_shorten_word, one.words))) for one in find_main(line))
+
+
+def spell_command(line: str) -> str:
+    """Return the programs of a command line that do something, as they are written."""
+    return " && ".join(program.written for program in find_main(line))
 
 
 def _shorten_word(word: str) -> str:

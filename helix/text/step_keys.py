@@ -23,6 +23,7 @@ MIN_LETTERS: Final = 10
 """Letters that a message has at least: a shorter one names no failure."""
 
 _LETTER: Final = re.compile(r"[a-z]")
+_CLASS: Final = re.compile(r"\w*[a-z](?:error|exception|failure|fault|interrupt)|e[a-z]{3,14}|[a-z]{1,6}\d{2,6}")
 _SHORT_DIGEST: Final = 7
 
 
@@ -66,14 +67,21 @@ def list_fault_keys(fault: Fault) -> list[Key]:
     """Return the keys of a failure, the closest first."""
     keys: list[Key] = []
     if fault.place:
-        keys.append(("failure in", fault.kind, f"{fault.place}\n{fault.message}"))
+        keys.append(("failure in", fault.kind, f"{fault.place.rpartition('/')[2]}\n{fault.message}"))
     if fault.message or len(fault.kind) >= MIN_LETTERS:
         keys.append(("failure", fault.kind, fault.message))
     if len(_LETTER.findall(fault.message)) >= MIN_LETTERS and " " in fault.message:
         keys.append(("message", fault.message))
+    if is_class(fault.kind):
+        keys.append(("class", fault.kind))
     if len(_LETTER.findall(fault.loose)) >= MIN_LETTERS and fault.loose != fault.message:
         keys.append(("loose", fault.kind, fault.loose))
     return keys
+
+
+def is_class(kind: str) -> bool:
+    """Return whether a failure's kind says which: the class of an exception, a code of the system or a compiler."""
+    return bool(_CLASS.fullmatch(kind))
 
 
 def to_faults(found: list[Failure]) -> tuple[Fault, ...]:
@@ -91,7 +99,7 @@ def read_faults(text: str) -> tuple[Fault, ...]:
 
 def iterate_levels(faults: tuple[Fault, ...]) -> Iterator[tuple[int, Key]]:
     """Yield (level, key) of failures: 0 for the closest keys, and more for looser ones."""
-    order = {"failure in": 0, "failure": 1, "message": 2, "loose": 3}
+    order = {"failure in": 0, "failure": 1, "message": 2, "loose": 3, "class": 4}
     for fault in faults:
         for key in list_fault_keys(fault):
             yield order[key[0]], key

@@ -34,8 +34,8 @@ def count_tests(output: str) -> tuple[int, int] | None:
         return int(match[1]) - failed, failed
     for pattern in (_MOCHA, _TAP):
         if found := pattern.findall(tail):
-            counts = {name[:4]: int(number) for name, number in (sorted(pair, key=str.isdigit) for pair in found)}
-            return counts.get("pass", 0), counts.get("fail", 0)
+            named = {name[:4]: int(number) for name, number in (sorted(pair, key=str.isdigit) for pair in found)}
+            return named.get("pass", 0), named.get("fail", 0)
     if found := _MAVEN.findall(tail):
         total, *bad = map(int, found[-1])
         return total - sum(bad), sum(bad)

@@ -111,12 +111,15 @@ class HookCall:
         if protocol.EVENTS[event] == "transcript":
             self._ingest_transcripts(payload)
             return
-        request = protocol.build_request(event, payload)
+        if protocol.EVENTS[event] in ("before", "after"):
+            request, none = protocol.build_action_request(event, payload), "nothing to look up"
+        else:
+            request, none = protocol.build_request(event, payload), "the prompt needs no memory"
         if request is None:
-            self._notes.append("the prompt needs no memory")
+            self._notes.append(none)
             return
         path = session_record.locate_record(protocol.get_cache_folder(), self._root, request["session"])
-        if request["source"] in ("clear", "compact"):  # the agent has lost what it was given
+        if request.get("source") in ("clear", "compact"):  # the agent has lost what it was given
             session_record.clear_record(path)
         record = session_record.read_record(path)
         request |= {"seen": record["seen"], "left": max(0, self._read_tokens() - record["tokens"])}

@@ -54,7 +54,7 @@ _GENERAL: Final = 400  # characters; a longer prompt always concerns a topic
 class HookQuestion(NamedTuple):
     """The fields of a hook's request."""
 
-    kind: str  # prompt | start
+    kind: str  # prompt | start | before | after a tool call
     prompt: str
     workspaces: tuple[Workspace, ...]  # folders of the agent, the likeliest first
     session: str
@@ -127,9 +127,12 @@ def answer_hook(
     view = view or memory.snapshot.seen_by(None)
     after_compaction = question.kind == "start" and question.source == "compact"  # then the agent lost its session
     project = view.catalog.locate_project(question.workspaces)
-    snap = _drop_known(view, "" if after_compaction else question.session, question.seen)
+    known = () if question.kind in ("before", "after") else question.seen
+    snap = _drop_known(view, "" if after_compaction else question.session, known)
     if question.left is not None and question.left < _LEAST:
         found = HookContext("", "the session's tokens are spent")
+    elif question.kind in ("before", "after"):
+        found = _answer_action(snap, question, project, request)
     elif question.kind == "start":
         found = _brief_project(memory, snap, question, project)
     else:
@@ -137,6 +140,19 @@ def answer_hook(
     tokens = sum(snap.counter([found.text])) if found.text else 0
     where = "project" if project else "no project"
     return {"context": found.text, "said": f"{found.note}, {where}", "items": list(found.items), "tokens": tokens}
+
+
+def _answer_action(
+    snap: Snapshot, question: HookQuestion, project: str | None, request: Mapping[str, Any]
+) -> HookContext:
+    """Return the context for a tool call. In an unknown project, only a failure is looked up: in all projects."""
+    from query.hooks.actions import Action, answer_after, answer_before
+
+    if project is None and question.kind == "before":
+        return HookContext("", "nothing")
+    answer = answer_before if question.kind == "before" else answer_after
+    found = answer(snap, Action.from_json(request), project, frozenset(question.seen))
+    return HookContext(found.text, found.note, found.items)
 
 
 def build_context(memory: Memory, snap: Snapshot, question: str | None, project: str | None, **options: Any) -> str:

@@ -25,12 +25,48 @@ EVENTS = {
     "SessionEnd": "transcript",
     "AfterAgent": "transcript",  # Gemini's Stop
     "PreCompress": "transcript",  # Gemini's PreCompact
+    "PreToolUse": "before",
+    "BeforeTool": "before",  # Gemini's PreToolUse
+    "BeforeShellExecution": "before",  # Cursor's, of a command
+    "PostToolUse": "after",
+    "PostToolUseFailure": "after",
+    "AfterTool": "after",  # Gemini's PostToolUse
+    "AfterShellExecution": "after",  # Cursor's, of a command
 }
-"""The action of each event: `start` and `prompt` answer with a context, `transcript` ingests."""
+"""The action of each event: all but `transcript`, which ingests, answer with a context."""
 
 ENQUEUE = 2.0  # seconds to wait for `helix enqueue`, which continues by itself
 MAX_PROMPT = 4_000  # characters of a prompt in the request, half of them from its end
+MAX_TARGET = 4_000  # characters of a command or a path in the request
+MAX_OUTPUT = 40_000  # characters of a tool's output in the request, half of them from its end
 MAX_LOG = 1 << 20  # bytes; a larger log is rotated once
+
+_TARGETS = (
+    *("command", "cmd", "file_path", "filePath", "absolute_path", "notebook_path", "path", "target_file", "filename"),
+    *("commandLine", "CommandLine", "script", "input", "patch"),
+)
+"""Arguments of a tool call that name a command or a file."""
+
+_OUTPUTS = (
+    "error",
+    "stderr",
+    "stdout",
+    "output",
+    "llmContent",
+    "returnDisplay",
+    "content",
+    "text",
+    "message",
+    "result",
+)
+"""Fields of a tool's response that hold text."""
+
+_FAILING = (
+    *("error", "fail", "exception", "fatal", "panic", "traceback", "cannot", "can't", "could not", "unable", "denied"),
+    *("not found", "no such", "refused", "invalid", "unknown", "unrecognized", "undefined", "missing", "timed out"),
+    *("killed", "rejected", "conflict", "not properly", "unresolved", "unexpected", "warning: unused", "abort"),
+)
+"""Words with which failures are told."""
 
 _FILLERS = """
     a again ahead alright and continue cool do done exactly fine finish go good great hello hey hi it k keep lgtm looks
@@ -103,15 +139,65 @@ def build_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | No
     if len(prompt) > MAX_PROMPT:
         half = MAX_PROMPT // 2
         prompt = f"{prompt[:half]}\n{prompt[-half:]}"
+    place = _describe_place(payload)
+    return {"kind": EVENTS[event], "prompt": prompt, **place, "source": _find_text(payload, "source")}
+
+
+def _describe_place(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request that name the agent's folders and session."""
     folders = list_folders(payload)
     return {
-        "kind": EVENTS[event],
-        "prompt": prompt,
         "folders": folders,
         "repositories": {folder: found for folder in folders if (found := find_repository(folder))[0]},
         "session": find_session(payload),
-        "source": _find_text(payload, "source"),
     }
+
+
+def build_action_request(event: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the body of POST /v1/hook for a tool call; None where nothing can be known of it."""
+    tool, arguments = _find_text(payload, "tool_name"), payload.get("tool_input")
+    if event in ("BeforeShellExecution", "AfterShellExecution"):
+        tool, arguments = "shell", {"command": _find_text(payload, "command")}
+    arguments = arguments if isinstance(arguments, (dict, str)) else {}
+    if isinstance(arguments, dict):
+        arguments = {name: arguments[name] for name in _TARGETS if isinstance(arguments.get(name), (str, list))}
+        arguments = {name: value[:MAX_TARGET] for name, value in arguments.items()}
+    request: dict[str, Any] = {"kind": EVENTS[event], "tool": tool, "input": arguments}
+    if not arguments:
+        return None
+    if EVENTS[event] == "after":
+        output, failed = read_output(event, payload)
+        if not failed and not may_tell_failure(output):
+            return None
+        half = MAX_OUTPUT // 2
+        output = output if len(output) <= MAX_OUTPUT else f"{output[:half]}\n{output[-half:]}"
+        request |= {"output": output, "failed": failed}
+    return {**request, **_describe_place(payload)}
+
+
+def read_output(event: str, payload: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """Return the text of a tool's response, and whether the event says that the tool failed; None: it does not say."""
+    texts, failed = list[str](), True if event == "PostToolUseFailure" else None
+    stack: list[object] = [payload.get(name) for name in ("tool_response", "tool_output", "output", "error")]
+    while stack:
+        value = stack.pop(0)
+        if isinstance(value, str) and value:
+            texts.append(value)
+        elif isinstance(value, list):
+            stack = [*value, *stack]
+        elif isinstance(value, dict):
+            if value.get("is_error") is True or value.get("success") is False or value.get("error"):
+                failed = True
+            codes = [value.get(name) for name in ("exit_code", "exitCode")]
+            failed = failed or any(type(code) is int and code != 0 for code in codes) or None
+            stack = [*(value.get(name) for name in _OUTPUTS), *stack]
+    return "\n".join(texts), failed
+
+
+def may_tell_failure(output: str) -> bool:
+    """Return whether an output has a word with which failures are told: most outputs have none, and ask nothing."""
+    text = f"{output[:MAX_OUTPUT]}\n{output[-MAX_OUTPUT:]}".lower()
+    return any(word in text for word in _FAILING)
 
 
 def may_need_memory(prompt: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from helix.sdk.memory import Memory
 from helix.snapshot.reader.snapshot import Snapshot
+from query.hooks.actions import Action, answer_after, answer_before
 from query.hooks.command import TOKENS
 from query.hooks.context import LEAST_RELEVANCE, PROMPT_BUDGET, PromptRules, answer_hook
 from query.hooks.protocol import build_request
@@ -16,6 +17,26 @@ LIMITS: Final = {"relevance": LEAST_RELEVANCE, "budget": PROMPT_BUDGET, "tokens"
 
 _RULES: Final = ("answered", "relevance", "budget")
 _NOTHING: Final = {"context": "", "items": [], "tokens": 0}
+
+
+def answer_action(
+    memory: Memory, view: Snapshot, kind: str, step: Mapping[str, Any], output: str, seen: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return what a hook says at a tool call, with `steps`: numbers of the steps that it quotes.
+
+    Args:
+        view: of the generation, as of the session's begin; all its rows are of the session's project.
+        kind: before or after.
+        step: the call, as `Steps.read` gives it.
+        output: what it returned.
+        seen: ids of items that hooks gave the session before.
+    """
+    name = "file_path" if step["action"] == "edit" else "command"
+    action = Action(step["tool"], {name: step["target"]}, output, True if kind == "after" else None)
+    answer = answer_before if kind == "before" else answer_after
+    found = answer(view, action, None, frozenset(seen))
+    tokens = sum(view.counter([found.text])) if found.text else 0
+    return {"context": found.text, "items": list(found.items), "tokens": tokens, "steps": list(found.steps)}
 
 
 def answer_prompt(

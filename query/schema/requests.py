@@ -190,8 +190,12 @@ class HookRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")  # agents may add fields
 
-    kind: Annotated[str, _describe("prompt or start", "prompt")] = ""
+    kind: Annotated[str, _describe("prompt, start, before or after (a tool call)", "prompt")] = ""
     prompt: Annotated[str, _describe("the user's prompt")] = ""
+    tool: Annotated[Any, _describe("the tool that is called", "Bash")] = ""
+    input: Annotated[Any, _describe("its arguments that name a command or a file", {"command": "make test"})] = None
+    output: Annotated[Any, _describe("what it returned, of a call that is over")] = ""
+    failed: Annotated[Any, _describe("whether the agent says that it failed; null: it does not say")] = None
     folders: Annotated[list[Any], _describe("the agent's folders, the likeliest first", ["/home/ana/ledgerline"])] = []
     repositories: Annotated[
         dict[str, Any],

@@ -52,7 +52,7 @@ class Snapshot:
         self.facts = Facts(rows)
         self.changes = Changes(rows, self.facts)
         self.graph = GraphView(rows, self.catalog, self.facts)
-        self.steps = Steps(rows, base.steps if base else None)
+        self.steps: Steps = Steps(rows, base.steps if base else None)
         self.is_view = base is not None
         self._views: dict[tuple[str, Hashable], Snapshot] = {}
         self._viewing = threading.Lock()

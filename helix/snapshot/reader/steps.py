@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -43,7 +44,7 @@ class Steps:
     @cached_property
     def _starts(self) -> list[int]:
         """Number of the first step of each segment."""
-        return np.cumsum([0, *(len(segment.steps) for segment in self._rows.segments)]).tolist()
+        return [0, *accumulate(len(segment.steps) for segment in self._rows.segments)]
 
     @cached_property
     def columns(self) -> StepColumns:

@@ -108,7 +108,7 @@ def _list_step_texts(steps: Iterable[Step]) -> Iterator[object]:
 def _are_counts(step: Step) -> bool:
     numbers = (step.exit_code, *(step.tests or ()))
     is_pair = step.tests is None or len(step.tests) == 2
-    return is_pair and all(number is None or type(number) is int and abs(number) < 1 << 31 for number in numbers)
+    return is_pair and all(number is None or (type(number) is int and abs(number) < 1 << 31) for number in numbers)
 
 
 def _are_texts(*values: object) -> bool:

@@ -107,10 +107,14 @@ class Logs:
 
     def list_earlier(self, prompt: LoggedPrompt) -> I64:
         """Return the rows of other sessions of the prompt's project that were said before it: int64[n]."""
-        rows, sessions, projects, codes = self._places
         if prompt.at is None:
             return np.empty(0, np.int64)
-        chosen = (projects == codes[prompt.project]) & (sessions != prompt.session) & (self._times < prompt.at)
+        return self.list_before(prompt.project, prompt.session, prompt.at)
+
+    def list_before(self, project: str, session: int, at: int) -> I64:
+        """Return the rows of a project that other sessions said before a moment, in seconds: int64[n]."""
+        rows, sessions, projects, codes = self._places
+        chosen = (projects == codes[project]) & (sessions != session) & (self._times < at)
         return np.asarray(rows[chosen], np.int64)
 
     def narrow(self, rows: Sequence[int] | I64, at: int | None) -> Snapshot:

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from helix.sdk.work.resolve import Resolution, hash_keys, resolve
 from helix.snapshot.reader.steps import FAILED
 from helix.snapshot.segment.batch import NO_TIME
 from helix.text.step_keys import iterate_levels
 from helix.types import Bool, Fault
+from helix.work.resolve import Resolution, hash_keys, resolve
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
 
-LEVELS: Final = ("same place", "same", "same message", "similar")
+LEVELS: Final = ("same place", "same", "same message", "similar", "same class")
 """How close an earlier failure is to the one that is asked; a level is a position here."""
+
+_SOON: Final = (8, 30)
+"""Steps from a failure to its proof: with more between, other work is among the changes."""
 
 MOST_READ: Final = 24
 """Earlier failures whose sessions are read."""
@@ -72,7 +75,7 @@ def find_fixes(
         same = step[level <= max(1, int(level[at]))]
         known = resolve(snap, number, same)
         found.append(Fix(known, int(level[at]), int(items.time[row]), _find_fault(faults, levels, int(position[at]))))
-    best = sorted(found, key=lambda fix: (max(fix.level, 1), not fix.is_known, not fix.resolution.held, -_age(fix)))
+    best = sorted(found, key=_rank)
     return _take_one_a_session(snap, best)[:limit]
 
 
@@ -82,8 +85,11 @@ def _find_fault(faults: Sequence[Fault], levels: Sequence[tuple[int, tuple[str, 
     return next((fault for fault in faults if key in list(iterate_levels((fault,)))), faults[0])
 
 
-def _age(fix: Fix) -> int:
-    return fix.time if fix.time != NO_TIME else 0
+def _rank(fix: Fix) -> tuple[int, ...]:
+    """Return the key by which fixes are sorted: how close, known, held, how soon after the failure, how new."""
+    found = fix.resolution
+    soon = next((n for n, most in enumerate(_SOON) if found.steps <= most), len(_SOON))
+    return max(fix.level, 1), not fix.is_known, not found.held, soon, -(fix.time if fix.time != NO_TIME else 0)
 
 
 def _take_one_a_session(snap: Snapshot, fixes: Sequence[Fix]) -> list[Fix]:

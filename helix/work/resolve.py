@@ -13,7 +13,7 @@ import numpy as np
 
 from helix.snapshot.reader.steps import EDIT, FAILED, PASSED, RESULT, RUN
 from helix.snapshot.segment.batch import hash_parts
-from helix.text.shell import changes_nothing, find_main, normalise_command
+from helix.text.shell import changes_nothing, find_main, spell_command
 from helix.text.step_keys import list_command_keys, list_path_ends, split_targets
 from helix.types import I64, U64, AnyArray
 
@@ -36,6 +36,7 @@ class Resolution:
     changes: tuple[int, ...] = ()  # calls that changed something, in order
     shown: int = -1  # the call whose result shows that the failure is gone; −1: none
     held: bool = False  # that result passed
+    steps: int = 0  # of the session between the failure and the proof
     other_command: bool = False  # the call is another command than the one that failed
 
 
@@ -71,11 +72,10 @@ def resolve(snap: Snapshot, failed: int, same: AnyArray | None = None) -> Resolu
             continue  # without the same failure's steps only a pass tells
         shown = int(calls[place])
         entry = steps.read([shown])[0]
-        differs = origin["action"] == "run" and normalise_command(entry["target"]) != normalise_command(
-            origin["target"]
-        )
+        differs = origin["action"] == "run" and spell_command(entry["target"]) != spell_command(origin["target"])
         changes = _list_changes(snap, calls[:place])
-        return Resolution(failed, call, changes, shown, held, differs)
+        steps_between = int(np.flatnonzero(after == shown)[0])
+        return Resolution(failed, call, changes, shown, held, steps_between, differs)
     return Resolution(failed, call)
 
 
@@ -99,12 +99,16 @@ def is_same_try(first: str, second: str) -> bool:
     others = {program.name: program for program in find_main(second)}
     for program in find_main(first):
         other = others.get(program.name)
-        if other is None:
+        if other is None or not _ASKS_PROGRAM.isdisjoint(other.words):
             continue
         one, two = (_list_things(each.words) for each in (program, other))
         if not one or not two or one & two:
             return True
     return False
+
+
+_ASKS_PROGRAM: Final = frozenset({"--version", "--help", "-h", "-V", "version", "help"})
+"""Words with which a command only asks the program about itself."""
 
 
 def _list_things(words: tuple[str, ...]) -> set[str]:
