@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "recall": {
         "recall": "find items that answer a question, ranked and explained",
         "decisions": "list what was decided and holds, and what was rejected",
+        "why": "say why a line of code is as it is: its commit and session",
         "sql": "query the items in SQL",
         "export": "write the views of 'sql' to one DuckDB file",
     },

@@ -19,7 +19,8 @@ MAX_CHARS: Final = 300
 
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|i'd|my|me|we|our)\b", re.IGNORECASE)
 _STANDING: Final = re.compile(
-    r"^\s*(?:please )?(?:always|never|from now on|whenever|going forward|make sure (?:to|you)|do not|don't"
+    r"^\s*(?:please )?(?:always|never|from now on|whenever|going forward|make sure (?:to|you)"
+    r"|(?:do not|don't)(?! (?:think|know|see|understand|remember|worry|mind|care|believe|feel|have|want to)\b)"
     r"|when i ask)\b|\bwhen(?:ever)? i ask\b",
     re.IGNORECASE,
 )

@@ -47,7 +47,7 @@ _EXCEPTION: Final = re.compile(
     r"(?P<kind>(?:[A-Za-z_$][\w$]*[.:]{1,2})*[A-Z][\w$]*(?:Error|Exception|Failure|Fault|Interrupt|Exit))"
     r"(?: \[(?P<code>[A-Z_\d]+)\])?(?: ?: ?(?P<message>.*)|\s*\Z)"
 )
-_COMPILER: Final = re.compile(  # src/a.ts(3,4): error TS2345: … · a.c:3:4: fatal error: … · error[E0382]: … · main.go:3:5: …
+_COMPILER: Final = re.compile(  # src/a.ts(3,4): error TS2345: … · a.c:3:4: fatal error: … · error[E0382]: …
     r"\s*(?:(?P<place>(?:[A-Za-z]:)?[^\s:(]{1,200}\.\w{1,8})(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))(?::| -)\s+)?"
     r"(?P<level>fatal error|error|Error|ERROR|fatal|FATAL|panic|ERR!)(?:\[(?P<tag>\w+)\]| (?P<code>[A-Z]{1,6}\d{2,6}))?"
     r"\s?[:!]? (?P<message>\S.*)"
@@ -57,7 +57,8 @@ _TAG: Final = re.compile(
     r"(?:\((?P<linter>[\w-]{2,30})\)|\[(?P<code>[\w-]{2,30})\])\s*\Z|\A(?P<rule>[A-Z]{1,6}\d{2,5})[: ]"
 )
 _TEST: Final = re.compile(
-    r"\s*(?:--- FAIL: (?P<go>\S+)(?: \([\d.]+s\))?|FAILED (?P<py>[^\s:]+::\S+)(?: - (?P<why>.*))?|test (?P<rust>\S+) \.\.\. FAILED"
+    r"\s*(?:--- FAIL: (?P<go>\S+)(?: \([\d.]+s\))?|FAILED (?P<py>[^\s:]+::\S+)(?: - (?P<why>.*))?"
+    r"|test (?P<rust>\S+) \.\.\. FAILED"
     r"|not ok \d+ - (?P<tap>.+)|(?:FAIL|ERROR): (?P<unit>test\w+) \([\w.]+\)|[✕×✗] (?P<js>.+?)(?: \(?\d+ ?m?s\)?)?"
     r"|● (?P<jest>.+ › .+))\s*\Z"
 )

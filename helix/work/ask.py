@@ -1,4 +1,4 @@
-"""Questions about work, answered from steps: "how did we fix ECONNRESET", "what broke queue.py last", "how do tests run".
+"""Questions about work, answered from steps: "how did we fix ECONNRESET", "what broke queue.py", "how do tests run".
 
 Only a question that names a failure, a file with a word of failing, or the running of tests is answered so; for all
 others nothing is looked up. The rows are put before those that the legs found.
@@ -39,7 +39,7 @@ _FAILING: Final = re.compile(
 _CLASS: Final = re.compile(r"\b(?:[A-Z]\w*(?:Error|Exception|Failure)|E[A-Z]{4,}|[A-Z]{1,6}\d{3,5})\b")
 _FILE: Final = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,5}\b(?!\()")
 _RUN_TESTS: Final = re.compile(
-    r"\b(?:which|what|how)\b.{0,60}\b(?:runs?|ran|command|start|execute|invoke)\b.{0,40}\b(?:unit |integration )?tests?\b"
+    r"\b(?:which|what|how)\b.{0,60}\b(?:runs?|ran|command|start|execute|invoke)\b.{0,40}\b(?:\w+ )?tests?\b"
     r"|\btests?\b.{0,30}\b(?:command|run here|are run|get run)\b",
     re.IGNORECASE,
 )

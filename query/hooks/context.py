@@ -2,12 +2,14 @@
 
 A prompt is recalled unchanged, within the project of the agent's folder; its own session is left out, since the agent
 has it already, and so is what hooks gave the session before. Where the memory probably does not help, there is nothing.
-A starting session gets a briefing: the newest of its project.
+A starting session gets a briefing of its project (`query.hooks.briefing`), a tool call what is known of it
+(`query.hooks.actions`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -16,11 +18,11 @@ import numpy as np
 from helix.sdk.memory import Memory
 from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import NO_TIME, hash_parts
+from helix.snapshot.segment.batch import hash_parts
 from helix.stages.trace import Trace
 from helix.types import RecallOptions
 from helix.util.workspaces import Workspace
-from query.hooks.held_decisions import SHARE, format_held_decisions, insert_lines
+from query.hooks.briefing import BRIEFING_BUDGET, brief_project
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -33,17 +35,13 @@ LIMIT: Final = 8_000
 SOURCES: Final = ("claude-code", "codex", "gemini", "cursor")
 """Source formats of the agents: a session is identified by its source and id."""
 
-BRIEFING: Final = "decisions, open work and next steps"
-SESSIONS: Final = 3
-"""Newest sessions of a project that a briefing covers."""
-
 PROMPT_BUDGET: Final = 1_800
 """Tokens of the context of a prompt."""
 
 LEAST_RELEVANCE: Final = 0.03
 """Least relevance of an item that a hook adds."""
 
-_BUDGET: Final = 1_800  # tokens, which mostly fit into LIMIT
+_BRIEFING: Final = "decisions, open work and next steps"
 _LEAST: Final = 60  # tokens left to a session; with fewer there is nothing
 _MOST_SEEN: Final = 2_000  # items
 _MAX_PACKS: Final = 12  # attempts to pack within LIMIT
@@ -134,7 +132,7 @@ def answer_hook(
     elif question.kind in ("before", "after"):
         found = _answer_action(snap, question, project, request)
     elif question.kind == "start":
-        found = _brief_project(memory, snap, question, project)
+        found = _brief_project(snap, question, project, None)
     else:
         found = _recall_prompt(memory, snap, question, project, rules or PromptRules(memory.settings.hook_answered))
     tokens = sum(snap.counter([found.text])) if found.text else 0
@@ -163,7 +161,7 @@ def build_context(memory: Memory, snap: Snapshot, question: str | None, project:
     Args:
         snap: the caller's view of the generation.
         project: the only project; None: all.
-        options: others of a recall, as `RecallOptions` names them.
+        options: others of a recall, as `RecallOptions` names them. A briefing takes the budget and the times.
 
     Raises:
         UsageError: an argument is out of range or names something unknown.
@@ -175,18 +173,11 @@ def build_context(memory: Memory, snap: Snapshot, question: str | None, project:
     from helix.question.build import check_project, parse_moment
 
     project = check_project(project, snap.catalog)
-    seen = snap.known_at(*(parse_moment(options.get(name), name) for name in ("as_of", "ingested_as_of")))
-    budget = options.pop("budget", _BUDGET)
-    lines = _format_decisions(seen, project, budget)
-    left = budget - sum(snap.counter([lines])) if lines else budget
-    options |= {"since": _find_begin(seen, project), "budget": left, "min_relevance": 0.0}
-    bundle = _recall(memory, snap, _write_briefing_question(project), **options)
-    return insert_lines(lines, bundle.context) or bundle.notice or ""
-
-
-def _format_decisions(snap: Snapshot, project: str | None, budget: int) -> str:
-    """Return the decisions of a briefing of a project, as lines; only a project has such."""
-    return "" if project is None else format_held_decisions(snap, project, int(SHARE * budget), snap.counter)
+    moments = [parse_moment(options.get(name), name) for name in ("as_of", "ingested_as_of")]
+    seen = snap.known_at(*moments)
+    at = int(moments[0].timestamp()) if moments[0] else None
+    text = brief_project(seen, project, options.get("budget", BRIEFING_BUDGET), at).text
+    return text or _recall(memory, snap, _BRIEFING, **{**options, "budget": 0}).notice or ""
 
 
 def _recall_prompt(
@@ -208,54 +199,40 @@ def _recall_prompt(
     return _recall_within_limit(memory, snap, prompt, budget, answered=rules.answered, **options)
 
 
-def _brief_project(memory: Memory, snap: Snapshot, question: HookQuestion, project: str | None) -> HookContext:
+def _brief_project(snap: Snapshot, question: HookQuestion, project: str | None, at: int | None) -> HookContext:
     """Return the context for a session start; an unknown project has no briefing."""
     if project is None:
         return HookContext("", "nothing")
-    budget = _BUDGET if question.left is None else min(_BUDGET, question.left)
-    lines, since = _format_decisions(snap, project, budget), _find_begin(snap, project)
-    about = _write_briefing_question(project)
-    return _recall_within_limit(memory, snap, about, budget, lines, project=project, since=since, min_relevance=0.0)
+    budget = BRIEFING_BUDGET if question.left is None else min(BRIEFING_BUDGET, question.left)
+    while True:
+        found = brief_project(snap, project, budget, at)
+        length = _count_utf16(found.text)
+        if length <= LIMIT:
+            return HookContext(found.text, f"{length} characters" if length else "nothing found", found.items)
+        budget = int(budget * _STEP)
 
 
-def _write_briefing_question(project: str | None) -> str:
-    return BRIEFING if project is None else f"{BRIEFING} in {project}"
-
-
-def _find_begin(snap: Snapshot, project: str | None) -> str | None:
-    """Return the begin of the oldest of the newest SESSIONS; None for few sessions or an item without a time."""
-    columns = snap.columns
-    is_live = snap.alive if project is None else snap.alive & (columns.project == snap.projects.index(project))
-    rows = np.flatnonzero(is_live)
-    times, sessions = columns.time[rows], columns.session[rows]
-    if not len(rows) or (times == NO_TIME).any():
-        return None
-    codes, place = np.unique(sessions, return_inverse=True)
-    if len(codes) <= SESSIONS:
-        return None
-    begins = np.full(len(codes), np.iinfo(np.int64).max)
-    np.minimum.at(begins, place, times)
-    oldest = int(np.sort(begins)[-SESSIONS])
-    return str(np.datetime64(oldest, "s")) + "Z"
+def brief_view(memory: Memory, view: Snapshot, now: datetime) -> HookContext:
+    """Return the briefing of a view whose rows are all of one project, as of a moment."""
+    found = brief_project(view, None, BRIEFING_BUDGET, int(now.timestamp()))
+    return HookContext(found.text, "", found.items)
 
 
 def _recall_within_limit(
-    memory: Memory, snap: Snapshot, question: str, budget: int, lines: str = "", answered: float = 0.0, **options: Any
+    memory: Memory, snap: Snapshot, question: str, budget: int, answered: float = 0.0, **options: Any
 ) -> HookContext:
     """Return a context, with the budget lowered until it fits LIMIT.
 
     Args:
-        lines: come first in the context, and count.
         answered: least probability that the answer helps; below, there is no context.
     """
-    budget = max(0, budget - sum(snap.counter([lines]))) if lines else budget
     for _ in range(_MAX_PACKS):
         bundle = _recall(memory, snap, question, budget=budget, **options)
         if bundle.skipped:
             return HookContext("", "skipped")
         if bundle.answered < answered:
             return HookContext("", f"nothing relevant ({bundle.answered:.2f})")
-        context = insert_lines(lines, bundle.context)
+        context = bundle.context
         length = _count_utf16(context)
         if length <= LIMIT:
             degraded = ", degraded" if bundle.degraded else ""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from helix.sdk.memory import Memory
 from helix.snapshot.reader.snapshot import Snapshot
 from query.hooks.actions import Action, answer_after, answer_before
 from query.hooks.command import TOKENS
-from query.hooks.context import LEAST_RELEVANCE, PROMPT_BUDGET, PromptRules, answer_hook
+from query.hooks.context import LEAST_RELEVANCE, PROMPT_BUDGET, PromptRules, answer_hook, brief_view
 from query.hooks.protocol import build_request
 
 LIMITS: Final = {"relevance": LEAST_RELEVANCE, "budget": PROMPT_BUDGET, "tokens": TOKENS}
 """Limits of the hook: least relevance of an item, tokens of a prompt and of a session."""
 
-_RULES: Final = ("answered", "relevance", "budget")
+_RULES: Final = ("answered", "relevance", "budget", "tokens")
 _NOTHING: Final = {"context": "", "items": [], "tokens": 0}
 
 
@@ -37,6 +38,22 @@ def answer_action(
     found = answer(view, action, None, frozenset(seen))
     tokens = sum(view.counter([found.text])) if found.text else 0
     return {"context": found.text, "items": list(found.items), "tokens": tokens, "steps": list(found.steps)}
+
+
+def answer_start(memory: Memory, view: Snapshot, prompt: str, answered: float, at: int) -> dict[str, Any]:
+    """Return what hooks give a session by its first prompt: a briefing, then the memories for the prompt.
+
+    Args:
+        view: of the generation, as of the session's begin; all its rows are of the session's project.
+        answered: least probability that the answer to the prompt helps.
+        at: seconds, of the session's begin.
+    """
+    now = datetime.fromtimestamp(at, UTC)
+    briefing = brief_view(memory, view, now)
+    given = {"seen": list(briefing.items)}
+    told = answer_prompt(memory, view, prompt, {"answered": answered, **LIMITS, "tokens": 0, "now": now}, given)
+    texts = [text for text in (briefing.text, told["context"]) if text]
+    return {"context": "\n".join(texts), "tokens": sum(view.counter(texts)) if texts else 0}
 
 
 def answer_prompt(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from helix.errors import EncoderError
 from helix.snapshot.index.flat import Gpu
 from helix.snapshot.reader.catalog import Catalog
 from helix.snapshot.reader.changes import Changes
+from helix.snapshot.reader.citations import Citations
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.generation import Generation, convert_faults, open_generation
 from helix.snapshot.reader.graph import GraphView
@@ -141,6 +143,7 @@ class Snapshot:
         rest.catalog, rest.lexical = self.catalog.replace_rows(rest.row_map), self.lexical.replace_rows(rest.row_map)
         rest.graph = self.graph.replace_rows(rest.row_map)
         rest.steps = self.steps.replace_rows(rest.row_map)
+        vars(rest).pop("citations", None)
         rest._views, rest._viewing = {}, threading.Lock()
         return rest
 
@@ -234,8 +237,20 @@ class Snapshot:
     # ------------------------------------------------------------ rows
 
     def find(self, identity: str) -> int | None:
-        """Return the row of an item id; None if no live item has it."""
-        return self.row_map.find(identity)
+        """Return the row of an item by its id, or by a citation such as `b18d71f0#c34708f0`; None for no live item.
+
+        Raises:
+            UsageError: a citation is of several sessions.
+        """
+        row = self.row_map.find(identity)
+        if row is None and "#" in identity:
+            row = next(iter(self.citations.find(identity)), None)
+        return row
+
+    @cached_property
+    def citations(self) -> Citations:
+        """The live items by the citations that contexts show."""
+        return Citations(self.row_map)
 
     def text(self, rows: AnyArray) -> list[dict[str, Any]]:
         """Read the shown fields of rows; see `RowMap.texts`."""

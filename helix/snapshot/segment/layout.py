@@ -1,8 +1,9 @@
 """The layout of a segment: dtype and shape of every array, names and types of every Arrow file, as in FORMAT.md.
 
 Sizes: n rows, d dimensions, s sessions, t terms, p postings, w words, q titles, m mentions, e entities, l links,
-f facts, ft and fp terms and postings of facts, a steps, k keys of steps. A third entry bounds an array's numbers: they are positions below that
-size, which is checked when a segment is opened. The largest array, terms.rows, is checked by its readers.
+f facts, ft and fp terms and postings of facts, a steps, k keys of steps. A third entry bounds an array's numbers: they
+are positions below that size, which is checked when a segment is opened. The largest array, terms.rows, is checked by
+its readers.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ OPTIONAL: Final = frozenset(
     or name in ("vectors.f16", "cues", "claims", "alters", "former")
 )
 """Arrays a segment may lack: vectors in half precision, if the lineage stores none; links, in format 2; the index
-of its facts, if none has a vector; steps, if it has none; term order, cues, claims, alters, former, titles, if an earlier release wrote it."""
+of its facts, if none has a vector; steps, if it has none; term order, cues, claims, alters, former, titles, if an
+earlier release wrote it."""
 
 LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0, "claims": 0, "alters": 0, "former": 0}
 """Arrays that are all zero if missing, and how much longer than the number of rows each is."""

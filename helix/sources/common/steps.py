@@ -93,7 +93,7 @@ class StepNotes:
             elif turn.role == "tool":
                 for result in self._take_results(turn.text):
                     known = result.call if result.call in open_calls else next(iter(open_calls), "")
-                    place, call = open_calls.pop(known, (at, Step(result.call or turn.id, "other")))
+                    _, call = open_calls.pop(known, (at, Step(result.call or turn.id, "other")))
                     steps[at].append(_read_result(call, result))
         self._add_silent(steps, open_calls)
         turns = (

@@ -61,7 +61,9 @@ def replay_actions(logs: Logs, session: LoggedSession) -> SessionFires:
             continue
         if answer["context"]:
             seen += answer["items"]
-            fires.append(Fire("after" if kind == RESULT else "before", answer["context"], answer["tokens"], bool(right)))
+            fires.append(
+                Fire("after" if kind == RESULT else "before", answer["context"], answer["tokens"], bool(right))
+            )
     return SessionFires(len(calls), asked, tuple(fires))
 
 

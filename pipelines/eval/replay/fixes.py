@@ -1,7 +1,7 @@
 """Known failures of logs: how often the fix of an earlier session is found, by Helix and by simpler ways.
 
 A pair is a failure of a session whose fingerprint an earlier session has, where something changed and a later run
-showed that it was gone. It is found if one of the first answers is an item of that way: after the failure, up to the run.
+showed that it was gone. It is found if one of the first answers is an item after that failure, up to the run.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from helix.question.build import build_query
 from helix.settings import Settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.reader.steps import FAILED, RESULT
+from helix.sources.common.steps import judge_result
 from helix.stages.dense import search_dense
 from helix.stages.lexical import search_lexical
 from helix.stages.route import route
 from helix.text.step_keys import list_fault_keys
-from helix.types import Fault, I64, RecallOptions, Step
+from helix.types import I64, Fault, RecallOptions, Step
 from helix.work.fixes import find_fixes
 from helix.work.resolve import Resolution, hash_keys, resolve
-from helix.sources.common.steps import judge_result
 from pipelines.eval.replay.logs import Logs
 from pipelines.eval.replay.sessions import LoggedSession, find_last_session
 
@@ -72,9 +72,7 @@ def _find_ways(view: Snapshot, fault: Fault) -> list[frozenset[int]]:
     _, same = view.steps.find(hash_keys(keys))
     same = same[view.steps.columns.outcome[same] == FAILED]
     found = [resolve(view, step, same) for step in same.tolist()]
-    return [
-        list_rows(view, one) for one in found if one.held and one.shown >= 0 and (one.changes or one.other_command)
-    ]
+    return [list_rows(view, one) for one in found if one.held and one.shown >= 0 and (one.changes or one.other_command)]
 
 
 def list_rows(view: Snapshot, found: Resolution) -> frozenset[int]:

@@ -1,0 +1,156 @@
+"""The newest sessions of a project: what each worked on, how it ended, and what it left open."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from helix.snapshot.reader.steps import EDIT, FAILED, PASSED, RESULT, RUN
+from helix.snapshot.segment.batch import NO_TIME
+from helix.text.cues import ASKS
+from helix.text.step_keys import list_command_keys, split_targets
+from helix.types import I64, ROLES, Bool
+from helix.work.resolve import hash_keys
+
+if TYPE_CHECKING:
+    from helix.snapshot.reader.snapshot import Snapshot
+
+_LOOKED: Final = 8  # times as many sessions are looked at
+_FILES: Final = 4  # names of edited files
+_LAST_ITEMS: Final = 6  # of a session, in which it may say what is left
+_OPEN_CHARS: Final = 220  # of a sentence that says what is left
+_ASSISTANT: Final = ROLES.index("assistant")
+_DOCUMENT: Final = ROLES.index("document")
+_USER: Final = ROLES.index("user")
+
+_LEFT: Final = re.compile(
+    r"\b(?:next steps?|still (?:need|have|has|missing|open|to do)|not (?:yet|done)|remaining|left to do|to-?do\b|TODO"
+    r"|follow[- ]?ups?|unresolved|pending|outstanding|blocked|waiting (?:for|on)|needs? to be|should (?:still|also))\b",
+    re.IGNORECASE,
+)
+_NOTHING: Final = re.compile(r"\b(?:0|no|none|nothing|zero|without)\b", re.IGNORECASE)
+_SENTENCE: Final = re.compile(r"[^.!?\n]{12,400}(?:[.!?](?=\s|\Z)|(?=\n|\Z))")
+_CALL: Final = re.compile(r"(?m)^\[[^\]\n]{1,80}\] .*$|```.*?(?:```|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """A session as it ended. Rows are rows of the snapshot; steps are numbers of its steps."""
+
+    first: int  # row
+    last: int  # row
+    turns: int
+    files: tuple[str, ...]  # names of files it edited, the most often edited first
+    tests: str  # passed, failed, or empty where it ran none
+    failures: tuple[int, ...]  # results of commands that failed and were not seen to pass later
+    asked: int  # row of its last question to the user that was not answered; −1: none
+
+
+def list_last_sessions(snap: Snapshot, rows: Bool, limit: int) -> list[SessionEnd]:
+    """Return the newest sessions among some rows, the newest first.
+
+    Args:
+        rows: bool[rows]; those of a project.
+    """
+    columns = snap.columns
+    live = np.flatnonzero(rows & snap.alive & (columns.time != NO_TIME) & (columns.role != _DOCUMENT))
+    if not len(live):
+        return []
+    codes, place = np.unique(columns.session[live], return_inverse=True)
+    newest = np.full(len(codes), NO_TIME)
+    np.maximum.at(newest, place, columns.time[live])
+    found: list[SessionEnd] = []
+    for code in codes[np.lexsort((codes, -newest))][: _LOOKED * limit].tolist():
+        own = np.sort(live[columns.session[live] == code])
+        if snap.text(own[:1])[0]["time_quality"] != "file":  # a file's last change says little of when a session was
+            found.append(_read_session(snap, code, own))
+        if len(found) == limit:
+            break
+    return found
+
+
+def _read_session(snap: Snapshot, code: int, rows: I64) -> SessionEnd:
+    rows = rows[np.argsort(snap.columns.ord[rows], kind="stable")]
+    steps = snap.steps.list_of_session(code)
+    return SessionEnd(
+        int(rows[0]),
+        int(rows[-1]),
+        len(rows),
+        _list_files(snap, steps),
+        _find_tests(snap, steps),
+        tuple(_list_failures(snap, steps)),
+        _find_open_question(snap, rows),
+    )
+
+
+def _list_files(snap: Snapshot, steps: I64) -> tuple[str, ...]:
+    edits = steps[snap.steps.columns.action[steps] == EDIT]
+    names = Counter(
+        path.replace("\\", "/").rpartition("/")[2]
+        for entry in snap.steps.read(edits)
+        for path in split_targets(entry["target"])
+    )
+    return tuple(name for name, _ in names.most_common(_FILES) if name)
+
+
+def _find_tests(snap: Snapshot, steps: I64) -> str:
+    """Return how the last run of tests ended; empty without one."""
+    _, tests = snap.steps.find(hash_keys([("tests",)]))
+    calls = steps[np.isin(steps, tests) & (snap.steps.columns.action[steps] == RUN)]
+    results = snap.steps.find_partners(calls)
+    outcomes = snap.steps.columns.outcome[results[results >= 0]]
+    decided = [one for one in outcomes.tolist() if one in (PASSED, FAILED)]
+    return "" if not decided else "passed" if decided[-1] == PASSED else "failed"
+
+
+def _list_failures(snap: Snapshot, steps: I64) -> list[int]:
+    """Return the last failure of each program that did not pass afterwards, the last first."""
+    columns = snap.steps.columns
+    results = steps[(columns.action[steps] == RESULT) & np.isin(columns.outcome[steps], (PASSED, FAILED))]
+    calls = snap.steps.find_partners(results)
+    last: dict[str, int] = {}
+    for result, call in zip(results.tolist(), calls.tolist(), strict=True):
+        if call < 0 or columns.action[call] != RUN:
+            continue
+        (entry,) = snap.steps.read([call])
+        for name in (key[1] for key in list_command_keys(entry["target"]) if key[0] == "program"):
+            if columns.outcome[result] == PASSED:
+                last.pop(name, None)
+            else:
+                last[name] = result
+    return list(dict.fromkeys(reversed(last.values())))
+
+
+def _find_open_question(snap: Snapshot, rows: I64) -> int:
+    """Return the last row if an agent asks the user there; −1 otherwise."""
+    spoken = rows[np.isin(snap.columns.role[rows], (_ASSISTANT, _USER))]
+    if not len(spoken) or snap.columns.role[spoken[-1]] != _ASSISTANT:
+        return -1
+    return int(spoken[-1]) if snap.lexical.cues(spoken[-1:])[0] & ASKS else -1
+
+
+def find_left(snap: Snapshot, end: SessionEnd) -> tuple[int, str] | None:
+    """Return (row, sentence) of what a session says is left to do, at its end; None where it does not say.
+
+    The last sentence counts that an agent or a user says, in prose.
+    """
+    columns = snap.columns
+    own = np.flatnonzero(snap.alive & (columns.session == columns.session[end.last]))
+    own = own[np.isin(columns.role[own], (_ASSISTANT, _USER))]
+    own = own[np.argsort(columns.ord[own], kind="stable")][-_LAST_ITEMS:]
+    for row, entry in zip(own[::-1].tolist(), snap.text(own[::-1]), strict=True):
+        prose = _CALL.sub(" ", entry["text"])
+        sentences = [match[0].strip(" -*#>\t") for match in _SENTENCE.finditer(prose)]
+        found = [one for one in sentences if _LEFT.search(one) and not _NOTHING.search(one)]
+        if found:
+            return row, " ".join(found[-1].split())[:_OPEN_CHARS]
+    return None
+
+
+def read_title(entry: dict[str, Any]) -> str:
+    """Return the title of a session, else its id."""
+    return str(entry["title"] or entry["session"])

@@ -1,0 +1,177 @@
+"""The briefing of a starting session: rules, decisions that hold, open ends and the last sessions of a project."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from helix.snapshot.segment.batch import NO_TIME
+from helix.stages.pack import CLOSE, OPEN, cite_turns
+from helix.stages.supersede import find_superseded
+from helix.text.cues import STANDING
+from helix.types import I64, ROLES, Bool
+from helix.util.sanitise import sanitise_name
+from helix.work.sessions import SessionEnd, find_left, list_last_sessions, read_title
+
+if TYPE_CHECKING:
+    from helix.snapshot.reader.snapshot import Snapshot
+
+BRIEFING_BUDGET: Final = 1_200
+"""Tokens of a briefing."""
+
+SHARES: Final = {"rules": 0.3, "decisions": 0.35, "open": 0.25}
+"""Part of the budget that a section may take; the last sessions have the rest."""
+
+SESSIONS: Final = 3
+"""Newest sessions that a briefing covers."""
+
+_RULES: Final = 10
+_HELD: Final = 12  # decisions
+_REJECTED: Final = 4
+_TEXT: Final = 240  # characters of a rule or an open end
+_USER: Final = ROLES.index("user")
+
+Count = Callable[[Sequence[str]], list[int]]
+
+
+class Line(NamedTuple):
+    """A line of a briefing, and the item it quotes."""
+
+    text: str
+    item: str = ""
+
+
+class Briefing(NamedTuple):
+    """A briefing as a context, and the ids of the items that it quotes."""
+
+    text: str
+    items: tuple[str, ...]
+
+
+def brief_project(snap: Snapshot, project: str | None, budget: int, at: int | None = None) -> Briefing:
+    """Return the briefing of a project within a budget of tokens; empty where nothing is known.
+
+    Args:
+        snap: the caller's view.
+        project: the only project; None: all.
+        at: seconds; None: now.
+    """
+    moment = int(time.time()) if at is None else at
+    rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
+    ends = list_last_sessions(snap, rows, SESSIONS)
+    sections = (
+        ("Standing rules and preferences, as the user gave them:", SHARES["rules"], _list_rules(snap, rows, moment)),
+        ("Decisions that hold:", SHARES["decisions"], _list_decisions(snap, project, moment)),
+        ("Rejected:", SHARES["decisions"], _list_rejected(snap, project, moment)),
+        ("Open ends of the last sessions:", SHARES["open"], _list_open(snap, ends)),
+        ("Last sessions:", 1.0, _list_sessions(snap, ends)),
+    )
+    count = snap.counter
+    left = budget - sum(count([f"{OPEN}\n", CLOSE]))
+    lines, items = list[str](), dict[str, None]()
+    for heading, share, found in sections:
+        taken = _fit(heading, found, min(left, int(share * budget)), count)
+        left -= sum(count([f"{line.text}\n" for line in taken])) if taken else 0
+        lines += [line.text for line in taken]
+        items |= dict.fromkeys(line.item for line in taken if line.item)
+    return Briefing("\n".join([OPEN, *lines, CLOSE]), tuple(items)) if lines else Briefing("", ())
+
+
+def _fit(heading: str, lines: Iterator[Line], room: int, count: Count) -> list[Line]:
+    """Return a heading and the first lines that fit below it; nothing if none does."""
+    found = [Line(heading)]
+    room -= sum(count([f"{heading}\n"]))
+    for line in lines:
+        room -= sum(count([f"{line.text}\n"]))
+        if room < 0:
+            break
+        found.append(line)
+    return found if len(found) > 1 else []
+
+
+def _list_rules(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
+    """Yield the standing instructions of users that nothing replaced, the newest first, each once."""
+    own = np.flatnonzero(rows & (snap.columns.role == _USER))
+    own = own[(snap.lexical.cues(own) & STANDING) > 0]
+    own = own[np.lexsort((-own, -snap.columns.time[own]))][: 3 * _RULES]
+    replaced = set() if not len(own) else _find_replaced(snap, own, at)
+    said: set[str] = set()
+    entries = [entry for row, entry in zip(own.tolist(), snap.text(own), strict=True) if row not in replaced]
+    for entry in entries[:_RULES]:
+        text = sanitise_name(entry["text"], _TEXT)
+        if text.lower() not in said:
+            said.add(text.lower())
+            yield Line(f"- {text} ({_join(_day(entry), entry['speaker'], cite_turns(entry))})", entry["id"])
+
+
+def _find_replaced(snap: Snapshot, rows: I64, at: int) -> set[int]:
+    found = find_superseded(rows.astype(np.uint32), snap, at)
+    return set(found.rows.tolist()) if found else set()
+
+
+def _list_decisions(snap: Snapshot, project: str | None, at: int) -> Iterator[Line]:
+    from helix.sdk.decisions.lines import format_decision
+    from helix.sdk.decisions.listing import list_decisions
+
+    for entry in list_decisions(snap, at, project=project, limit=_HELD)["decisions"]:
+        yield Line(f"- {format_decision(entry, entry['item'])}", entry["item"])
+
+
+def _list_rejected(snap: Snapshot, project: str | None, at: int) -> Iterator[Line]:
+    from helix.sdk.decisions.lines import format_rejection
+    from helix.sdk.decisions.listing import list_decisions
+
+    for entry in list_decisions(snap, at, project=project, limit=_REJECTED)["rejected"]:
+        yield Line(f"- {format_rejection(entry, entry['item'])}", entry["item"])
+
+
+def _list_open(snap: Snapshot, ends: Sequence[SessionEnd]) -> Iterator[Line]:
+    """Yield what the last sessions left: a failure, a question to the user, what they say is still to do."""
+    for end in ends:
+        for step in end.failures[:1]:
+            (entry,) = snap.steps.read([step])
+            (text,) = snap.text(np.array([entry["row"]]))
+            if entry["error"]:
+                yield Line(f"- still failed: {sanitise_name(entry['error'], _TEXT)} ({_cite(text)})", text["id"])
+        if end.asked >= 0:
+            (text,) = snap.text(np.array([end.asked]))
+            question = sanitise_name(_last_question(text["text"]), _TEXT)
+            yield Line(f"- not answered: {question} ({_cite(text)})", text["id"])
+        elif left := find_left(snap, end):
+            (text,) = snap.text(np.array([left[0]]))
+            yield Line(f"- left: {sanitise_name(left[1], _TEXT)} ({_cite(text)})", text["id"])
+
+
+def _last_question(text: str) -> str:
+    lines = [line for line in text.strip().split("\n") if "?" in line]
+    return lines[-1] if lines else text
+
+
+def _list_sessions(snap: Snapshot, ends: Sequence[SessionEnd]) -> Iterator[Line]:
+    for end in ends:
+        (entry,) = snap.text(np.array([end.first]))
+        files = f"edited {', '.join(map(sanitise_name, end.files))}" if end.files else ""
+        tests = f"tests {end.tests} at last" if end.tests else ""
+        about = "; ".join(filter(None, (files, tests)))
+        title = sanitise_name(read_title(entry), 120)
+        last = _tell_day(int(snap.columns.time[end.last]))
+        yield Line(f"- {_join(last, title)}{f': {about}' if about else ''} ({cite_turns(entry)})", entry["id"])
+
+
+def _tell_day(seconds: int) -> str:
+    return "" if seconds == NO_TIME else str(np.datetime64(seconds, "s"))[:10]
+
+
+def _day(entry: dict[str, Any]) -> str:
+    return entry["time"].date().isoformat() if entry["time"] and entry["time_quality"] != "file" else ""
+
+
+def _cite(entry: dict[str, Any]) -> str:
+    return _join(_day(entry), cite_turns(entry))
+
+
+def _join(*parts: str | None) -> str:
+    return ", ".join(sanitise_name(part) for part in parts if part)
