@@ -55,7 +55,7 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     query, vector, plan, pool, signs = ranked
     pool = trace.run("rank", reorder, pool, query, vector, snap, plan, profile.reading)
     trace.record_change("reading", pool.row, pool.final)
-    work = trace.run("work", look_up_work, query, snap, plan)
+    work = trace.run("work", look_up_work, query, snap, plan, pool)
     pool = put_first(pool, work)
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)

@@ -11,12 +11,12 @@ from helix.recipes.common import JudgedRows
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.relevance import find_least
 from helix.types import U32, Candidates, Plan, Query
-from helix.work.ask import FoundWork, find_work
+from helix.work.ask import READ, FoundWork, find_work
 
 
-def look_up_work(query: Query, snap: Snapshot, plan: Plan) -> list[FoundWork]:
+def look_up_work(query: Query, snap: Snapshot, plan: Plan, pool: Candidates) -> list[FoundWork]:
     """Return the rows that answer a question about work, among those that may be searched."""
-    return find_work(query.text, snap, plan.allowed)
+    return find_work(query.text, snap, plan.allowed, pool.row[:READ].tolist())
 
 
 def put_first(pool: Candidates, found: Sequence[FoundWork]) -> Candidates:

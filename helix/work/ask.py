@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from helix.snapshot.reader.steps import PASSED, RUN
+from helix.snapshot.reader.steps import FAILED, PASSED, RUN
 from helix.text.failures import find_failures
 from helix.text.shell import spell_command
 from helix.text.step_keys import is_class, to_faults
 from helix.types import Bool, Fault
 from helix.work.files import find_failures_in
 from helix.work.fixes import Fix, find_fixes
-from helix.work.resolve import hash_keys
+from helix.work.resolve import hash_keys, resolve
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -28,11 +28,19 @@ if TYPE_CHECKING:
 MOST: Final = 3
 """Fixes of an answer."""
 
+READ: Final = 8
+"""Rows of the legs among which a failure is looked for."""
+
 _CERTAIN: Final = (0.9, 0.9, 0.8, 0.6, 0.6)
 """Relevance of a fix that held, by its level; one that did not hold has half of it."""
 
 _TESTS: Final = 0.8  # relevance of a command that runs the tests
 
+_FIX: Final = re.compile(
+    r"\b(?:how|what)\b.{0,40}\b(?:fix(?:ed)?|solved?|resolved?|(?:get|got) (?:rid|around)|worked around|cured?)\b",
+    re.IGNORECASE,
+)
+_TEST_NAME: Final = re.compile(r"\b(?:Test[A-Z]\w+|test_\w+)\b")
 _FAILING: Final = re.compile(
     r"\b(?:br[eo]ke?n?|breaks?|fail(?:s|ed|ing|ure)?|crash(?:e[sd]|ing)?|wrong|errors?|bug|red)\b", re.IGNORECASE
 )
@@ -52,10 +60,11 @@ class FoundWork(NamedTuple):
     relevance: float
 
 
-def find_work(question: str, snap: Snapshot, rows: Bool | None) -> list[FoundWork]:
+def find_work(question: str, snap: Snapshot, rows: Bool | None, best: Sequence[int] = ()) -> list[FoundWork]:
     """Return the rows that answer a question about work, best first; empty for any other question.
 
     Args:
+        best: rows that the legs found, best first: where the question asks for a fix, that of a failure among them.
         rows: which rows may answer, bool[rows]; None: all live ones.
     """
     if not len(snap.steps):
@@ -63,6 +72,9 @@ def find_work(question: str, snap: Snapshot, rows: Bool | None) -> list[FoundWor
     found: dict[int, float] = {}
     for one in _find(question, snap, rows):
         found.setdefault(one.row, one.relevance)
+    if not found and _FIX.search(question):
+        for one in _follow_failures(snap, best[:READ]):
+            found.setdefault(one.row, one.relevance)
     return [FoundWork(row, relevance) for row, relevance in found.items()]
 
 
@@ -79,12 +91,26 @@ def _find(question: str, snap: Snapshot, rows: Bool | None) -> Iterator[FoundWor
         yield from _find_test_runs(snap, rows)
 
 
+def _follow_failures(snap: Snapshot, best: Sequence[int]) -> Iterator[FoundWork]:
+    """Yield the rows of the fix of the first failure among some rows whose fix is known."""
+    columns = snap.steps.columns
+    for row in best:
+        failed = [step for step in snap.steps.list_of_row(row) if columns.outcome[step] == FAILED]
+        for step in failed:
+            fix = Fix(resolve(snap, step), 3, int(snap.columns.time[row]), Fault("", "", "", "", ""))
+            if fix.is_known:
+                yield from _list_rows(snap, fix)
+                return
+
+
 def read_asked(question: str) -> tuple[Fault, ...]:
     """Return the failures that a question quotes or names."""
     quoted = to_faults(find_failures(question))
     named = [name.lower() for name in _CLASS.findall(question)]
     known = {fault.kind for fault in quoted}
-    return (*quoted, *(Fault(name, name, "", "", "") for name in named if is_class(name) and name not in known))
+    classes = (Fault(name, name, "", "", "") for name in named if is_class(name) and name not in known)
+    tests = _TEST_NAME.findall(question) if _FAILING.search(question) else []
+    return (*quoted, *classes, *(Fault(name, "test", name.lower(), "", "") for name in tests))
 
 
 def _list_rows(snap: Snapshot, fix: Fix) -> Iterator[FoundWork]:

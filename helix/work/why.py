@@ -115,15 +115,15 @@ def _find_session(snap: Snapshot, line: BlamedLine, edits: I64) -> tuple[int, st
         if len(rows):
             first = int(rows[np.argmin(columns.time[rows])])
             return int(columns.session[first]), "commit", moment
-    rows = snap.steps.columns.row[edits]
-    times = columns.time[rows]
+    edited = snap.steps.columns.row[edits]
+    times = columns.time[edited]
     known = (times != NO_TIME) & (times <= moment + _SLACK)
     if line.commit:
         known &= times >= moment - _WEEK
-    rows = rows[known]
-    if not len(rows):
+    edited = edited[known]
+    if not len(edited):
         return -1, "", moment
-    return int(columns.session[rows[np.argmax(columns.time[rows])]]), "edit", moment
+    return int(columns.session[edited[np.argmax(columns.time[edited])]]), "edit", moment
 
 
 def _find_last(snap: Snapshot, session: int, moment: int) -> int:

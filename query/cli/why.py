@@ -60,9 +60,8 @@ def _print_answer(path: Path, number: int, commit: dict[str, Any], found: dict[s
     print_text(f"{path.name}:{number}: {printable(commit['text'].strip())}", "bold")
     if commit["commit"]:
         day = time.strftime("%Y-%m-%d", time.gmtime(commit["time"]))
-        print_text(
-            f"commit {commit['commit'][:10]}, {day}, {printable(commit['author'])}: {printable(commit['summary'])}"
-        )
+        about = f"{day}, {commit['author']}: {commit['summary']}"
+        print_text(printable(f"commit {commit['commit'][:10]}, {about}"))
     else:
         print_text("not committed yet")
     if found is None:

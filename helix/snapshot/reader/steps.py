@@ -105,6 +105,15 @@ class Steps:
         steps = np.concatenate(found)
         return steps[np.lexsort((steps, columns.ord[self.columns.row[steps]]))]
 
+    def list_of_row(self, row: int) -> list[int]:
+        """Return the steps of a row."""
+        for (start, segment), first in zip(self._rows.by_segment(), self._starts, strict=False):
+            if start <= row < start + segment.rows:
+                owners = segment.steps["row"].to_numpy()
+                low, high = owners.searchsorted(row - start), owners.searchsorted(row - start, "right")
+                return [*range(first + int(low), first + int(high))]
+        return []
+
     def read(self, steps: Sequence[int] | I64) -> list[dict[str, Any]]:
         """Read steps in words: action, tool, target, outcome, exit_code, tests, error, commits; with row and step."""
         out: list[dict[str, Any]] = []
