@@ -29,6 +29,7 @@ from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.hint_filters import apply_hints
 from helix.stages.lexical import Field, lexical_score, search_lexical
+from helix.stages.narration import demote_narration
 from helix.stages.rank import rank, split_score
 from helix.stages.reading import reorder
 from helix.stages.replaced import add_replacements
@@ -317,6 +318,7 @@ def _rank(
     if superseded:
         pool = trace.run("rank", _demote, pool, snap, superseded, profile.rank.superseded)
         trace.record_change("superseded", pool.row, pool.final)
+    pool = trace.run("rank", demote_narration, pool, snap, profile.rank.narration)
     trace.note("rank", rows_in=before, rows_out=len(pool))
     return pool
 

@@ -12,7 +12,9 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import HelixProfile, PackConstants
 from helix.stages.pack import LEAST_HEADER, MIN_EXCERPT, ExcerptRules, pack
 from helix.stages.replaced import add_replacements
+from helix.text.cues import ASKS
 from helix.types import F32, I64, U32, Plan, Query
+from helix.work.outcome import add_outcomes
 
 
 def count_packable(judged: JudgedRows, rows: U32, query: Query, snap: Snapshot, constants: PackConstants) -> int:
@@ -57,7 +59,8 @@ def pack_relevant(
     kept, how = [i for i in judged.kept if i < len(entries)], profile.pack
     around = _read_neighbours(rows[kept], rows, query, snap, plan, how.neighbours)
     caps = cap_tokens(judged.relevance[kept], query.budget, how)
-    rules, relevant = _excerpt_rules(query, snap, how, caps), [entries[i] for i in kept]
+    relevant = add_outcomes([entries[i] for i in kept], rows[kept], snap)
+    rules = _excerpt_rules(query, snap, how, caps)
     context, tokens, placed = pack(
         relevant, query.budget, snap.counter, around, how.neighbour_tokens, rules, grouped=how.grouped
     )
@@ -67,15 +70,21 @@ def pack_relevant(
 def _read_neighbours(
     rows: U32, shown: U32, query: Query, snap: Snapshot, plan: Plan, n: int
 ) -> list[tuple[int, bool, dict[str, Any]]]:
-    """Read the allowed turns before and after each of the first n rows that are not shown, for `pack`, each once."""
+    """Read the allowed turns that are not shown and go with rows, for `pack`, most wanted first, each once."""
     present, columns = set(shown.tolist()), snap.columns
     found: list[tuple[int, bool, int]] = []
-    neighbours = zip(columns.previous[rows[:n]].tolist(), columns.next[rows[:n]].tolist(), strict=True)
-    for i, sides in enumerate(neighbours):
-        for is_before, row in zip((True, False), sides, strict=True):
-            if row >= 0 and row not in present and (plan.allowed is None or plan.allowed[row]):
-                present.add(row)
-                found.append((i, is_before, row))
+    before, after = columns.previous[rows], columns.next[rows]
+    asks = (snap.lexical.cues(rows) & ASKS) > 0
+    answers = np.where(before >= 0, snap.lexical.cues(np.maximum(before, 0)) & ASKS, 0) > 0
+    # A question with its answer, for every item; then both turns around the best n.
+    sides = [(i, True, row) for i, row in enumerate(before.tolist()) if answers[i]]
+    sides += [(i, False, row) for i, row in enumerate(after.tolist()) if asks[i]]
+    for i, (left, right) in enumerate(zip(before[:n].tolist(), after[:n].tolist(), strict=True)):
+        sides += [(i, True, left), (i, False, right)]
+    for i, is_before, row in sides:
+        if row >= 0 and row not in present and (plan.allowed is None or plan.allowed[row]):
+            present.add(row)
+            found.append((i, is_before, row))
     read = np.array([row for *_, row in found], np.int64)
     entries = add_replacements(snap.text(read), read, snap, query.moment)
     return [(i, is_before, entry) for (i, is_before, _), entry in zip(found, entries, strict=True)]

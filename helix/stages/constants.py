@@ -139,6 +139,7 @@ class RankConstants:
     """Stage 6."""
 
     superseded: float
+    narration: float
     recency: str = one_of("always", "asked")
     decay: Mapping[str, float] = keys(*TYPES)  # an hour
 

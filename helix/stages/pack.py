@@ -1,8 +1,9 @@
 """Stage 8: pack the best items as text into the token budget.
 
-Outside-in: rank 1 first, rank 2 last, the weakest in the middle, where a model reads least well (Liu et al. 2023, "Lost
-in the Middle"). If not all fit in full, a long item is cut to its best sentences; room that remains gives the best
-their full text. Recalled text is data: it is sanitised, wrapped in `<memory>` and labelled as no instruction.
+Items of one session and day are a group in reading order; each names who spoke, and the id that `fetch` takes. Groups
+go outside-in: rank 1 first, rank 2 last, the weakest in the middle, where a model reads least well (Liu et al. 2023,
+"Lost in the Middle"). If not all fit in full, a long item is cut to its best sentences; room that remains gives the
+best their full text. Recalled text is data: it is sanitised, wrapped in `<memory>` and labelled as no instruction.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ def pack(
     remains gives them their full text, best first. If all fit in full, neighbours of the best are added.
 
     Args:
-        entries: shown fields of each item (id, text, session, turns, speaker, time, title), best first. `tokens`, if
-            all have it, is what `count` returns for the text. `replaced`, if not None, is the item's successor, which
-            the header quotes.
+        entries: shown fields of each item (id, text, session, turns, speaker, role, ord, time, title), best first.
+            `tokens`, if all have it, is what `count` returns for the text. `replaced`, if not None, is the item's
+            successor, which the header quotes. `outcome` is a line after the text: what came of a failure.
         budget: tokens, wrapper included.
         count: counts the tokens of texts.
         around: neighbours of items, most wanted first: (position in `entries`, whether it comes before, shown fields).
@@ -86,6 +87,9 @@ def pack(
     sizes = _count_texts(entries, texts, count)
     needed = _count_needed(_count_least_tokens(sizes, rules.caps), room)
     headers = _make_headers(entries[:needed], count, grouped)
+    outcomes = [str(entry.get("outcome") or "") for entry in entries[:needed]]
+    for i, size in enumerate(count([f"{line}\n" if line else "" for line in outcomes])):
+        headers.added[i] += size
     left = room - sum(headers.added) - sum(sizes)
     bodies, neighbours = texts, dict[int, list[tuple[bool, str]]]()
     if len(headers.added) < len(texts) or left < 0:
@@ -93,7 +97,7 @@ def pack(
     else:  # neighbours only where all items fit
         neighbours = _fit_neighbours(around, longest, left, count)
     while bodies:
-        context, placed = _assemble(headers, bodies, neighbours)
+        context, placed = _assemble(headers, bodies, neighbours, outcomes, entries)
         tokens = count([context])[0]
         if tokens <= budget:
             return context, tokens, placed
@@ -214,16 +218,20 @@ def _fit_neighbours(
 
 
 def _place_neighbour(entry: Mapping[str, Any], before: bool) -> str:
-    name = sanitise_name(entry["speaker"] or entry["title"] or "")
+    name = name_speaker(entry) or sanitise_name(entry["title"] or "")
     if "place" in entry:
         return " · ".join(part for part in (entry["place"], _format_day(entry), name) if part)
     return f"{name}, turn {'before' if before else 'after'}"
 
 
 def _assemble(
-    headers: Headers, bodies: Sequence[str], neighbours: Mapping[int, Sequence[tuple[bool, str]]]
+    headers: Headers,
+    bodies: Sequence[str],
+    neighbours: Mapping[int, Sequence[tuple[bool, str]]],
+    outcomes: Sequence[str],
+    entries: Sequence[Mapping[str, Any]],
 ) -> tuple[str, list[int]]:
-    """Return (context, positions of its items in order); groups go outside-in by their best, so do their items."""
+    """Return (context, positions of its items in order); groups go outside-in by their best, items in reading order."""
     groups: dict[int, list[int]] = {}
     for i in range(len(bodies)):
         groups.setdefault(headers.group[i], []).append(i)
@@ -232,10 +240,11 @@ def _assemble(
         of, members = list(groups.items())[place]
         if len(members) > 1:
             lines.append(headers.shared[of])
-        for i in reversed(members) if place % 2 else members:
+        for i in sorted(members, key=lambda i: entries[i].get("ord", i)):
             placed.append(i)
             lines += [line for before, line in neighbours.get(i, ()) if before]
             lines.append(_format_item(headers, i, bodies[i], alone=len(members) == 1))
+            lines += [outcomes[i]] if outcomes[i] else []
             lines += [line for before, line in neighbours.get(i, ()) if not before]
     return "\n".join([*lines, CLOSE]), placed
 
@@ -247,16 +256,20 @@ def _format_item(headers: Headers, i: int, text: str, *, alone: bool) -> str:
 
 
 def _group_header(entry: Mapping[str, Any]) -> str:
-    """Format a group's day, title and session."""
-    about = " · ".join(part for part in (_format_day(entry), sanitise_name(entry["title"] or "")) if part)
-    cited = f"({_shorten_name(entry['session'])})"
-    return f"[{about}] {cited}" if about else cited
+    """Format a group's day and title; its session, where it has no title."""
+    title = sanitise_name(entry["title"] or "") or _shorten_name(entry["session"])
+    return f"[{' · '.join(filter(None, (_format_day(entry), title)))}]"
 
 
 def _format_label(entry: Mapping[str, Any]) -> str:
-    """Format an item's speaker, turns and successor."""
-    cited = f"#{_shorten_name(','.join(entry['turns']))}{format_replaced(entry)}:"
-    return f"{sanitise_name(entry['speaker'])} {cited}" if entry["speaker"] else cited
+    """Format who spoke, session, turns and successor."""
+    return " ".join(filter(None, (name_speaker(entry), f"({cite_turns(entry)}){format_replaced(entry)}:")))
+
+
+def name_speaker(entry: Mapping[str, Any]) -> str:
+    """Format who spoke: a name, else user, assistant or tool; empty for a document, whose title names it."""
+    role = entry.get("role") or ""
+    return sanitise_name(entry["speaker"] or "") or ("" if role == "document" else role)
 
 
 def _format_day(entry: Mapping[str, Any]) -> str:
@@ -281,7 +294,7 @@ def outside_in(n: int) -> list[int]:
 
 def header(entry: Mapping[str, Any]) -> str:
     """Format an item's day, speaker, title, session, turns and successor."""
-    names = (sanitise_name(part) if part else "" for part in (entry["speaker"], entry["title"]))
+    names = (name_speaker(entry), sanitise_name(entry["title"] or ""))
     about, cited = " · ".join(filter(None, (_format_day(entry), *names))), cite_turns(entry)
     return (f"[{about}] ({cited})" if about else f"({cited})") + format_replaced(entry)
 

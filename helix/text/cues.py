@@ -1,4 +1,4 @@
-"""Kind of an item's text as bits: a question, first person, a standing instruction ("always use metric units")."""
+"""Kind of an item's text as bits: a question, first person, a standing instruction, an agent's narration."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ FIRST_PERSON: Final = 2
 STANDING: Final = 4
 """A user's instruction for all later work."""
 
+NARRATES: Final = 8
+"""An agent only says what it is about to do, or only reads and searches: "Now let me check the tests"."""
+
+NARRATION_WORDS: Final = 40
+"""Words of a narration at most; a longer text says more."""
+
 MAX_CHARS: Final = 300
 """Characters of a standing instruction; a longer text has another subject."""
 
@@ -26,6 +32,28 @@ _STANDING: Final = re.compile(
 )
 
 
+_CALL: Final = re.compile(r"(?m)^\[(?P<tool>[^\]\n]{1,80})\] .*$")
+_LOOKS: Final = re.compile(r"read|view|open|grep|glob|search|find|list|fetch|todo|task(?:update|create|list|get)", re.I)
+_ABOUT_TO: Final = re.compile(
+    r"\s*(?:(?:ok(?:ay)?|good|great|perfect|excellent|now|alright|all right|right|sure|so|next|first|then|and|also|hmm"
+    r"|wait|i see|got it|interesting|clean|done|yes|finally)\b[\s,.!:;—–-]*)*"
+    r"(?:let me|let's|let us|i'll|i will|i'm going to|i am going to|i need to|i should|i want to|i can now|time to"
+    r"|checking|looking|running|reading|searching|verifying|building|testing)\b",
+    re.IGNORECASE,
+)
+
+
+def _narrates(text: str) -> bool:
+    """Return whether an agent's text is narration: prose that only announces, with calls that only look."""
+    calls = [match["tool"] for match in _CALL.finditer(text)]
+    prose = _CALL.sub(" ", text).strip()
+    if not prose:
+        return bool(calls) and all(_LOOKS.search(tool) for tool in calls)
+    if len(prose.split()) > NARRATION_WORDS or not _ABOUT_TO.match(prose):
+        return False
+    return all(_LOOKS.search(tool) for tool in calls)
+
+
 def read_cues(text: str, role: str) -> int:
     """Return the bits of one text of a role, one of `helix.types.ROLES`."""
     bits = ASKS if text.rstrip().endswith(("?", "？", "؟")) else 0
@@ -33,4 +61,6 @@ def read_cues(text: str, role: str) -> int:
         bits |= FIRST_PERSON
     if role == "user" and len(text) < MAX_CHARS and _STANDING.search(text):
         bits |= STANDING
+    if role == "assistant" and _narrates(text):
+        bits |= NARRATES
     return bits

@@ -50,12 +50,12 @@ def tell_fix(snap: Snapshot, found: Resolution) -> Told:
     origin = known.get(found.call)
     lines = [f"[{about}] {_quote(failed['error'])} ({cite_turns(entry)})"]
     if origin and origin["target"]:
-        lines.append(f"- it failed: {_name_step(origin)}")
+        lines.append(f"- it failed: {name_step(origin)}")
     lines += _tell_changes([known[step] for step in found.changes], texts)
     if found.shown >= 0:
         shown = known[found.shown]
         verb = "what worked" if _is_instead(found) else "then passed" if found.held else "then ran"
-        lines.append(f"- {verb}: {_name_step(shown)}{_tell_wait(snap, found)} ({cite_turns(texts[shown['row']])})")
+        lines.append(f"- {verb}: {name_step(shown)}{_tell_wait(snap, found)} ({cite_turns(texts[shown['row']])})")
     words = _find_words(texts[row] for row in rows[1:])
     if words:
         lines.append(f'- the agent said: "{words}"')
@@ -72,11 +72,12 @@ def _tell_changes(changes: list[dict[str, Any]], texts: Mapping[int, Mapping[str
     """Return a line for each file or command that changed something; a file once."""
     names: dict[str, dict[str, Any]] = {}
     for entry in changes:
-        names[_name_step(entry)] = entry
+        names[name_step(entry)] = entry
     return [f"- changed: {name} ({cite_turns(texts[entry['row']])})" for name, entry in names.items()]
 
 
-def _name_step(entry: Mapping[str, Any]) -> str:
+def name_step(entry: Mapping[str, Any]) -> str:
+    """Format what a step did: the file it edited, else its command as code."""
     if entry["action"] == "edit":
         return sanitise_name(_shorten_path(entry["target"])) or "a file"
     return f"`{_quote(entry['target']).replace('`', chr(39))}`"

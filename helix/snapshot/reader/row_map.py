@@ -13,7 +13,7 @@ from helix.snapshot.reader.generation import Generation
 from helix.snapshot.segment.arrays import flatten_rows, look_up, select_alive
 from helix.snapshot.segment.columns import SnapshotColumns, link_sessions, read_order, relink_sessions
 from helix.snapshot.segment.open import OpenSegment
-from helix.types import I64, U32, U64, AnyArray, Bool
+from helix.types import I64, ROLES, U32, U64, AnyArray, Bool
 
 
 class RowMap:
@@ -122,11 +122,14 @@ class RowMap:
     # ------------------------------------------------------------ contents
 
     def texts(self, rows: AnyArray) -> list[dict[str, Any]]:
-        """Read the shown fields of rows: id, text, session, turns, speaker, time, project, path, title and more."""
+        """Read the shown fields of rows: id, text, session, turns, speaker, role, ord, time, project, title, more."""
         out: list[dict[str, Any]] = [{}] * len(rows)
         for segment, here, local in self.split(rows):
             for position, entry in zip(here.tolist(), segment.texts(local), strict=True):
                 out[position] = entry
+        columns = self.columns
+        for entry, role, place in zip(out, columns.role[rows].tolist(), columns.ord[rows].tolist(), strict=True):
+            entry["role"], entry["ord"] = ROLES[role], place
         if self.columns.renamed:
             for entry, code in zip(out, self.columns.project[rows].tolist(), strict=True):
                 entry["project"] = self.columns.projects[code]

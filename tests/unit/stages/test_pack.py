@@ -165,7 +165,7 @@ def test_the_best_stands_first_and_the_second_best_last() -> None:
     context, _, placed = pack([entry(i, f"text{i}", speaker="Ana") for i in range(4)], 300, words)  # of one session
     assert placed == [0, 2, 3, 1]
     assert body(context) == [
-        *("(s)", "Ana #t0: text0", "Ana #t2: text2", "Ana #t3: text3"),
+        *("[s]", "Ana (s#t0): text0", "Ana (s#t2): text2", "Ana (s#t3): text3"),
         *("[Ana] (s#t1)", "text1"),
     ]
 
@@ -175,7 +175,7 @@ def test_a_header_quotes_what_replaced_the_item_and_its_tokens_count() -> None:
     mark, old = '(replaced 2026-02-03: "switched to Buildkite" s12#t7)', {"speaker": "Bo", "replaced": later}
     first, last = entry(1, "one", **old), entry(3, "three", session="b", **old)
     context, tokens, _ = pack([entry(0, "best", session="a"), last, first, entry(2, "two")], 200, words)
-    shared = ["(s)", f"Bo #t1 {mark}: one", "#t2: two"]
+    shared = ["[s]", f"Bo (s#t1) {mark}: one", "(s#t2): two"]
     assert body(context) == ["(a#t0)", "best", *shared, f"[Bo] (b#t3) {mark}", "three"]
     assert tokens == len(context.split())
 
@@ -203,14 +203,38 @@ def test_items_of_a_session_share_a_header() -> None:
         entry(5, "text5", **ana, title="Goa"),
     ]
     context, tokens, placed = pack(entries, 300, words)
-    assert placed == [0, 2, 4, 5, 3, 1]
+    assert placed == [0, 2, 4, 5, 1, 3]
     assert body(context) == [
-        *("[2026-02-03] (s)", "Ana #t0: text0", "Bo #t2: text2"),
+        *("[2026-02-03 · s]", "Ana (s#t0): text0", "Bo (s#t2): text2"),
         *("[2026-02-04 · Ana] (s#t4)", "text4"),
         *("[2026-02-03 · Ana · Goa] (s#t5)", "text5"),
-        *("[2026-02-03] (r)", "#t3:", "text3", "in lines", "Bo #t1: text1"),
+        *("[2026-02-03 · r]", "Bo (r#t1): text1", "(r#t3):", "text3", "in lines"),
     ]
     assert tokens == words([context])[0]
+
+
+def test_items_of_a_session_are_in_reading_order() -> None:
+    places = (5, 2, 9, 1)
+    context, _, placed = pack([entry(i, f"text{i}", ord=place) for i, place in enumerate(places)], 300, words)
+    assert placed == [3, 0, 2, 1]  # the second best begins a group of its own, the last
+    entries = [entry(i, f"text{i}", session="s1" if i else "s0", ord=place) for i, place in enumerate(places)]
+    assert pack(entries, 300, words)[2] == [0, 3, 1, 2]
+    assert context.index("text3") < context.index("text0") < context.index("text2")
+
+
+def test_who_spoke_is_named_by_name_or_role() -> None:
+    spoken = (("user", None), ("assistant", None), ("tool", None), ("user", "Ana"), ("document", None))
+    for role, speaker in spoken:
+        named = "" if role == "document" else f"[{speaker or role}] "
+        assert header(entry(1, "a", role=role, speaker=speaker)) == f"{named}(s#t1)"
+
+
+def test_what_came_of_a_failure_follows_it_and_its_tokens_count() -> None:
+    line = "→ fixed: changed queue.py; `pytest` passed (s#t9)"
+    context, tokens, _ = pack([entry(0, "it failed", outcome=line)], 200, words)
+    assert body(context) == ["(s#t0)", "it failed", line]
+    assert tokens == words([context])[0]
+    assert pack([entry(0, "it failed", outcome=line)], tokens - 1, words)[0] == ""
 
 
 def test_headers_cite_shortly() -> None:
@@ -227,7 +251,7 @@ def test_headers_cite_shortly() -> None:
     more = {"session": uuid, "turns": [f"{uuid}:tool"], "speaker": "Ana"}
     assert body(pack([entry(0, "text", **more)], 200, words)[0])[0] == "[Ana] (5f0c2b7e#5f0c2b7e:tool)"
     several = body(pack([entry(i, "text", **more) for i in range(3)], 200, words)[0])
-    assert several[:2] == ["(5f0c2b7e)", "Ana #5f0c2b7e:tool: text"]
+    assert several[:2] == ["[5f0c2b7e]", "Ana (5f0c2b7e#5f0c2b7e:tool): text"]
 
 
 def test_recalled_text_cannot_close_its_wrapper_or_hide() -> None:
@@ -353,13 +377,10 @@ def test_never_over_budget_and_empty_where_nothing_fits() -> None:
 
 def tokens_told(context: str) -> set[tuple[str, str]]:
     """(session, turn) of every item, as a reader finds them in the context."""
-    found, session = set(), ""
+    found = set()
     for line in context.splitlines():
-        if match := re.fullmatch(r"(?:\[.{1,80}\] )?\((s\d)(?:#(t\d+))?\)", line):
-            session = match[1]
-            found |= {(session, match[2])} if match[2] else set()
-        elif match := re.match(r"(?:\w+ )?#(t\d+):", line):
-            found.add((session, match[1]))
+        if match := re.match(r"(?:\[.{1,80}\] |\w+ )?\((s\d)#(t\d+)\)", line):
+            found.add((match[1], match[2]))
     return found
 
 
@@ -387,7 +408,8 @@ def test_any_items_fit_the_budget_and_are_cited(
         assert bool(context) == bool(placed)
         assert sorted(placed) == list(range(len(placed)))  # the best, none left out between them
         assert placed[:1] == [0][: len(placed)]
-        assert len(placed) < 2 or placed[-1] == 1
+        # The group of the second best is the last.
+        assert len(placed) < 2 or entries[placed[-1]]["session"] == entries[1]["session"]
         assert {(entries[i]["session"], f"t{i}") for i in placed} <= tokens_told(context)
 
 
