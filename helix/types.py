@@ -37,7 +37,7 @@ ROLES: Final = ("user", "assistant", "tool", "system", "document")
 # ---------------------------------------------------------------- ingest side
 
 
-ACTIONS: Final = ("run", "edit", "read", "search", "fetch", "other", "result")
+ACTIONS: Final = ("run", "edit", "read", "search", "fetch", "other", "result", "correct")
 """What a step does; its code in the columns is its position here."""
 
 OUTCOMES: Final = ("unknown", "passed", "failed")
@@ -62,7 +62,7 @@ class Step:
     call: str  # id that a call and its result share, unique in the session
     action: str  # one of ACTIONS
     tool: str = ""
-    target: str = ""  # of a call: the command, the file, the address or the pattern
+    target: str = ""  # of a call: the command, file, address or pattern; of a correction: the item it replaces
     outcome: str = "unknown"  # one of OUTCOMES; of a result
     exit_code: int | None = None
     tests: tuple[int, int] | None = None  # (passed, failed), where the result counts them
@@ -77,7 +77,7 @@ class Turn:
     id: str
     text: str
     role: str = "user"  # one of ROLES
-    origin: str = "human"  # human | assistant | tool | runtime_context | summary | subagent | document
+    origin: str = "human"  # human | assistant | tool | runtime_context | summary | subagent | document | note
     speaker: str | None = None
     time: datetime | None = None  # aware, UTC
     # exact | derived (an offset, a date, the session's other turns) | file (modification time) | none

@@ -27,8 +27,8 @@ from helix.errors import AccessError, StoreError, UsageError
 from helix.settings import Settings
 from helix.snapshot.paths import write_file
 
-SCOPES: Final = ("recall", "feedback", "admin")
-"""Rights of a key: recall and browse; send feedback; read the whole store's status and metrics."""
+SCOPES: Final = ("recall", "feedback", "remember", "forget", "admin")
+"""Rights of a key: recall and browse; send feedback; write notes; delete items; read the store's status and metrics."""
 
 FILE: Final = "keys.json"
 FORMAT: Final = 1

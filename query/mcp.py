@@ -1,4 +1,4 @@
-"""The MCP server, over stdio or Streamable HTTP: agents ask the memory with read-only tools.
+"""The MCP server, over stdio or Streamable HTTP: agents ask the memory, and write notes (`query.mcp_write`).
 
 `recall` gives a context within a token budget. `search` and `fetch` suit clients that look through a list and read
 what they choose, such as ChatGPT's connectors. `timeline` lists sessions, `decisions` what holds. Recalled text is
@@ -30,6 +30,7 @@ from helix.util.sanitise import MAX_MESSAGE, sanitise_all, sanitise_name, saniti
 from helix.util.version import VERSION
 from helix.util.workspaces import Workspace
 from query.auth import OWNER, Caller
+from query.mcp_write import add_writing
 from query.middleware import CALLER, MAX_BODY
 from query.schema import requests as wire
 from query.schema.answers import DecisionList, StoreStatus, Timeline
@@ -125,6 +126,7 @@ def build_server(service: QueryService, caller: Caller = OWNER, here: Workspace 
     _add_browsing(server, service, find_caller, find_project)
     _add_decisions(server, service, find_caller, here)
     _add_resources(server, service, find_caller)
+    add_writing(server, service, find_caller, find_project)
     return server
 
 

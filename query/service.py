@@ -271,6 +271,10 @@ class QueryService:
         named = request.principal if request else None
         return {"principal": caller.check_principal(named), "projects": caller.projects}
 
+    def view(self, caller: Caller) -> Snapshot:
+        """Return the caller's view of the generation."""
+        return self._filter(None, caller)
+
     def _filter(self, request: wire.PrincipalRequest | None, caller: Caller) -> Snapshot:
         """Return the caller's view of the generation."""
         return self.memory.snapshot.seen_by(**self._get_access(request, caller))

@@ -26,6 +26,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     "ingest": {
         "ingest": "read transcripts, logs and notes, and publish them",
         "watch": "ingest the logs of agents while they grow",
+        "remember": "write a note: a rule, a decision, a working command",
+        "correct": "replace an item by what holds now",
+        "feedback": "tell what became of an item: used, wrong, stale",
         "off": "keep a project or a session out of the store from now on",
         "on": "end that",
         "expand": "add questions, weights and token vectors to items, by models",

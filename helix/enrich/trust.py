@@ -14,6 +14,7 @@ TRUST: Final[Mapping[str, float]] = {
     "document": 0.75,  # written down at some time
     "claim": 0.6,  # an assistant states it
     "report": 0.55,  # a subagent states it
+    "note": 0.52,  # an agent wrote it down, unasked or asked by another text
     "output": 0.5,  # true of one moment on one machine
     "context": 0.45,  # inserted by the runtime
     "summary": 0.4,  # retold, with losses

@@ -18,6 +18,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "document": "document",
     "assistant": "claim",
     "subagent": "report",
+    "note": "note",
     "tool": "output",
     "runtime_context": "context",
     "summary": "summary",

@@ -21,6 +21,7 @@ from helix.sources import (
     generic_jsonl,
     markdown,
     meeting,
+    note,
     opencode,
     slack,
     specstory,
@@ -83,6 +84,7 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
     specstory,
     aider,
     meeting,
+    note,
     markdown,
 )
 

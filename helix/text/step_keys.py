@@ -37,6 +37,8 @@ def list_step_keys(step: Step) -> list[Key]:
     for fault in step.faults:
         keys += list_fault_keys(fault)
         keys += [("fails in", end) for end in list_path_ends(fault.place.partition(":")[0])]
+    if step.action == "correct":
+        keys.append(("corrects", step.target))
     keys += [("commit", digest[:_SHORT_DIGEST]) for digest in step.commits]
     return list(dict.fromkeys(keys))
 

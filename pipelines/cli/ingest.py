@@ -23,9 +23,9 @@ NAMED: Final = 20
 """Paths that are named; the others are counted."""
 
 
-def add_input_options(new: argparse.ArgumentParser) -> None:
-    """Add the options that describe inputs."""
-    new.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder to walk")
+def add_input_options(new: argparse.ArgumentParser, paths: str = "+") -> None:
+    """Add the options that describe inputs; `paths`: how many."""
+    new.add_argument("paths", nargs=paths, metavar="PATH", help="a file, or a folder to walk")
     new.add_argument("--project", metavar="P", help="the project of these inputs; overrides the one a log names")
     new.add_argument("--format", default="auto", metavar="F", help="auto, or a format of docs/formats.md")
     new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see the items")
@@ -89,12 +89,15 @@ def ingest(argv: Sequence[str]) -> int:
         "  helix ingest ~/.claude/projects --store memory\n"
         "  helix ingest meeting.vtt notes/ --project ledgerline --json",
     )
-    add_input_options(new)
+    add_input_options(new, "*")
+    new.add_argument("--pending", action="store_true", help="publish what is accepted already; needs no PATH")
     new.add_argument("--follow", action="store_true", help="keep running and ingest what grows or appears; Ctrl-C ends")
     new.add_argument("--remember", action="store_true", help="ingest forgotten items again")
     options = new.parse_args(argv)
     from pipelines.embedded.ingest import ingest as run
 
+    if not options.paths and not options.pending:
+        new.error("the following arguments are required: PATH")
     settings, root = load(), resolve_store(options)
     if options.remember and settings.share:
         from pipelines.maintain.replication.primary import require_primary

@@ -33,6 +33,7 @@ from helix.sources.common.decode import decode
 from helix.sources.common.export import Export, read_entry
 from helix.sources.common.pieces import PIECE_FORMATS, cut_session
 from helix.sources.common.session_text import SessionText
+from helix.sources.note import NAME as NOTE
 from helix.switches.state import read_switches
 from helix.types import Document, Problem
 from pipelines.ingest.increments import (
@@ -69,6 +70,8 @@ def prepare_store(root: Path, format: str) -> None:
         UsageError: no such format.
         StoreError: the store cannot be written.
     """
+    if format == NOTE:
+        raise UsageError("a file is no note", "write notes with 'helix remember'")
     if format != "auto" and format not in sources.FORMATS:
         raise UsageError(f"unknown format {format!r}", f"there are auto, {', '.join(sources.FORMATS)}")
     paths.create_folders(root)

@@ -66,3 +66,21 @@ class ItemDocument(BaseModel):
 
 REFERENCE_FIELDS: Final = tuple(ItemReference.model_fields.keys() - {"in_context"})
 """Fields of a reference that a recalled item has."""
+
+
+class NoteReceipt(BaseModel):
+    """A note that was accepted, durably; it is found once it is published, mostly within seconds."""
+
+    id: str = Field(description="the item's id")
+    project: str | None = Field(description="its project; everywhere: for the user in all projects")
+    corrects: str | None = Field(description="the item that it replaces")
+    redacted: dict[str, int] = Field(description="secrets that were removed, by kind")
+
+
+class ForgetAnswer(BaseModel):
+    """What a deletion would remove, or its receipt."""
+
+    forgotten: bool
+    items: list[dict[str, str]] = Field(default=[], description="id and first words of what would go")
+    confirm: str = Field(default="", description="the word that confirms it")
+    receipt: dict[str, Any] | None = Field(default=None, description="the proof of the deletion")

@@ -37,8 +37,8 @@ from helix.util.failpoints import failpoint
 
 log = logging.getLogger("helix.events")
 
-KINDS: Final = ("used", "helpful", "wrong", "fetched")
-COUNTED: Final = frozenset(KINDS) - {"wrong"}  # kinds that count as an access
+KINDS: Final = ("used", "helpful", "wrong", "fetched", "stale")
+COUNTED: Final = frozenset(KINDS) - {"wrong", "stale"}  # kinds that count as an access
 
 SYNC_EVERY = 1.0  # seconds
 ROTATE = 16 << 20  # bytes: a busy process then starts a new file, so that the folded one can be removed

@@ -195,6 +195,12 @@ class Catalog:
         out[generation.acl_rows[np.asarray(equal, bool)]] = True
         return out
 
+    def list_readers(self, row: int) -> list[str]:
+        """Return the principals that the ACL of a row names; empty where it has none."""
+        generation = self._rows.generation
+        here = np.flatnonzero(generation.acl_rows == row)
+        return sorted({generation.acl_names[at].as_py() for at in here.tolist()})
+
     def visible_to(self, principal: str | None, projects: frozenset[str] | None) -> Bool:
         """Return the live rows that a principal may see, of some projects or of all (None): bool[rows].
 

@@ -1,7 +1,7 @@
 """Changes between the live rows of a snapshot: which row is superseded, since when, and by which.
 
-Two sources agree in one answer: links of the index of changes, found by topic, and facts of one slot that exclude each
-other. Both follow from live rows only, so forgetting the newer row restores the older one.
+Three sources agree in one answer: links of the index of changes, found by topic, facts of one slot that exclude each
+other, and notes that correct an item. All follow from live rows only, so forgetting the newer row restores the older.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from helix.snapshot.index.changes import join_judgements, mix_contents
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.row_map import RowMap, owners_of
+from helix.snapshot.reader.steps import CORRECT, Steps
 from helix.snapshot.segment.batch import NO_TIME
 from helix.types import F32, I64, U64, AnyArray, Bool
 
@@ -43,8 +44,8 @@ class Settled(NamedTuple):
 class Changes:
     """The changes between live rows."""
 
-    def __init__(self, rows: RowMap, facts: Facts) -> None:
-        self._rows, self._facts = rows, facts
+    def __init__(self, rows: RowMap, facts: Facts, steps: Steps) -> None:
+        self._rows, self._facts, self._steps = rows, facts, steps
 
     def warm(self) -> None:
         """Compute what a recall looks up."""
@@ -61,8 +62,19 @@ class Changes:
         valid = mix_contents(self._read_contents(before), self._read_contents(after)) == found.content[here]
         valid &= project[before] == project[after]
         before, after, certainty = before[valid], after[valid], found.certainty[here[valid]]
+        old, new = self._list_corrections()
+        before, after = np.concatenate([before, old]), np.concatenate([after, new])
+        certainty = np.concatenate([certainty, np.ones(len(old), np.float32)])
         order = np.lexsort((after, self.said_at[after], before))
         return Links(before[order], after[order], certainty[order])
+
+    def _list_corrections(self) -> tuple[I64, I64]:
+        """Return (corrected row int64[m], row of the note that corrects it int64[m])."""
+        columns = self._steps.columns
+        steps = np.flatnonzero((columns.action == CORRECT) & self._rows.alive[columns.row])
+        pairs = [(self._rows.find(entry["target"]), entry["row"]) for entry in self._steps.read(steps)]
+        known = np.array([(old, new) for old, new in pairs if old is not None], np.int64).reshape(-1, 2)
+        return known[:, 0], known[:, 1]
 
     def _read_contents(self, rows: I64) -> U64:
         """Return the digests of rows' contents: uint64[len(rows)]."""

@@ -52,9 +52,9 @@ class Snapshot:
         self.lexical: Lexical = Lexical(rows, base.lexical if base else None)
         self.vectors: Vectors = Vectors(rows, base.vectors if base else None)
         self.facts = Facts(rows)
-        self.changes = Changes(rows, self.facts)
-        self.graph = GraphView(rows, self.catalog, self.facts)
         self.steps: Steps = Steps(rows, base.steps if base else None)
+        self.changes = Changes(rows, self.facts, self.steps)
+        self.graph = GraphView(rows, self.catalog, self.facts)
         self.is_view = base is not None
         self._views: dict[tuple[str, Hashable], Snapshot] = {}
         self._viewing = threading.Lock()

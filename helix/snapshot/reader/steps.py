@@ -16,6 +16,7 @@ from helix.types import ACTIONS, I64, OUTCOMES, U8, U64, AnyArray
 
 RESULT: Final = ACTIONS.index("result")
 RUN: Final = ACTIONS.index("run")
+CORRECT: Final = ACTIONS.index("correct")
 EDIT: Final = ACTIONS.index("edit")
 PASSED: Final = OUTCOMES.index("passed")
 FAILED: Final = OUTCOMES.index("failed")

@@ -1,0 +1,100 @@
+"""Notes: what a user or an agent wants remembered, and corrections of items. Accepted means durable.
+
+A note goes through redaction into the inbox, as any document does; the next ingest or worker publishes it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from helix.errors import UsageError
+from helix.redact.redact import redact
+from helix.snapshot import paths
+from helix.snapshot.ledger.inbox import Envelope, accept_envelope, name_document
+from helix.snapshot.segment.batch import hash_parts
+from helix.sources.note import NAME
+from helix.types import TYPES
+
+MAX_NOTE: Final = 4_000
+"""Characters of a note."""
+
+EVERYWHERE: Final = "everywhere"
+"""The project of notes of scope `user`: they concern the user, in every project."""
+
+SCOPES: Final = ("project", "user")
+"""What a note concerns."""
+
+WRITERS: Final = ("user", "agent")
+"""Who wrote a note."""
+
+
+def write_note(
+    root: Path,
+    text: str,
+    *,
+    by: str,
+    author: str | None = None,
+    project: str | None = None,
+    scope: str = "project",
+    type: str | None = None,
+    pinned: bool = False,
+    corrects: str = "",
+    acl: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Accept a note, durably, and return its receipt: `id` of the item, `project`, `redacted`, `document`.
+
+    Args:
+        by: user or agent.
+        author: name of who wrote it.
+        scope: project, or user for all projects.
+        pinned: at the top of every briefing of its scope.
+        corrects: id of an item that the note replaces.
+        acl: principals that may read it; none: all readers of the project.
+
+    Raises:
+        UsageError: the text is empty or too long, or an argument is none of its choices.
+        StoreError: the store cannot be written.
+    """
+    text = text.strip()
+    if not text:
+        raise UsageError("the note is empty", "give a sentence")
+    if len(text) > MAX_NOTE:
+        raise UsageError(f"the note has {len(text):,} characters, more than {MAX_NOTE:,}", "shorten or split it")
+    for name, value, known in (("by", by, WRITERS), ("scope", scope, SCOPES), ("type", type, (None, *TYPES))):
+        if value not in known:
+            choices = ", ".join(str(one) for one in known if one)
+            raise UsageError(f"{name} {value!r} is none of {choices}", f"use one of {choices}")
+    paths.create_folders(root)
+    clean, redacted = redact(text)
+    now, identity = datetime.now(UTC), secrets.token_hex(8)
+    place = EVERYWHERE if scope == "user" else project
+    note = {
+        "id": identity,
+        "by": by,
+        "author": redact(author)[0][:80] if author else None,
+        "text": clean,
+        "ts": now.isoformat(),
+        "project": place,
+        "type": type,
+        "pinned": pinned,
+        "corrects": corrects or None,
+    }
+    body = orjson.dumps({name: value for name, value in note.items() if value is not None}).decode()
+    document = name_document(body, NAME, place, acl)
+    accept_envelope(
+        root,
+        Envelope(document, NAME, body, NAME, place, tuple(acl), None, now, dict(redacted), ()),
+    )
+    return {
+        "id": hash_parts(NAME, identity, "0"),
+        "project": place,
+        "corrects": corrects or None,
+        "redacted": dict(redacted),
+        "document": document,
+    }
