@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from helix.enrich.signs import ASSENT, CHOICE, DECISION, ORDER, REJECTS, WEAK_ASSENT, WORDS
 from helix.enrich.utterance import SOURCES, SessionItem, Utterance
+from helix.text.tokenize import tokenise
 
 TRUST: Final[Mapping[str, float]] = {
     "confirmed": 0.95,  # the user decided it or agreed to it
@@ -14,13 +16,24 @@ TRUST: Final[Mapping[str, float]] = {
     "document": 0.75,  # written down at some time
     "claim": 0.6,  # an assistant states it
     "report": 0.55,  # a subagent states it
-    "note": 0.52,  # an agent wrote it down, unasked or asked by another text
-    "output": 0.5,  # true of one moment on one machine
+    "output": 0.5,  # true of one moment on one machine; a page, a file or a tool's result may say anything
+    "relayed": 0.48,  # an assistant repeats what such a text says
+    "note": 0.47,  # an agent wrote it down, perhaps since such a text asked for it
     "context": 0.45,  # inserted by the runtime
     "summary": 0.4,  # retold, with losses
     "speculation": 0.3,  # the speaker is unsure
 }
 """Who vouches → confidence, strictly falling."""
+
+UNTRUSTED: Final = 0.5
+"""Confidence up to which an item is no source of rules and decisions."""
+
+RELAYED: Final = 0.75
+"""Share of an assistant's terms that outputs of tools since the last prompt have, from which on it repeats them."""
+
+_CALL: Final = re.compile(r"(?m)^\[[^\]\n]{1,80}\] .*$")
+_LEAST_TERMS: Final = 6
+"""Terms of a text that is compared with outputs."""
 
 _TURNS_BACK: Final = 4
 """Turns back in which an order may find its object."""
@@ -48,10 +61,28 @@ def judge_trust(utterances: Sequence[Utterance], agreed: set[int]) -> list[Trust
         agreed: positions of the items of `find_agreements`.
     """
     sources = ["speculation" if utterance.hedged else SOURCES[utterance.origin] for utterance in utterances]
+    for index in find_relayed(utterances):
+        sources[index] = "relayed"
     for index, utterance in enumerate(utterances):
         if index in agreed or _is_decision(utterance):
             sources[index] = "confirmed"
     return [Trust(TRUST[source], source) for source in sources]
+
+
+def find_relayed(utterances: Sequence[Utterance]) -> set[int]:
+    """Return the positions of the items in which a machine repeats what a tool returned since the last prompt."""
+    relayed: set[int] = set()
+    outputs: set[str] = set()
+    for index, utterance in enumerate(utterances):
+        if utterance.origin == "human":
+            outputs.clear()
+        elif utterance.origin == "tool":
+            outputs |= utterance.terms
+        elif utterance.origin in ("assistant", "subagent") and outputs:
+            terms = frozenset(tokenise(_CALL.sub(" ", utterance.prose)))
+            if len(terms) >= _LEAST_TERMS and len(terms & outputs) >= RELAYED * len(terms):
+                relayed.add(index)
+    return relayed
 
 
 def _is_decision(utterance: Utterance) -> bool:

@@ -161,7 +161,8 @@ class Memory(Recaller):
         bundle = answer_question(query, snap, options, self.settings, trace, self._models)
         if absent is None or options.why_not is None:
             return bundle
-        reason = explain_absence(options.why_not, absent, trace, bundle.items, bundle.packed)
+        named = f"{int(snap.columns.key[absent]):016x}"
+        reason = explain_absence(named, absent, trace, bundle.items, bundle.packed)
         return replace(bundle, trace={**(bundle.trace or {}), "why_not": reason})
 
     def item(

@@ -16,6 +16,8 @@ from helix.util.sanitise import printable
 from pipelines.cli.ingest import progress_bar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pipelines.maintain.deletion_plan import DeletionPreview, Selection
 
 LINE: Final = 72
@@ -158,8 +160,8 @@ def forget(argv: Sequence[str]) -> int:
 
     settings = load()
     root = resolve_store(options, settings)
-    items = tuple(item for given in options.item for item in given)
     inbox.load_current(root)  # raises where there is no store
+    items = tuple(item for given in options.item for name in given for item in _list_cited(root, name))
     named = Selection(items, options.session, options.project)
     selection = resolve_names(root, named, settings)
     if options.dry_run:
@@ -197,6 +199,16 @@ def _print_receipt(root: Any, receipt: dict[str, Any]) -> None:
         f"{receipt['rewritten']} rewritten; generation {receipt['snapshot']}; "
         f"receipt: {root / 'receipts' / receipt['id']}.json"
     )
+
+
+def _list_cited(root: Path, name: str) -> list[str]:
+    """Return the ids of the pieces of a cited turn, such as `b18d71f0#c34708f0`; an id is returned as it is."""
+    if "#" not in name:
+        return [name]
+    from helix.snapshot.reader.snapshot import Snapshot
+
+    snap = Snapshot.open(root)
+    return [f"{int(snap.columns.key[row]):016x}" for row in snap.citations.find(name)] or [name]
 
 
 def _show(selection: Selection, found: DeletionPreview, stream: TextIO) -> None:

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from helix.snapshot.segment.batch import NO_TIME
+from helix.enrich.trust import UNTRUSTED
+from helix.sdk.notes import EVERYWHERE
+from helix.snapshot.segment.batch import NO_TIME, hash_parts
+from helix.sources.note import NAME as NOTE
+from helix.sources.note import NOTES, PINNED
 from helix.stages.pack import CLOSE, OPEN, cite_turns
 from helix.stages.supersede import find_superseded
 from helix.text.cues import STANDING
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 BRIEFING_BUDGET: Final = 1_200
 """Tokens of a briefing."""
 
-SHARES: Final = {"rules": 0.3, "decisions": 0.35, "open": 0.25}
+SHARES: Final = {"rules": 0.3, "decisions": 0.35, "notes": 0.15, "open": 0.25}
 """Part of the budget that a section may take; the last sessions have the rest."""
 
 SESSIONS: Final = 3
@@ -31,6 +35,7 @@ SESSIONS: Final = 3
 _RULES: Final = 10
 _HELD: Final = 12  # decisions
 _REJECTED: Final = 4
+_NOTES: Final = 8  # of agents
 _TEXT: Final = 240  # characters of a rule or an open end
 _USER: Final = ROLES.index("user")
 
@@ -61,11 +66,14 @@ def brief_project(snap: Snapshot, project: str | None, budget: int, at: int | No
     """
     moment = int(time.time()) if at is None else at
     rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
-    ends = list_last_sessions(snap, rows, SESSIONS)
+    notes = np.isin(snap.columns.session, [_find_session(snap, name) for name in (NOTES, PINNED)])
+    ends = list_last_sessions(snap, rows & ~notes, SESSIONS)
+    wider = rows | _select_everywhere(snap)
     sections = (
-        ("Standing rules and preferences, as the user gave them:", SHARES["rules"], _list_rules(snap, rows, moment)),
+        ("Standing rules and preferences, as the user gave them:", SHARES["rules"], _list_rules(snap, wider, moment)),
         ("Decisions that hold:", SHARES["decisions"], _list_decisions(snap, project, moment)),
         ("Rejected:", SHARES["decisions"], _list_rejected(snap, project, moment)),
+        ("Notes of agents, not confirmed by the user:", SHARES["notes"], _list_notes(snap, wider, moment)),
         ("Open ends of the last sessions:", SHARES["open"], _list_open(snap, ends)),
         ("Last sessions:", 1.0, _list_sessions(snap, ends)),
     )
@@ -73,7 +81,8 @@ def brief_project(snap: Snapshot, project: str | None, budget: int, at: int | No
     left = budget - sum(count([f"{OPEN}\n", CLOSE]))
     lines, items = list[str](), dict[str, None]()
     for heading, share, found in sections:
-        taken = _fit(heading, found, min(left, int(share * budget)), count)
+        new = (line for line in found if line.item not in items)
+        taken = _fit(heading, new, min(left, int(share * budget)), count)
         left -= sum(count([f"{line.text}\n" for line in taken])) if taken else 0
         lines += [line.text for line in taken]
         items |= dict.fromkeys(line.item for line in taken if line.item)
@@ -93,18 +102,53 @@ def _fit(heading: str, lines: Iterator[Line], room: int, count: Count) -> list[L
 
 
 def _list_rules(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
-    """Yield the standing instructions of users that nothing replaced, the newest first, each once."""
+    """Yield what the user pinned and the user's standing instructions that nothing replaced, the newest first.
+
+    A user is who prompts an agent, without a name. What others say, tools return and agents note is no rule.
+    """
     own = np.flatnonzero(rows & (snap.columns.role == _USER))
-    own = own[(snap.lexical.cues(own) & STANDING) > 0]
-    own = own[np.lexsort((-own, -snap.columns.time[own]))][: 3 * _RULES]
+    pinned = snap.columns.session[own] == _find_session(snap, PINNED)
+    own = own[pinned | ((snap.lexical.cues(own) & STANDING) > 0)]
+    own = own[snap.columns.confidence[own] > UNTRUSTED]
+    own = own[np.lexsort((-own, -snap.columns.time[own], snap.columns.session[own] != _find_session(snap, PINNED)))]
+    own = own[: 3 * _RULES]
     replaced = set() if not len(own) else _find_replaced(snap, own, at)
     said: set[str] = set()
-    entries = [entry for row, entry in zip(own.tolist(), snap.text(own), strict=True) if row not in replaced]
+    entries = [
+        entry
+        for row, entry in zip(own.tolist(), snap.text(own), strict=True)
+        if row not in replaced and (entry["speaker"] is None or entry["session"] in (PINNED, NOTES))
+    ]
     for entry in entries[:_RULES]:
         text = sanitise_name(entry["text"], _TEXT)
         if text.lower() not in said:
             said.add(text.lower())
             yield Line(f"- {text} ({_join(_day(entry), entry['speaker'], cite_turns(entry))})", entry["id"])
+
+
+def _list_notes(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
+    """Yield the notes of agents that nothing replaced, pinned ones first, then the newest."""
+    pinned, notes = (_find_session(snap, name) for name in (PINNED, NOTES))
+    columns = snap.columns
+    own = np.flatnonzero(rows & (columns.role != _USER) & np.isin(columns.session, (pinned, notes)))
+    own = own[np.lexsort((-own, -columns.time[own], columns.session[own] != pinned))][:_NOTES]
+    replaced = set() if not len(own) else _find_replaced(snap, own, at)
+    for row, entry in zip(own.tolist(), snap.text(own), strict=True):
+        if row not in replaced:
+            yield Line(f"- {sanitise_name(entry['text'], _TEXT)} ({_cite(entry)})", entry["id"])
+
+
+def _select_everywhere(snap: Snapshot) -> Bool:
+    """Return the rows of notes that concern the user in all projects: bool[rows]."""
+    if EVERYWHERE not in snap.projects:
+        return np.zeros(snap.rows, bool)
+    return np.asarray(snap.alive & (snap.columns.project == snap.projects.index(EVERYWHERE)))
+
+
+def _find_session(snap: Snapshot, name: str) -> int:
+    """Return the code of a session of notes; −2 for none."""
+    codes = snap.catalog.live_sessions(np.array([int(hash_parts(NOTE, name), 16)], np.uint64))
+    return int(codes[0]) if len(codes) else -2
 
 
 def _find_replaced(snap: Snapshot, rows: I64, at: int) -> set[int]:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from helix.enrich.trust import UNTRUSTED
 from helix.sdk.decisions.plain_words import list_words
 from helix.snapshot.index.fact_columns import FactColumns, Sayings, find_ends
 from helix.snapshot.reader.changes import MARKED
@@ -62,14 +63,14 @@ class TopicBoard:
     """The topics of a view at a moment.
 
     Args:
-        at: seconds; only rows said by then count.
+        at: seconds; only rows said by then count, and only those of some trust (`helix.enrich.trust`).
         project: the only project; None: all.
     """
 
     def __init__(self, snap: Snapshot, at: int, project: str | None) -> None:
         self.snap, self.at = snap, at
         self.said_at = snap.changes.said_at
-        self.stated: Bool = snap.alive & (self.said_at <= at)
+        self.stated: Bool = snap.alive & (self.said_at <= at) & (snap.columns.confidence > UNTRUSTED)
         if project is not None:
             self.stated &= snap.columns.project == snap.projects.index(project)
 
