@@ -194,9 +194,11 @@ class HookCall:
             self._notes.append("nothing is published yet" if protocol.is_store(self._root) else "no store")
             return {"context": ""}
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads start slower than one question runs
-        from query.hooks.encoder_process import start_encoder
+        encoder = None
+        if request["kind"] not in ("before", "after"):  # a tool call is looked up, not embedded
+            from query.hooks.encoder_process import start_encoder
 
-        encoder = start_encoder(self._root)
+            encoder = start_encoder(self._root)
         from query.hooks.context import answer_hook, open_memory
 
         answer = answer_hook(open_memory(self._root, encoder), request)

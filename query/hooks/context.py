@@ -22,7 +22,6 @@ from helix.snapshot.segment.batch import hash_parts
 from helix.stages.trace import Trace
 from helix.types import RecallOptions
 from helix.util.workspaces import Workspace
-from query.hooks.briefing import BRIEFING_BUDGET, brief_project
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -171,6 +170,7 @@ def build_context(memory: Memory, snap: Snapshot, question: str | None, project:
         bundle = _recall(memory, snap, question, **options)
         return bundle.context or bundle.notice or ""
     from helix.question.build import check_project, parse_moment
+    from query.hooks.briefing import BRIEFING_BUDGET, brief_project
 
     project = check_project(project, snap.catalog)
     moments = [parse_moment(options.get(name), name) for name in ("as_of", "ingested_as_of")]
@@ -201,6 +201,8 @@ def _recall_prompt(
 
 def _brief_project(snap: Snapshot, question: HookQuestion, project: str | None, at: int | None) -> HookContext:
     """Return the context for a session start; an unknown project has no briefing."""
+    from query.hooks.briefing import BRIEFING_BUDGET, brief_project  # other events need none
+
     if project is None:
         return HookContext("", "nothing")
     budget = BRIEFING_BUDGET if question.left is None else min(BRIEFING_BUDGET, question.left)
@@ -214,6 +216,8 @@ def _brief_project(snap: Snapshot, question: HookQuestion, project: str | None, 
 
 def brief_view(memory: Memory, view: Snapshot, now: datetime) -> HookContext:
     """Return the briefing of a view whose rows are all of one project, as of a moment."""
+    from query.hooks.briefing import BRIEFING_BUDGET, brief_project
+
     found = brief_project(view, None, BRIEFING_BUDGET, int(now.timestamp()))
     return HookContext(found.text, "", found.items)
 

@@ -61,6 +61,8 @@ _OUTPUTS = (
 )
 """Fields of a tool's response that hold text."""
 
+_FIELDS = frozenset(("output", "exitCode", "exit_code", "stdout", "stderr"))
+
 _FAILING = (
     *("error", "fail", "exception", "fatal", "panic", "traceback", "cannot", "can't", "could not", "unable", "denied"),
     *("not found", "no such", "refused", "invalid", "unknown", "unrecognized", "undefined", "missing", "timed out"),
@@ -181,7 +183,9 @@ def read_output(event: str, payload: Mapping[str, Any]) -> tuple[str, bool | Non
     stack: list[object] = [payload.get(name) for name in ("tool_response", "tool_output", "output", "error")]
     while stack:
         value = stack.pop(0)
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and value.startswith('{"') and (inner := _read_json(value)):
+            stack = [inner, *stack]  # Cursor's
+        elif isinstance(value, str) and value:
             texts.append(value)
         elif isinstance(value, list):
             stack = [*value, *stack]
@@ -192,6 +196,15 @@ def read_output(event: str, payload: Mapping[str, Any]) -> tuple[str, bool | Non
             failed = failed or any(type(code) is int and code != 0 for code in codes) or None
             stack = [*(value.get(name) for name in _OUTPUTS), *stack]
     return "\n".join(texts), failed
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    import json
+
+    with suppress(ValueError):
+        value = json.loads(text)
+        return value if isinstance(value, dict) and not _FIELDS.isdisjoint(value) else {}
+    return {}
 
 
 def may_tell_failure(output: str) -> bool:

@@ -20,6 +20,7 @@ from helix.errors import StoreError, UsageError
 from helix.snapshot import paths
 from query.install.agents import AGENTS
 from query.install.hooks import make_hooks, put_hooks, remove_hooks
+from query.install.plugin import is_plugin, write_plugin
 from query.install.servers import (
     make_server,
     put_json_server,
@@ -104,18 +105,34 @@ def plan_changes(name: str, scope: str, helix: Sequence[str], store: Path, *, re
         UsageError: a file cannot be edited; the error names it, with the lines to add by hand.
     """
     agent = AGENTS[name]
-    hooks, servers = agent.locate(agent.hooks, scope), agent.locate(agent.servers, scope)
+    servers = agent.locate(agent.servers, scope)
     entry = make_server(name, helix, store)
     if servers.suffix == ".toml":
         server_edits: tuple[Edit, Edit] = (partial(put_toml_server, entry), remove_toml_server)
     else:
-        server_edits = (partial(put_json_server, entry), remove_json_server)
-    edits: dict[Path, list[tuple[Edit, Edit]]] = {
-        hooks: [(partial(put_hooks, agent, make_hooks(agent, helix, store)), partial(remove_hooks, agent))]
-    }
+        key = agent.servers_key
+        server_edits = (partial(put_json_server, entry, key), partial(remove_json_server, key))
+    edits: dict[Path, list[tuple[Edit, Edit]]] = {}
+    if agent.events:
+        hook_edits = partial(put_hooks, agent, make_hooks(agent, helix, store)), partial(remove_hooks, agent)
+        edits[agent.locate(agent.hooks, scope)] = [hook_edits]
     edits.setdefault(servers, []).append(server_edits)
     changes = [_plan_change(path, pairs, remove) for path, pairs in edits.items()]
+    if agent.plugin[0]:
+        changes.append(_plan_plugin(agent.locate(agent.plugin, scope), write_plugin(helix, store), remove))
     return [change for change in changes if change.before != change.after]
+
+
+def _plan_plugin(path: Path, text: str, remove: bool) -> FileChange:
+    """Return the change of a file that is Helix's own.
+
+    Raises:
+        UsageError: another file has that name.
+    """
+    before = path.read_bytes() if path.exists() else None
+    if before is not None and not is_plugin(before.decode("utf-8", "replace")):
+        raise UsageError(f"{path} is not Helix's plugin", "rename it")
+    return FileChange(path, before, None if remove else text.encode(), before is not None)
 
 
 def _plan_change(path: Path, edits: Sequence[tuple[Edit, Edit]], remove: bool) -> FileChange:

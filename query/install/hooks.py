@@ -42,7 +42,8 @@ def put_hooks(agent: Agent, wanted: Mapping[str, dict[str, Any]], text: str) -> 
             text = json_edit.ensure_container(text, ["hooks"], {})
             text = json_edit.ensure_container(text, ["hooks", event], [])
             place = len(json_edit.get_value(json_edit.parse(text), ["hooks", event]))
-            text = json_edit.put(text, ["hooks", event, place], entry if agent.is_flat else {"hooks": [entry]})
+            group = {"matcher": agent.matchers[event]} if event in agent.matchers else {}
+            text = json_edit.put(text, ["hooks", event, place], entry if agent.is_flat else {**group, "hooks": [entry]})
     return text
 
 

@@ -20,6 +20,8 @@ _START_TIMEOUT, _TOOL_TIMEOUT = 10, 60  # seconds that Codex waits for the serve
 
 def make_server(agent: str, helix: Sequence[str], store: Path) -> dict[str, Any]:
     """Return the server's entry."""
+    if agent == "opencode":
+        return {"type": "local", "command": [*helix, "mcp", "--store", str(store)], "enabled": True}
     kind = {"type": "stdio"} if agent == "claude-code" else {}
     timeouts = {"startup_timeout_sec": _START_TIMEOUT, "tool_timeout_sec": _TOOL_TIMEOUT} if agent == "codex" else {}
     return {**kind, "command": helix[0], "args": [*helix[1:], "mcp", "--store", str(store)], **timeouts}
@@ -27,7 +29,11 @@ def make_server(agent: str, helix: Sequence[str], store: Path) -> dict[str, Any]
 
 def is_helix_server(entry: Any) -> bool:
     """Return whether an entry is one that `helix install` wrote."""
-    args = entry.get("args") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict):
+        return False
+    if isinstance(command := entry.get("command"), list):  # OpenCode's
+        return "mcp" in command and (Path(str(command[0])).name == "helix" or "helix.cli" in command)
+    args = entry.get("args")
     if not isinstance(args, list) or not args:
         return False
     is_script = args[0] == "mcp" and Path(str(entry.get("command"))).name == "helix"
@@ -42,19 +48,19 @@ def _get_own(servers: Any) -> Any:
     return entry
 
 
-def put_json_server(wanted: Mapping[str, Any], text: str) -> str:
-    """Return the JSON settings with the server."""
-    if _get_own(json_edit.parse_object(text).get("mcpServers", {})) == wanted:
+def put_json_server(wanted: Mapping[str, Any], key: str, text: str) -> str:
+    """Return the JSON settings with the server; `key` names the servers."""
+    if _get_own(json_edit.parse_object(text).get(key, {})) == wanted:
         return text
-    return json_edit.put(json_edit.ensure_container(text, ["mcpServers"], {}), ["mcpServers", NAME], wanted)
+    return json_edit.put(json_edit.ensure_container(text, [key], {}), [key, NAME], wanted)
 
 
-def remove_json_server(text: str) -> str:
-    """Return the JSON settings without the server."""
-    servers = json_edit.parse_object(text).get("mcpServers", {})
+def remove_json_server(key: str, text: str) -> str:
+    """Return the JSON settings without the server; `key` names the servers."""
+    servers = json_edit.parse_object(text).get(key, {})
     if not isinstance(servers, dict) or not is_helix_server(servers.get(NAME)):
         return text
-    return json_edit.remove(text, ["mcpServers"] if len(servers) == 1 else ["mcpServers", NAME])
+    return json_edit.remove(text, [key] if len(servers) == 1 else [key, NAME])
 
 
 def put_toml_server(wanted: Mapping[str, Any], text: str) -> str:

@@ -34,6 +34,8 @@ _ACTIONS: Final[Mapping[str, re.Pattern[str]]] = {
     "search": re.compile(r"grep|glob|search|find|codebase", re.IGNORECASE),
     "fetch": re.compile(r"fetch|browser|web|url|http|navigate", re.IGNORECASE),
 }
+_PATCH: Final = "*** Begin Patch"
+_PATCHED: Final = re.compile(r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.{1,500})$")
 _COMMANDS: Final = ("command", "cmd", "commandLine", "CommandLine", "script")
 _PATHS: Final = (
     *("file_path", "filePath", "absolute_path", "target_file", "TargetFile", "AbsolutePath", "notebook_path", "path"),
@@ -132,6 +134,9 @@ class StepNotes:
 def read_call(tool: str, arguments: object) -> tuple[str, str]:
     """Return the action of a tool call, one of ACTIONS, and its target: a command, a file, an address or a pattern."""
     command = _find_argument(arguments, _COMMANDS)
+    if command.startswith(_PATCH) or (isinstance(arguments, str) and arguments.startswith(_PATCH)):
+        patch = command or str(arguments)
+        return "edit", ", ".join(dict.fromkeys(_PATCHED.findall(patch)))[:TARGET_CHARS]
     path = _find_argument(arguments, _PATHS)
     named = next((action for action, pattern in _ACTIONS.items() if pattern.search(tool)), "other")
     if isinstance(arguments, str):
