@@ -9,6 +9,7 @@ from typing import BinaryIO, Final, Protocol
 from helix.errors import InputRefused, UsageError
 from helix.sources import (
     aider,
+    antigravity,
     captions,
     chatgpt,
     claude_ai,
@@ -17,11 +18,17 @@ from helix.sources import (
     copilot,
     copilot_cli,
     cursor,
+    droid,
     gemini,
     generic_jsonl,
+    grok,
+    hermes,
+    kimi,
     markdown,
     meeting,
     opencode,
+    pi,
+    qwen,
     slack,
     specstory,
     swe_agent,
@@ -79,6 +86,13 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
     claude_ai,
     slack,
     swe_agent,
+    kimi,
+    droid,
+    qwen,
+    pi,
+    grok,
+    hermes,
+    antigravity,
     generic_jsonl,
     specstory,
     aider,
@@ -86,7 +100,7 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
     markdown,
 )
 
-_COLLECTORS: Final[tuple[Collector, ...]] = (opencode, cursor, slack)
+_COLLECTORS: Final[tuple[Collector, ...]] = (opencode, cursor, slack, claude_code, kimi, grok, antigravity)
 _EXPORTS: Final[tuple[ExportAdapter, ...]] = (chatgpt, claude_ai)
 FORMATS: Final[Mapping[str, Adapter]] = {adapter.NAME: adapter for adapter in _ADAPTERS}
 

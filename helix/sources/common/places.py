@@ -46,6 +46,14 @@ def list_places(home: Path, environ: Mapping[str, str]) -> Iterator[Place]:
     yield Place("opencode", opencode, ("opencode*.db", "storage/session/*.json"))
     yield Place("copilot-cli", home / ".copilot" / "session-state", ("*events.jsonl",))
     yield Place("cursor", home / ".cursor" / "projects", ("*/agent-transcripts/*.jsonl",))
+    yield Place("kimi", home / ".kimi-code" / "sessions", ("*/agents/*/wire.jsonl",))
+    yield Place("droid", home / ".factory" / "sessions", ("*.jsonl",))
+    yield Place("qwen", home / ".qwen" / "projects", ("*/chats/*.jsonl",))
+    yield Place("pi", find("PI_CODING_AGENT_DIR", ".pi/agent") / "sessions", ("*.jsonl",))
+    yield Place("pi", home / ".openclaw" / "agents", ("*/sessions/*.jsonl",))
+    yield Place("grok", find("GROK_HOME", ".grok") / "sessions", ("*/chat_history.jsonl",))
+    yield Place("hermes", find("HERMES_HOME", ".hermes") / "sessions", ("*.json",))
+    yield Place("antigravity", home / ".gemini" / "antigravity-cli" / "brain", ("*/logs/transcript*.jsonl",))
     for base in _EDITORS:
         yield Place("cursor", home / base / "Cursor" / "User" / "globalStorage", ("state.vscdb",))
         for editor in _VS_CODE:
