@@ -80,7 +80,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     for line, record in read_records(document.text, cleaner.problems):
         if get_string(record, "grok") and "type" not in record:
             facts = facts or record
-            log.began = log.began or parse_time(record.get("created_at"))
+            log.latest = log.latest or parse_time(record.get("created_at"))
             log.is_subagent = record.get("session_kind") == "subagent"
         else:
             folder = folder or _find_folder(record)

@@ -55,7 +55,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         raise InputRefused("no session of Hermes: no list of messages", "give the file of a session")
     cleaner = TextCleaner(tool_chars)
     cleaner.drop("host", get_string(value, "system_prompt"))
-    log = AgentLog(cleaner, began=parse_time(value.get("session_start")))
+    log = AgentLog(cleaner, latest=parse_time(value.get("session_start")))
     for index, message in enumerate(value["messages"]):
         if isinstance(message, dict):
             _read_message(log, str(index), message)

@@ -9,11 +9,13 @@ from typing import BinaryIO, Final, Protocol
 from helix.errors import InputRefused, UsageError
 from helix.sources import (
     aider,
+    amp,
     antigravity,
     captions,
     chatgpt,
     claude_ai,
     claude_code,
+    cline,
     codex,
     copilot,
     copilot_cli,
@@ -24,6 +26,7 @@ from helix.sources import (
     grok,
     hermes,
     kimi,
+    kiro,
     markdown,
     meeting,
     opencode,
@@ -32,6 +35,7 @@ from helix.sources import (
     slack,
     specstory,
     swe_agent,
+    zed,
 )
 from helix.sources.common.export import Export, ExportAdapter, split_export
 from helix.sources.common.json_text import looks_like_json
@@ -93,6 +97,10 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
     grok,
     hermes,
     antigravity,
+    amp,
+    cline,
+    zed,
+    kiro,
     generic_jsonl,
     specstory,
     aider,
@@ -100,7 +108,18 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
     markdown,
 )
 
-_COLLECTORS: Final[tuple[Collector, ...]] = (opencode, cursor, slack, claude_code, kimi, grok, antigravity)
+_COLLECTORS: Final[tuple[Collector, ...]] = (
+    opencode,
+    cursor,
+    slack,
+    claude_code,
+    kimi,
+    grok,
+    antigravity,
+    cline,
+    zed,
+    kiro,
+)
 _EXPORTS: Final[tuple[ExportAdapter, ...]] = (chatgpt, claude_ai)
 FORMATS: Final[Mapping[str, Adapter]] = {adapter.NAME: adapter for adapter in _ADAPTERS}
 

@@ -39,7 +39,7 @@ class AgentLog:
 
     cleaner: TextCleaner
     is_subagent: bool = False
-    began: datetime | None = None
+    latest: datetime | None = None  # time of the last turn with one, or of the session's start
     turns: list[Turn] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
     callers: dict[str, str] = field(default_factory=dict)  # tool call: turn that made it
@@ -77,7 +77,8 @@ def add_turn(
         return None
     name = make_unique(id, log.ids)
     turn = Turn(name, text, role, origin or _ORIGINS[role], time=time, parent=parent, unique=name == id and is_uuid(id))
-    log.turns.append(complete_turn(turn, log.began, log.is_subagent))
+    log.turns.append(complete_turn(turn, log.latest, log.is_subagent))
+    log.latest = time or log.latest
     return name
 
 

@@ -247,6 +247,10 @@ def test_the_places_of_agents_are_watched(tmp_path: Path) -> None:
         "pi": home / ".pi/agent/sessions/--home-ana-loom--/0b.jsonl",
         "grok": home / ".grok/sessions/loom/0b/chat_history.jsonl",
         "hermes": home / ".hermes/sessions/session_0b.json",
+        "amp": home / ".local/share/amp/threads/T-0b.json",
+        "cline": home / ".config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/1/api_conversation_history.json",
+        "zed": home / ".local/share/zed/threads/threads.db",
+        "kiro": home / ".kiro/sessions/cli/0b.jsonl",
         "antigravity": home / ".gemini/antigravity-cli/brain/0b/.system_generated/logs/transcript_full.jsonl",
     }
     others = [
