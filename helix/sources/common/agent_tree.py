@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 
 from helix.sources.common.agent_log import AgentLog
 from helix.sources.common.branches import Conversation, Message, build_sessions
@@ -38,8 +39,8 @@ def close_record(tree: AgentTree, id: str, parent: str | None, time: datetime | 
     turns = (*(known.turns if known else ()), *new)
     if parent is not None and parent not in tree.messages:
         parent = tree.records.get(parent, parent)
-    for call in tree.callers.keys() - tree.records.keys() if len(tree.callers) > len(tree.records) else ():
-        tree.records[call] = id
+    # The calls of this record are the last ones.
+    tree.records.update(dict.fromkeys(islice(reversed(tree.callers), len(tree.callers) - len(tree.records)), id))
     is_prompt = any(turn.origin == "human" for turn in turns)
     tree.messages[id] = Message(id, None if parent == id else parent, time, turns, is_prompt)
     tree.leaf = id
