@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from helix.sources.claude_code_graph import GraphRecord, RecordPlace, find_places, sort_parents_first
@@ -32,6 +33,7 @@ from helix.sources.common.fields import (
 from helix.sources.common.json_text import read_records
 from helix.sources.common.names import get_file_stem
 from helix.sources.common.sample import Sample
+from helix.sources.common.session_text import SessionText
 from helix.sources.common.sessions import complete_turn, fold_title, name_branch
 from helix.sources.common.text_cleaner import TextCleaner
 from helix.sources.common.times import parse_iso
@@ -93,6 +95,17 @@ def detect(sample: Sample) -> bool:
     return any(_is_record(record) for record in sample.records)
 
 
+def collect(path: Path) -> Iterator[SessionText] | None:
+    """Return None: each log is read alone."""
+    return None
+
+
+def is_companion(path: Path) -> bool:
+    """Return whether a file describes the subagent whose log is next to it."""
+    name = path.name.removesuffix(".meta.json")
+    return name != path.name and name.startswith("agent-") and path.with_name(f"{name}.jsonl").is_file()
+
+
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """Return the sessions of one log, each before its abandoned branches."""
     cleaner = TextCleaner(tool_chars)
@@ -127,6 +140,10 @@ def _name_session(raw: Mapping[str, Any], session: str) -> str:
 
 def _is_record(raw: Mapping[str, Any]) -> bool:
     kind = raw.get("type")
+    if "systemPayload" in raw or "parts" in get_mapping(raw, "message"):
+        return False  # Qwen Code's
+    if kind == "system" and "uuid" not in raw and "tools" in raw:
+        return False  # Droid's
     if kind in ("user", "assistant"):
         # Hosts that copied the layout have their own kind of message.
         has_content = "content" in get_mapping(raw, "message")

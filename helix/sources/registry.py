@@ -9,23 +9,34 @@ from typing import BinaryIO, Final, Protocol
 from helix.errors import InputRefused, UsageError
 from helix.sources import (
     aider,
+    amp,
+    antigravity,
     captions,
     chatgpt,
     claude_ai,
     claude_code,
+    cline,
     codex,
     copilot,
     copilot_cli,
     cursor,
+    droid,
     gemini,
     generic_jsonl,
+    grok,
+    hermes,
+    kimi,
+    kiro,
     markdown,
     meeting,
     note,
     opencode,
+    pi,
+    qwen,
     slack,
     specstory,
     swe_agent,
+    zed,
 )
 from helix.sources.common.export import Export, ExportAdapter, split_export
 from helix.sources.common.json_text import looks_like_json
@@ -80,6 +91,17 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
     claude_ai,
     slack,
     swe_agent,
+    kimi,
+    droid,
+    qwen,
+    pi,
+    grok,
+    hermes,
+    antigravity,
+    amp,
+    cline,
+    zed,
+    kiro,
     generic_jsonl,
     specstory,
     aider,
@@ -88,7 +110,18 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
     markdown,
 )
 
-_COLLECTORS: Final[tuple[Collector, ...]] = (opencode, cursor, slack)
+_COLLECTORS: Final[tuple[Collector, ...]] = (
+    opencode,
+    cursor,
+    slack,
+    claude_code,
+    kimi,
+    grok,
+    antigravity,
+    cline,
+    zed,
+    kiro,
+)
 _EXPORTS: Final[tuple[ExportAdapter, ...]] = (chatgpt, claude_ai)
 FORMATS: Final[Mapping[str, Adapter]] = {adapter.NAME: adapter for adapter in _ADAPTERS}
 

@@ -6,14 +6,14 @@ import re
 from typing import Final
 
 _PYTEST: Final = re.compile(
-    r"(?m)^=*\s*((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)(?:, )?)+) in [\d.:]+"
+    r"(?m)^=*[ \t]*((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)(?:, )?)+) in [\d.:]+"
 )
 _CARGO: Final = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed")
-_JEST: Final = re.compile(r"(?m)^\s*Tests:?\s+((?:\d+ \w+[,| ]*)+)")
-_MOCHA: Final = re.compile(r"(?m)^\s*(\d+) (passing|failing)\b")
+_JEST: Final = re.compile(r"(?m)^[ \t]*Tests:?\s+((?:\d+ \w+[,| ]*)+)")
+_MOCHA: Final = re.compile(r"(?m)^[ \t]*(\d+) (passing|failing)\b")
 _UNITTEST: Final = re.compile(r"(?m)^Ran (\d+) tests? in [\d.]+s\s+(OK|FAILED)(?: \(([^)\n]*)\))?")
 _TAP: Final = re.compile(r"(?m)^# (pass|fail) (\d+)$")
-_GO: Final = re.compile(r"(?m)^(?:\s*--- (PASS|FAIL): |(ok|FAIL)\s+\S+\s+(?:[\d.]+s|\(cached\)|\[))")
+_GO: Final = re.compile(r"(?m)^(?:[ \t]*--- (PASS|FAIL): |(ok|FAIL)\s+\S+\s+(?:[\d.]+s|\(cached\)|\[))")
 _MAVEN: Final = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+)")
 _DOTNET: Final = re.compile(r"(?:Passed|Failed)!\s+- Failed:\s+(\d+), Passed:\s+(\d+)")
 _RSPEC: Final = re.compile(r"(?m)^(\d+) examples?, (\d+) failures?")

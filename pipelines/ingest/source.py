@@ -154,7 +154,7 @@ def _is_of(cursor: Cursor, source: SourceFile) -> bool:
         return is_continued(file, cursor, source.stat.st_size)
 
 
-_HISTORIES: Final = frozenset({".specstory", ".aider.chat.history.md"})
+_HISTORIES: Final = frozenset({".specstory", ".aider.chat.history.md", ".system_generated"})
 """Hidden names that are read all the same: they hold histories."""
 
 

@@ -29,6 +29,8 @@ class Place:
 _JSON: Final = ("*.json", "*.jsonl")
 _EDITORS: Final = (".config", "Library/Application Support", "AppData/Roaming")
 _VS_CODE: Final = ("Code", "Code - Insiders", "VSCodium")
+_CLINES: Final = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code")  # extensions
+_HISTORY: Final = ("*/api_conversation_history.json",)
 
 
 def list_places(home: Path, environ: Mapping[str, str]) -> Iterator[Place]:
@@ -46,8 +48,27 @@ def list_places(home: Path, environ: Mapping[str, str]) -> Iterator[Place]:
     yield Place("opencode", opencode, ("opencode*.db", "storage/session/*.json"))
     yield Place("copilot-cli", home / ".copilot" / "session-state", ("*events.jsonl",))
     yield Place("cursor", home / ".cursor" / "projects", ("*/agent-transcripts/*.jsonl",))
+    yield Place("kimi", home / ".kimi-code" / "sessions", ("*/agents/*/wire.jsonl",))
+    yield Place("droid", home / ".factory" / "sessions", ("*.jsonl",))
+    yield Place("qwen", home / ".qwen" / "projects", ("*/chats/*.jsonl",))
+    yield Place("pi", find("PI_CODING_AGENT_DIR", ".pi/agent") / "sessions", ("*.jsonl",))
+    yield Place("pi", home / ".openclaw" / "agents", ("*/sessions/*.jsonl",))
+    yield Place("grok", find("GROK_HOME", ".grok") / "sessions", ("*/chat_history.jsonl",))
+    yield Place("hermes", find("HERMES_HOME", ".hermes") / "sessions", ("*.json",))
+    yield Place("antigravity", home / ".gemini" / "antigravity-cli" / "brain", ("*/logs/transcript*.jsonl",))
+    data = find("XDG_DATA_HOME", ".local/share")
+    yield Place("amp", data / "amp" / "threads", ("T-*.json",))
+    yield Place("cline", home / ".cline" / "data" / "tasks", _HISTORY)
+    yield Place("kiro", home / ".kiro" / "sessions", ("cli/*.jsonl", "*/messages.jsonl"))
+    for folder in (data, home / "Library" / "Application Support"):
+        yield Place("kiro", folder / "kiro-cli", ("data.sqlite3",))
+    for folder in (data / "zed", home / "Library" / "Application Support" / "Zed", home / "AppData" / "Local" / "Zed"):
+        yield Place("zed", folder / "threads", ("threads.db",))
     for base in _EDITORS:
         yield Place("cursor", home / base / "Cursor" / "User" / "globalStorage", ("state.vscdb",))
+        for editor in (*_VS_CODE, "Cursor", "Windsurf"):
+            for extension in _CLINES:
+                yield Place("cline", home / base / editor / "User" / "globalStorage" / extension / "tasks", _HISTORY)
         for editor in _VS_CODE:
             user = home / base / editor / "User"
             chats = tuple(f"*/chatSessions/{pattern}" for pattern in _JSON)

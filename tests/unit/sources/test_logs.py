@@ -19,7 +19,13 @@ from tests.support.turns import CUT, CUT_AT, LONG, cases
 
 LOGS, RECORDS = DATA / "logs", DATA / "parsed"
 MTIME = datetime(2026, 1, 1, tzinfo=UTC)
-DROPPED = {"codex.jsonl": 2, "copilot_cli.jsonl": 3, "gemini.jsonl": 2}  # turns of a log that a rollback drops
+DROPPED = {
+    "codex.jsonl": 2,
+    "copilot_cli.jsonl": 3,
+    "gemini.jsonl": 2,
+    "pi.jsonl": 2,
+    "qwen.jsonl": 2,
+}  # turns of a log that a rollback drops
 TURN = asdict(Turn("", ""))
 
 
@@ -139,7 +145,7 @@ def test_json_of_no_known_layout_is_refused_with_a_remedy(text):
 def test_a_format_may_be_named():
     parsed = sources.parse(Document("x", GENERIC), "markdown")
     assert parsed.sessions[0].source == "markdown"
-    with pytest.raises(UsageError, match=r"'csv'.*captions, .*jsonl, markdown"):
+    with pytest.raises(UsageError, match=r"'csv'.*captions, .*jsonl, .*markdown"):
         sources.parse(Document("x", NOTES), "csv")
 
 
@@ -160,7 +166,10 @@ def test_every_format_declares_how_it_is_read():
         assert isinstance(adapter.JSON, bool)
         assert isinstance(adapter.GROWS, bool)
     grows = {name for name, adapter in sources.FORMATS.items() if adapter.GROWS}
-    assert grows == {"claude-code", "codex", "gemini", "cursor", "copilot-cli", "aider", "jsonl"}
+    assert grows == {
+        *("claude-code", "codex", "gemini", "cursor", "copilot-cli", "aider", "jsonl"),
+        *("kimi", "droid", "qwen", "pi", "antigravity"),
+    }
     formats = (ROOT / "docs" / "formats.md").read_text()
     assert all(f"`{name}`" in formats for name in sources.FORMATS)
 

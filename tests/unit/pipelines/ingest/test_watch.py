@@ -241,12 +241,24 @@ def test_the_places_of_agents_are_watched(tmp_path: Path) -> None:
         "copilot": home / ".config/Code/User/workspaceStorage/f0/chatSessions/0b.jsonl",
         "copilot-cli": home / ".copilot/session-state/0b/events.jsonl",
         "cursor": home / ".cursor/projects/loom/agent-transcripts/0b/0b.jsonl",
+        "kimi": home / ".kimi-code/sessions/wd_loom/session_0b/agents/main/wire.jsonl",
+        "droid": home / ".factory/sessions/-home-ana-loom/0b.jsonl",
+        "qwen": home / ".qwen/projects/-home-ana-loom/chats/0b.jsonl",
+        "pi": home / ".pi/agent/sessions/--home-ana-loom--/0b.jsonl",
+        "grok": home / ".grok/sessions/loom/0b/chat_history.jsonl",
+        "hermes": home / ".hermes/sessions/session_0b.json",
+        "amp": home / ".local/share/amp/threads/T-0b.json",
+        "cline": home / ".config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/1/api_conversation_history.json",
+        "zed": home / ".local/share/zed/threads/threads.db",
+        "kiro": home / ".kiro/sessions/cli/0b.jsonl",
+        "antigravity": home / ".gemini/antigravity-cli/brain/0b/.system_generated/logs/transcript_full.jsonl",
     }
     others = [
         home / ".claude/settings.json",
         home / ".claude/projects/-home-ana-loom/notes.txt",
         home / ".codex/history.jsonl",
         home / ".gemini/tmp/abc/logs.json",
+        home / ".grok/sessions/loom/0b/summary.json",
         home / ".config/Code/User/workspaceStorage/f0/workspace.json",
     ]
     for path in (*sessions.values(), *others):
