@@ -25,7 +25,7 @@ _SHOWING: Final = _WORDS["showing commands"]
 _CHECKS: Final = _WORDS["checks"]
 _TEST_RUNNERS: Final = _WORDS["test runners"]
 
-_HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?\n)(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|\Z|\))", re.DOTALL)
+_HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
 _TOKEN: Final = re.compile(
     r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|&&|\|\||\|&|[;|\n]|&(?!>)|\d?>{1,2}&?\s*[^\s;|&]*|&>{1,2}\s*\S+|<\s*\S+|[^\s;|&<>'"\\`$]+|\S""",
 )
@@ -61,7 +61,7 @@ class Program(NamedTuple):
         if any(word.startswith("--fix") or word in ("-w", "--write") for word in self.words):
             return False
         name = self.name.replace(" ", "-", 1)
-        return self.runs_tests or name in _CHECKS or name.partition("-")[0] in _CHECKS
+        return self.runs_tests or not _CHECKS.isdisjoint((name, name.partition("-")[0], self.name.partition(" ")[0]))
 
     @property
     def runs_tests(self) -> bool:
@@ -82,7 +82,7 @@ def read_programs(line: str) -> tuple[Program, ...]:
 
 
 def _read_programs(line: str, depth: int) -> Iterator[Program]:
-    line = _HEREDOC.sub(lambda match: match[3].rstrip("\n"), line) if "<<" in line else line
+    line = _cut_heredocs(line) if "<<" in line else line
     for words, piped in _split(line):
         program = _read_program(words, piped)
         if program is None:
@@ -91,6 +91,22 @@ def _read_programs(line: str, depth: int) -> Iterator[Program]:
             yield from _read_programs(script, depth + 1)
         else:
             yield program
+
+
+def _cut_heredocs(line: str) -> str:
+    """Return a line without the texts that it gives to programs, each up to the line of its mark."""
+    parts, at = [], 0
+    while match := _HEREDOC.search(line, at):
+        body = line.find("\n", match.end())
+        end = line.find(f"\n{match[2]}", body) if body >= 0 else -1
+        parts.append(line[at : match.start()])
+        if body < 0 or end < 0:
+            at = match.end() if body < 0 else len(line)
+            parts.append("" if body < 0 else line[match.end() : body])
+            continue
+        parts.append(line[match.end() : body])
+        at = end + 1 + len(match[2])
+    return "".join([*parts, line[at:]])
 
 
 def _split(line: str) -> Iterator[tuple[list[str], bool]]:
