@@ -16,7 +16,7 @@ TRUST: Final[Mapping[str, float]] = {
     "document": 0.75,  # written down at some time
     "claim": 0.6,  # an assistant states it
     "report": 0.55,  # a subagent states it
-    "output": 0.5,  # true of one moment on one machine; a page, a file or a tool's result may say anything
+    "output": 0.49,  # true of one moment on one machine; a page, a file or a tool's result may say anything
     "relayed": 0.48,  # an assistant repeats what such a text says
     "note": 0.47,  # an agent wrote it down, perhaps since such a text asked for it
     "context": 0.45,  # inserted by the runtime
@@ -25,8 +25,8 @@ TRUST: Final[Mapping[str, float]] = {
 }
 """Who vouches → confidence, strictly falling."""
 
-UNTRUSTED: Final = 0.5
-"""Confidence up to which an item is no source of rules and decisions."""
+LEAST_TRUST: Final = 0.5
+"""Least confidence of an item that rules and decisions may come from."""
 
 RELAYED: Final = 0.75
 """Share of an assistant's terms that outputs of tools since the last prompt have, from which on it repeats them."""

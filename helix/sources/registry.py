@@ -79,6 +79,7 @@ class Collector(Protocol):
 
 # In the order of detection; Markdown is the default.
 _ADAPTERS: Final[tuple[Adapter, ...]] = (
+    note,
     captions,
     claude_code,
     codex,
@@ -106,7 +107,6 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
     specstory,
     aider,
     meeting,
-    note,
     markdown,
 )
 

@@ -228,7 +228,7 @@ _PARTICULARS: Final = (
     (re.compile(r"(?:https?|file|postgres(?:ql)?|redis|mongodb|amqp)://[^\s'\"`<>)]+"), "<url>"),
     (re.compile(r"0x[0-9a-f]+"), "#"),
     (re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b"), "#"),
-    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"), "#"),
+    (re.compile(r"\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b"), "#"),
 )
 _PATH: Final = re.compile(r"(?:(?<![\w.])(?:~|\.{1,2}|[a-z]:)?[\\/]|(?<![\w./])(?=[\w.-]+/))[^\s'\"`:,;()<>|]+")
 _PLACE: Final = re.compile(r":\d+(?::\d+)?\b|\b(?:line|column|col|position|char) \d+|\(\d+[,:]\d+\)")

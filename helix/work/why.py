@@ -7,6 +7,7 @@ serves and what the agent said.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -97,8 +98,8 @@ def explain_line(snap: Snapshot, line: BlamedLine, path: Path) -> dict[str, Any]
         "session": entry["session"],
         "title": entry["title"],
         "edit": _show(snap, at),
-        "request": _show(snap, _find_spoken(snap, at, _USER, inclusive=False)),
-        "words": _show(snap, _find_spoken(snap, at, _ASSISTANT, inclusive=False)),
+        "request": _show(snap, _find_spoken(snap, at, _USER)),
+        "words": _show(snap, _find_words(snap, at)),
     }
 
 
@@ -135,9 +136,24 @@ def _find_last(snap: Snapshot, session: int, moment: int) -> int:
     return int(early[-1] if len(early) else rows[0])
 
 
-def _find_spoken(snap: Snapshot, row: int, role: int, *, inclusive: bool) -> int:
+_CALL: Final = re.compile(r"(?m)^\[[^\]\n]{1,80}\] .*$")
+
+
+def _find_words(snap: Snapshot, row: int) -> int:
+    """Return the last row up to a row in which the agent says something, not only calls a tool; −1 for none."""
+    at = row
+    while at >= 0:
+        if snap.columns.role[at] == _USER:
+            return -1
+        if snap.columns.role[at] == _ASSISTANT and _CALL.sub("", snap.text(np.array([at]))[0]["text"]).strip():
+            return at
+        at = int(snap.columns.previous[at])
+    return -1
+
+
+def _find_spoken(snap: Snapshot, row: int, role: int) -> int:
     """Return the last row of a role before a row in its session; −1 for none."""
-    at = row if inclusive else int(snap.columns.previous[row])
+    at = int(snap.columns.previous[row])
     while at >= 0 and snap.columns.role[at] != role:
         at = int(snap.columns.previous[at])
     return at

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from helix.enrich.trust import UNTRUSTED
+from helix.enrich.trust import LEAST_TRUST
 from helix.sdk.notes import EVERYWHERE
 from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.sources.note import NAME as NOTE
@@ -109,7 +109,7 @@ def _list_rules(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
     own = np.flatnonzero(rows & (snap.columns.role == _USER))
     pinned = snap.columns.session[own] == _find_session(snap, PINNED)
     own = own[pinned | ((snap.lexical.cues(own) & STANDING) > 0)]
-    own = own[snap.columns.confidence[own] > UNTRUSTED]
+    own = own[snap.columns.confidence[own] >= LEAST_TRUST]
     own = own[np.lexsort((-own, -snap.columns.time[own], snap.columns.session[own] != _find_session(snap, PINNED)))]
     own = own[: 3 * _RULES]
     replaced = set() if not len(own) else _find_replaced(snap, own, at)

@@ -111,7 +111,7 @@ def plan_changes(name: str, scope: str, helix: Sequence[str], store: Path, *, re
         server_edits: tuple[Edit, Edit] = (partial(put_toml_server, entry), remove_toml_server)
     else:
         key = agent.servers_key
-        server_edits = (partial(put_json_server, entry, key), partial(remove_json_server, key))
+        server_edits = (partial(put_json_server, entry, key=key), partial(remove_json_server, key=key))
     edits: dict[Path, list[tuple[Edit, Edit]]] = {}
     if agent.events:
         hook_edits = partial(put_hooks, agent, make_hooks(agent, helix, store)), partial(remove_hooks, agent)

@@ -48,14 +48,14 @@ def _get_own(servers: Any) -> Any:
     return entry
 
 
-def put_json_server(wanted: Mapping[str, Any], key: str, text: str) -> str:
+def put_json_server(wanted: Mapping[str, Any], text: str, key: str = "mcpServers") -> str:
     """Return the JSON settings with the server; `key` names the servers."""
     if _get_own(json_edit.parse_object(text).get(key, {})) == wanted:
         return text
     return json_edit.put(json_edit.ensure_container(text, [key], {}), [key, NAME], wanted)
 
 
-def remove_json_server(key: str, text: str) -> str:
+def remove_json_server(text: str, key: str = "mcpServers") -> str:
     """Return the JSON settings without the server; `key` names the servers."""
     servers = json_edit.parse_object(text).get(key, {})
     if not isinstance(servers, dict) or not is_helix_server(servers.get(NAME)):

@@ -30,7 +30,7 @@ def write_log(folder: Path, session: str, begin: str, events: Sequence[Event], c
     at = datetime.fromisoformat(begin).replace(tzinfo=UTC)
     lines, parent, call = [], None, ""
     for number, event in enumerate(events):
-        uuid = f"{session[:8]:0<8}-0000-4000-8000-{number:012d}"
+        uuid = f"{number + 0x10:08x}-0000-4000-8000-{session[-12:]:0>12}"
         kind, content = _make_content(event, call)
         if event[0] == "call":
             call = f"toolu_{session}_{number}"

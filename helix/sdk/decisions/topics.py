@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from helix.enrich.trust import UNTRUSTED
+from helix.enrich.trust import LEAST_TRUST
 from helix.sdk.decisions.plain_words import list_words
 from helix.snapshot.index.fact_columns import FactColumns, Sayings, find_ends
 from helix.snapshot.reader.changes import MARKED
@@ -70,7 +70,7 @@ class TopicBoard:
     def __init__(self, snap: Snapshot, at: int, project: str | None) -> None:
         self.snap, self.at = snap, at
         self.said_at = snap.changes.said_at
-        self.stated: Bool = snap.alive & (self.said_at <= at) & (snap.columns.confidence > UNTRUSTED)
+        self.stated: Bool = snap.alive & (self.said_at <= at) & (snap.columns.confidence >= LEAST_TRUST)
         if project is not None:
             self.stated &= snap.columns.project == snap.projects.index(project)
 

@@ -11,13 +11,16 @@ import numpy as np
 from helix.errors import UsageError
 from helix.snapshot.reader.row_map import RowMap
 
-REST_OF_UUID: Final = re.compile(r"-(?<=\b[0-9a-f]{8}-)[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-"""A UUID after its first eight digits, which are enough to identify it."""
+_UUID: Final = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{4}([0-9a-f]{8})\b")
+"""A UUID: its first eight digits, its version, its last eight digits."""
+
+_BY_TIME: Final = frozenset("67")
+"""Versions that begin with the time, which ids of one minute share."""
 
 
 def shorten_uuids(name: str) -> str:
-    """Return a name whose UUIDs have their first eight digits."""
-    return REST_OF_UUID.sub("", name)
+    """Return a name whose UUIDs have eight digits that identify them: the first, or the last where time is first."""
+    return _UUID.sub(lambda match: match[3] if match[2] in _BY_TIME else match[1], name)
 
 
 class Citations:
@@ -33,7 +36,7 @@ class Citations:
             citation: session and turn, each whole or with shortened UUIDs; of several turns the first counts.
 
         Raises:
-            UsageError: several sessions have that name.
+            UsageError: several sessions or turns have that name.
         """
         session, mark, turns = citation.strip().strip("()[]").rpartition("#")
         if not mark or not session:
@@ -51,7 +54,13 @@ class Citations:
         own = np.flatnonzero(self._rows.alive & (columns.session == codes[0]))
         own = own[np.argsort(columns.ord[own], kind="stable")]
         entries = zip(own.tolist(), self._rows.texts(own), strict=True)
-        return [row for row, entry in entries if turn in map(shorten_uuids, entry["turns"])]
+        found = [(row, name) for row, entry in entries for name in entry["turns"] if turn == shorten_uuids(name)]
+        wanted = turns.partition(",")[0]
+        exact = [(row, name) for row, name in found if name == wanted]
+        found = exact or found
+        if len({name for _, name in found}) > 1:
+            raise UsageError(f"{citation} is of several turns", "give the whole name of the turn, or an item's id")
+        return [row for row, _ in found]
 
     @cached_property
     def _names(self) -> dict[int, str]:

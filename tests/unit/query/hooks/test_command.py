@@ -19,6 +19,7 @@ from helix.sources import claude_code, codex, cursor, gemini
 from helix.util.workspaces import Workspace, name_workspace
 from query.hooks import command, protocol
 from query.hooks import context as hooks
+from query.hooks.briefing import BRIEFING_BUDGET, SESSIONS, brief_project
 from query.hooks.context import HookQuestion
 
 SESSION = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"
@@ -59,7 +60,7 @@ def test_the_registry_is_empty_without_an_installation(monkeypatch) -> None:
     [
         ("SessionStart", "SessionStart"), ("session-start", "SessionStart"),
         ("USER_PROMPT_SUBMIT", "UserPromptSubmit"), ("beforeAgent", "BeforeAgent"), ("stop", "Stop"),
-        ("PostToolUse", None), ("", None), ("None", None),
+        ("PostToolUse", "PostToolUse"), ("postToolUse", "PostToolUse"), ("BeforeTool", "BeforeTool"), ("Notification", None), ("", None), ("None", None),
     ],
 )  # fmt: skip
 def test_events_are_found_by_any_spelling(word: str, event: str | None) -> None:
@@ -197,12 +198,16 @@ def test_a_project_of_a_dropped_session_is_unknown(snap: Snapshot) -> None:
     assert "home" not in snap.exclude(codes).catalog.live_projects
 
 
-def test_a_briefing_begins_with_the_newest_sessions(snap: Snapshot) -> None:
-    since = hooks._find_begin(snap, "ledgerline")
-    begun = sorted(
-        min(entry["time"] for entry in snap.text(np.flatnonzero(snap.columns.session == code)))
-        for code in np.unique(snap.columns.session[snap.columns.project == snap.projects.index("ledgerline")])
-    )
-    assert len(begun) > hooks.SESSIONS
-    assert since == begun[-hooks.SESSIONS].strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert hooks._find_begin(snap, "home") is None  # few sessions
+def test_a_briefing_lists_decisions_and_the_newest_sessions(snap: Snapshot) -> None:
+    found = brief_project(snap, "ledgerline", BRIEFING_BUDGET)
+    lines = found.text.splitlines()
+    assert sum(snap.counter([found.text])) <= BRIEFING_BUDGET
+    begin = lines.index("Last sessions:")
+    days = [line[2:12] for line in lines[begin + 1 : -1]]
+    assert len(days) == SESSIONS
+    assert days == sorted(days, reverse=True)
+    assert all(snap.find(item) is not None for item in found.items)
+    assert len(set(found.items)) == len(found.items) > 0
+    for budget in (0, 60, 200):
+        text = brief_project(snap, "ledgerline", budget).text
+        assert not text or sum(snap.counter([text])) <= budget

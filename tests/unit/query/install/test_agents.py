@@ -99,7 +99,12 @@ def test_every_agent_gets_its_entries(home: Path) -> None:
     command = "'/opt/my tools/helix' hook {} --store '/data/my memory'"
     server = {"command": "/opt/my tools/helix", "args": ["mcp", "--store", "/data/my memory"]}
     claude = read_hooks(home / ".claude/settings.json")
-    assert list(claude) == ["SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"]
+    assert list(claude) == [
+        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop"),
+        *("SubagentStop", "PreCompact", "SessionEnd"),
+    ]
+    assert claude["PreToolUse"][0]["matcher"] == "Bash|Edit|Write|MultiEdit|NotebookEdit"
+    assert "matcher" not in claude["Stop"][0]
     assert claude["Stop"] == [{"hooks": [{"type": "command", "command": command.format("Stop"), "timeout": 10}]}]
     assert json.loads((home / ".claude.json").read_text()) == {"mcpServers": {"helix": {"type": "stdio", **server}}}
     codex = read_hooks(home / ".codex/hooks.json")
@@ -109,14 +114,36 @@ def test_every_agent_gets_its_entries(home: Path) -> None:
         "mcp_servers": {"helix": {**server, "startup_timeout_sec": 10, "tool_timeout_sec": 60}}
     }
     gemini = json.loads((home / ".gemini/settings.json").read_text())
-    assert list(gemini["hooks"]) == ["SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"]
+    assert list(gemini["hooks"]) == [
+        "SessionStart",
+        "BeforeAgent",
+        "AfterTool",
+        "AfterAgent",
+        "PreCompress",
+        "SessionEnd",
+    ]
     (group,) = gemini["hooks"]["BeforeAgent"]
     assert (group["hooks"][0]["timeout"], group["hooks"][0]["name"]) == (10_000, "helix")  # milliseconds
     assert gemini["mcpServers"]["helix"]["args"][0] == "mcp"
     cursor = json.loads((home / ".cursor/hooks.json").read_text())
     assert cursor["version"] == 1
-    assert list(cursor["hooks"]) == ["sessionStart", "stop", "subagentStop", "preCompact", "sessionEnd"]
+    assert list(cursor["hooks"]) == ["sessionStart", "postToolUse", "stop", "subagentStop", "preCompact", "sessionEnd"]
     assert cursor["hooks"]["stop"] == [{"command": command.format("stop"), "timeout": 10}]
+    opencode = json.loads((home / ".config/opencode/opencode.json").read_text())
+    words = ["/opt/my tools/helix", "mcp", "--store", "/data/my memory"]
+    assert opencode == {"mcp": {"helix": {"type": "local", "command": words, "enabled": True}}}
+    plugin = (home / ".config/opencode/plugins/helix.js").read_text()
+    assert '["/opt/my tools/helix", "hook", "--store", "/data/my memory"]' in plugin
+
+
+def test_a_plugin_of_another_is_not_touched(home: Path) -> None:
+    path = home / ".config/opencode/plugins/helix.js"
+    path.parent.mkdir(parents=True)
+    path.write_text("export default {}")
+    for remove in (False, True):
+        with pytest.raises(UsageError, match="is not Helix's plugin"):
+            plan_changes("opencode", "user", ["helix"], Path("/data"), remove=remove)
+    assert path.read_text() == "export default {}"
 
 
 def test_environment_variables_move_the_folders(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
