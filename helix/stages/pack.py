@@ -263,7 +263,7 @@ def _group_header(entry: Mapping[str, Any]) -> str:
 
 def _format_label(entry: Mapping[str, Any]) -> str:
     """Format who spoke, session, turns and successor."""
-    return " ".join(filter(None, (name_speaker(entry), f"({cite_turns(entry)}){format_replaced(entry)}:")))
+    return " ".join(filter(None, (name_speaker(entry), f"{cite_turns(entry)}{format_replaced(entry)}:")))
 
 
 def name_speaker(entry: Mapping[str, Any]) -> str:

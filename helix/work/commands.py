@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from helix.snapshot.reader.steps import EDIT, FAILED, PASSED, RESULT
+from helix.snapshot.reader.steps import EDIT, FAILED, PASSED, RESULT, RUN
+from helix.text.shell import find_main
 from helix.text.step_keys import list_command_keys
 from helix.types import I64, Bool
 from helix.work.resolve import Resolution, hash_keys, resolve
@@ -53,6 +55,47 @@ def read_history(snap: Snapshot, line: str, rows: Bool | None = None) -> Command
         (found for step in failed[::-1].tolist() if _worked_instead(snap, found := resolve(snap, step))), None
     )
     return CommandHistory(passed, len(failed), instead)
+
+
+MOST_READ: Final = 400
+"""Newest runs of commands that are counted."""
+
+
+class KnownCommand(NamedTuple):
+    """A command that passed, as it was written last."""
+
+    line: str
+    times: int
+    row: int  # of its newest run
+
+
+def list_commands(snap: Snapshot, rows: Bool, limit: int) -> list[KnownCommand]:
+    """Return the commands that passed most often among the newest runs, each program once.
+
+    Args:
+        rows: bool[rows]; those of a project.
+    """
+    columns = snap.steps.columns
+    calls = np.flatnonzero((columns.action == RUN) & rows[columns.row] & snap.alive[columns.row])
+    calls = _order_by_time(snap, calls)[-MOST_READ:]
+    results = snap.steps.find_partners(calls)
+    passed = calls[(results >= 0) & (columns.outcome[np.maximum(results, 0)] == PASSED)]
+    found: dict[str, list[tuple[str, int]]] = {}
+    for entry in snap.steps.read(passed):
+        main = [program for program in find_main(entry["target"]) if not program.is_reader]
+        if len(main) == 1 and (main[0].is_check or " " in main[0].name) and len(main[0].written) <= _LINE:
+            found.setdefault(main[0].name, []).append((main[0].written, entry["row"]))
+    often = sorted(found.values(), key=len, reverse=True)[:limit]
+    return [KnownCommand(*_choose_line(runs)) for runs in often if len(runs) > 1]
+
+
+_LINE: Final = 100  # characters of a command that is listed
+
+
+def _choose_line(runs: list[tuple[str, int]]) -> tuple[str, int, int]:
+    """Return (the way of writing a command that was used most often, runs, row of its newest)."""
+    line = Counter(written for written, _ in runs).most_common(1)[0][0]
+    return line, len(runs), next(row for written, row in reversed(runs) if written == line)
 
 
 def _order_by_time(snap: Snapshot, steps: I64) -> I64:

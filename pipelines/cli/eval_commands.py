@@ -10,6 +10,7 @@ from helix.cli.parser import build_parser, print_json
 from helix.cli.terminal import Cell, is_drawn, print_note, print_result, print_table, print_text
 from helix.errors import UsageError
 from helix.settings import load
+from pipelines.cli.attacks import evaluate_attacks
 from pipelines.cli.eval_changes import evaluate_changes
 from pipelines.cli.eval_facts import evaluate_facts
 from pipelines.cli.eval_types import evaluate_types
@@ -23,6 +24,7 @@ _PROFILE_HELP: Final = "a row for this profile"
 
 
 _KINDS: Final = {
+    "attacks": evaluate_attacks,
     "changes": evaluate_changes,
     "facts": evaluate_facts,
     "relevance": evaluate_relevance,
@@ -35,10 +37,11 @@ _EXAMPLES: Final = (
     "  helix eval locomo locomo10.json\n  helix eval musique musique/ --store sets/musique --expansion on,off\n"
     "  helix eval beir scifact/ --runs scifact.jsonl --json\n\n"
     "These have a --help of their own:\n"
+    "  attacks    instructions of others that become rules or facts of trust\n"
     "  changes    histories where things change: what holds now, what held before, and why\n"
     "  facts      facts of any logs, and the items marked as superseded\n"
     "  relevance  what helps with a question, and silence where nothing does\n"
-    "  replay     tokens and evidence that hooks would have added to prompts of agents' logs\n"
+    "  replay     what hooks would have added to prompts and tool calls of agents' logs\n"
     "  types      types of items, on labelled texts\n"
     "  report     a report over many sets, with plots\n"
     "  fit        the fitting of ranking weights"

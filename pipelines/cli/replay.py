@@ -1,4 +1,4 @@
-"""`helix eval replay`: the tokens and the evidence that the prompt hook would have added, replayed over logs."""
+"""`helix eval replay`: what hooks would have added to prompts and tool calls, replayed over logs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from helix.cli.parser import build_parser, print_json
 from helix.cli.terminal import print_note, print_table, print_text
 from helix.settings import load
 
+if TYPE_CHECKING:
+    from helix.settings import Settings
+    from pipelines.eval.replay.logs import Logs
+
 
 def evaluate_replay(argv: Sequence[str]) -> int:
-    """Replay the sessions of agents' logs: tokens that hooks add to a prompt, and how much evidence they hold."""
+    """Replay the sessions of agents' logs: what hooks add to prompts and tool calls, and how much of it is used."""
     new = build_parser(
         "eval replay",
         evaluate_replay.__doc__ or "",
@@ -24,10 +28,18 @@ def evaluate_replay(argv: Sequence[str]) -> int:
     )
     new.add_argument("logs", metavar="DIR", help="folder of agents' logs, as for 'helix ingest'")
     new.add_argument("--sweep", action="store_true", help="other thresholds and budgets as well")
+    new.add_argument(
+        "--actions", action="store_true", help="only fixes, tool calls and briefings; a prompt takes longer"
+    )
     options = new.parse_args(argv)
     from pipelines.eval.replay.hook import BEFORE, PLAIN, HookCaller, list_settings
     from pipelines.eval.replay.logs import open_logs
     from pipelines.eval.replay.measure import replay, summarise
+
+    def measure_prompts(logs: Logs) -> dict[str, Any]:
+        rows = list_settings(settings.hook_answered, options.sweep)
+        report = summarise(replay(logs, rows, HookCaller(), print_note), rows, BEFORE.name)
+        return {**report, "untimed": sum(prompt.at is None for prompt in logs.prompts)}
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -37,11 +49,48 @@ def evaluate_replay(argv: Sequence[str]) -> int:
         settings = replace(load(), profiles=str(folder))
         logs = open_logs(Path(options.logs).expanduser(), settings, work)
         print_note(f"{len(logs.items)} items, {len(logs.prompts)} prompts")
-        rows = list_settings(settings.hook_answered, options.sweep)
-        report = summarise(replay(logs, rows, HookCaller(), print_note), rows, BEFORE.name)
-    report["untimed"] = sum(prompt.at is None for prompt in logs.prompts)
-    print_json(report) if options.json else _print_report(report)
+        report = {**_measure_actions(logs, settings), **({} if options.actions else measure_prompts(logs))}
+    if options.json:
+        print_json(report)
+        return 0
+    _print_actions(report)
+    if not options.actions:
+        _print_report(report)
     return 0
+
+
+def _measure_actions(logs: Logs, settings: Settings) -> dict[str, Any]:
+    """Return the figures of known failures, tool calls and the begins of sessions."""
+    from pipelines.eval.replay.fires import measure_fires, replay_actions
+    from pipelines.eval.replay.fixes import measure_fixes
+    from pipelines.eval.replay.named import measure_named
+    from pipelines.eval.replay.sessions import list_sessions
+
+    sessions = list(list_sessions(logs))
+    print_note(f"{len(sessions)} sessions after another one of their project")
+    return {
+        "fixes": measure_fixes(logs, sessions, settings),
+        "actions": measure_fires([replay_actions(logs, session) for session in sessions]),
+        "named": measure_named(logs, sessions, settings),
+    }
+
+
+def _print_actions(report: dict[str, Any]) -> None:
+    fixes, actions, named = (report[name] for name in ("fixes", "actions", "named"))
+    print_text(f"fixes of known failures: {fixes['pairs']} failures that an earlier session had and fixed", "bold")
+    rows = [(name, *(_format(shares[f"in {n}"]) for n in (1, 3))) for name, shares in fixes["ways"].items()]
+    print_table([("", "first", "in 3"), *rows], (), (1, 2))
+    print_text(f"tool calls: {actions['calls']:,} of {actions['sessions']} sessions", "bold")
+    print_text(
+        f"{actions['fires']} times a hook speaks ({actions['before']} before a call, {actions['after']} after a failure); "
+        f"{actions['right']} are right: precision {_format(actions['precision'])}"
+    )
+    print_text(
+        f"{actions['false_fires']:.2%} of calls get something wrong; {actions['tokens_a_session']} tokens a session"
+    )
+    print_text(f"what a session then works with: named at its begin, with {named['tokens']} tokens", "bold")
+    rows = [(name, _format(one["files"]), _format(one["commands"])) for name, one in named["ways"].items()]
+    print_table([("", "files", "commands"), *rows], (), (1, 2))
 
 
 _SHARES: Final = ("given", "evidence", "random", "alone", "random_alone")

@@ -30,14 +30,26 @@ def list_before(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
             recent.appendleft(record["text"])
 
 
-def find_facts(record: Record, mentions: Sequence[Entity], before: Sequence[str]) -> list[Record]:
-    """Return the facts an item states, as records of FACTS."""
+RELAYED: Final = 0.45
+"""Confidence of a fact, at most, that an agent only repeats from what a tool returned."""
+
+
+def find_facts(
+    record: Record, mentions: Sequence[Entity], before: Sequence[str], is_relayed: bool = False
+) -> list[Record]:
+    """Return the facts an item states, as records of FACTS.
+
+    Args:
+        before: texts before it in its session, the nearest first.
+        is_relayed: an agent repeats what a tool returned.
+    """
     text, speaker, role, origin = (record[name] for name in ("text", "speaker", "role", "origin"))
     found = extract_facts(text, speaker, role, origin, _read_time(record["time"]), before)
     hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in reversed(mentions)}
     # A fact supersedes others of its group only: never those of another project or of other readers.
     scope = (record["project"], ",".join(record["acl"] or ()))
-    return [_make_fact(record, fact, hashes, scope) for fact in found]
+    facts = [_make_fact(record, fact, hashes, scope) for fact in found]
+    return [{**fact, "confidence": min(fact["confidence"], RELAYED)} for fact in facts] if is_relayed else facts
 
 
 def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tuple[str, ...]) -> Record:

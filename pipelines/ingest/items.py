@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from helix.enrich.chunk import chunk
 from helix.enrich.salience import apply_input, judge
+from helix.enrich.trust import find_relayed
 from helix.enrich.type_model import TypeModel, classify_all
-from helix.enrich.utterance import SessionItem
+from helix.enrich.utterance import SessionItem, read_utterance
 from helix.redact.redact import redact
 from helix.settings import Settings
 from helix.snapshot.ledger.inbox import Envelope
@@ -149,11 +150,24 @@ def batch_records(
         out.links += _link_items(session, mentions, parents)
     if "context" in state:
         _mark_changed(out)
+    relayed = _find_relayed(out)
     states = zip(records, out.mentions, out.state or repeat("new"), list_before(records), strict=False)
     out.facts = [
-        find_facts(record, found, before) if state != "context" else [] for record, found, state, before in states
+        find_facts(record, found, before, i in relayed) if state != "context" else []
+        for i, (record, found, state, before) in enumerate(states)
     ]
     return out
+
+
+def _find_relayed(found: ItemBatch) -> set[int]:
+    """Return the positions of an agent's notes, and of records in which an agent repeats what a tool returned."""
+    relayed = {i for i, record in enumerate(found.records) if record["origin"] == "note"}
+    for start, session in _split_sessions(found):
+        if any(record["role"] == "tool" for record in session):
+            kinds = [record["type"] or "episodic" for record in session]
+            pieces = _make_pieces(session, kinds, found.mentions[start:])
+            relayed |= {start + at for at in find_relayed([read_utterance(piece) for piece in pieces])}
+    return relayed
 
 
 @lru_cache(maxsize=4_096)  # a growing session is read with its earlier turns each time

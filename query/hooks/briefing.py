@@ -1,4 +1,4 @@
-"""The briefing of a starting session: rules, decisions that hold, open ends and the last sessions of a project."""
+"""The briefing of a starting session: rules, decisions that hold, open ends, commands and the last sessions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from helix.stages.supersede import find_superseded
 from helix.text.cues import STANDING
 from helix.types import I64, ROLES, Bool
 from helix.util.sanitise import sanitise_name
+from helix.work.commands import list_commands
 from helix.work.sessions import SessionEnd, find_left, list_last_sessions, read_title
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 BRIEFING_BUDGET: Final = 1_200
 """Tokens of a briefing."""
 
-SHARES: Final = {"rules": 0.3, "decisions": 0.35, "notes": 0.15, "open": 0.25}
+SHARES: Final = {"rules": 0.3, "decisions": 0.35, "notes": 0.15, "open": 0.25, "commands": 0.12}
 """Part of the budget that a section may take; the last sessions have the rest."""
 
 SESSIONS: Final = 3
@@ -35,6 +36,7 @@ SESSIONS: Final = 3
 _RULES: Final = 10
 _HELD: Final = 12  # decisions
 _REJECTED: Final = 4
+_COMMANDS: Final = 6
 _NOTES: Final = 8  # of agents
 _TEXT: Final = 240  # characters of a rule or an open end
 _USER: Final = ROLES.index("user")
@@ -75,6 +77,7 @@ def brief_project(snap: Snapshot, project: str | None, budget: int, at: int | No
         ("Rejected:", SHARES["decisions"], _list_rejected(snap, project, moment)),
         ("Notes of agents, not confirmed by the user:", SHARES["notes"], _list_notes(snap, wider, moment)),
         ("Open ends of the last sessions:", SHARES["open"], _list_open(snap, ends)),
+        ("Commands that passed here:", SHARES["commands"], _list_commands(snap, rows)),
         ("Last sessions:", 1.0, _list_sessions(snap, ends)),
     )
     count = snap.counter
@@ -187,6 +190,13 @@ def _list_open(snap: Snapshot, ends: Sequence[SessionEnd]) -> Iterator[Line]:
         elif left := find_left(snap, end):
             (text,) = snap.text(np.array([left[0]]))
             yield Line(f"- left: {sanitise_name(left[1], _TEXT)} ({_cite(text)})", text["id"])
+
+
+def _list_commands(snap: Snapshot, rows: Bool) -> Iterator[Line]:
+    """Yield the commands that passed most often, on one line each."""
+    for known in list_commands(snap, rows, _COMMANDS):
+        (entry,) = snap.text(np.array([known.row]))
+        yield Line(f"- `{sanitise_name(known.line)}` ({known.times} times, {cite_turns(entry)})", entry["id"])
 
 
 def _last_question(text: str) -> str:

@@ -9,6 +9,8 @@ from typing import Any, Final
 from helix.sdk.memory import Memory
 from helix.snapshot.reader.snapshot import Snapshot
 from query.hooks.actions import Action, answer_after, answer_before
+from query.hooks.briefing import BRIEFING_BUDGET
+from query.hooks.briefing import brief_project as write_briefing
 from query.hooks.command import TOKENS
 from query.hooks.context import LEAST_RELEVANCE, PROMPT_BUDGET, PromptRules, answer_hook, brief_view
 from query.hooks.protocol import build_request
@@ -38,6 +40,11 @@ def answer_action(
     found = answer(view, action, None, frozenset(seen))
     tokens = sum(view.counter([found.text])) if found.text else 0
     return {"context": found.text, "items": list(found.items), "tokens": tokens, "steps": list(found.steps)}
+
+
+def brief_project(view: Snapshot, project: str) -> str:
+    """Return the briefing of a project as text."""
+    return write_briefing(view, project, BRIEFING_BUDGET).text
 
 
 def answer_start(memory: Memory, view: Snapshot, prompt: str, answered: float, at: int) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Citations:
         Raises:
             UsageError: several sessions or turns have that name.
         """
-        session, mark, turns = citation.strip().strip("()[]").rpartition("#")
+        session, mark, turns = citation.strip().strip("()[]").rstrip(":").rpartition("#")
         if not mark or not session:
             return []
         turn = shorten_uuids(turns.partition(",")[0])

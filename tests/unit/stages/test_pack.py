@@ -165,7 +165,7 @@ def test_the_best_stands_first_and_the_second_best_last() -> None:
     context, _, placed = pack([entry(i, f"text{i}", speaker="Ana") for i in range(4)], 300, words)  # of one session
     assert placed == [0, 2, 3, 1]
     assert body(context) == [
-        *("[s]", "Ana (s#t0): text0", "Ana (s#t2): text2", "Ana (s#t3): text3"),
+        *("[s]", "Ana s#t0: text0", "Ana s#t2: text2", "Ana s#t3: text3"),
         *("[Ana] (s#t1)", "text1"),
     ]
 
@@ -175,7 +175,7 @@ def test_a_header_quotes_what_replaced_the_item_and_its_tokens_count() -> None:
     mark, old = '(replaced 2026-02-03: "switched to Buildkite" s12#t7)', {"speaker": "Bo", "replaced": later}
     first, last = entry(1, "one", **old), entry(3, "three", session="b", **old)
     context, tokens, _ = pack([entry(0, "best", session="a"), last, first, entry(2, "two")], 200, words)
-    shared = ["[s]", f"Bo (s#t1) {mark}: one", "(s#t2): two"]
+    shared = ["[s]", f"Bo s#t1 {mark}: one", "s#t2: two"]
     assert body(context) == ["(a#t0)", "best", *shared, f"[Bo] (b#t3) {mark}", "three"]
     assert tokens == len(context.split())
 
@@ -205,10 +205,10 @@ def test_items_of_a_session_share_a_header() -> None:
     context, tokens, placed = pack(entries, 300, words)
     assert placed == [0, 2, 4, 5, 1, 3]
     assert body(context) == [
-        *("[2026-02-03 · s]", "Ana (s#t0): text0", "Bo (s#t2): text2"),
+        *("[2026-02-03 · s]", "Ana s#t0: text0", "Bo s#t2: text2"),
         *("[2026-02-04 · Ana] (s#t4)", "text4"),
         *("[2026-02-03 · Ana · Goa] (s#t5)", "text5"),
-        *("[2026-02-03 · r]", "Bo (r#t1): text1", "(r#t3):", "text3", "in lines"),
+        *("[2026-02-03 · r]", "Bo r#t1: text1", "r#t3:", "text3", "in lines"),
     ]
     assert tokens == words([context])[0]
 
@@ -251,7 +251,7 @@ def test_headers_cite_shortly() -> None:
     more = {"session": uuid, "turns": [f"{uuid}:tool"], "speaker": "Ana"}
     assert body(pack([entry(0, "text", **more)], 200, words)[0])[0] == "[Ana] (5f0c2b7e#5f0c2b7e:tool)"
     several = body(pack([entry(i, "text", **more) for i in range(3)], 200, words)[0])
-    assert several[:2] == ["[5f0c2b7e]", "Ana (5f0c2b7e#5f0c2b7e:tool): text"]
+    assert several[:2] == ["[5f0c2b7e]", "Ana 5f0c2b7e#5f0c2b7e:tool: text"]
 
 
 def test_recalled_text_cannot_close_its_wrapper_or_hide() -> None:
@@ -379,8 +379,8 @@ def tokens_told(context: str) -> set[tuple[str, str]]:
     """(session, turn) of every item, as a reader finds them in the context."""
     found = set()
     for line in context.splitlines():
-        if match := re.match(r"(?:\[.{1,80}\] |\w+ )?\((s\d)#(t\d+)\)", line):
-            found.add((match[1], match[2]))
+        if match := re.match(r"(?:\[.{1,80}\] \(|\w+ )?(s\d)#(t\d+)(?=\)|:| \()|\((s\d)#(t\d+)\)", line):
+            found.add((match[1] or match[3], match[2] or match[4]))
     return found
 
 
