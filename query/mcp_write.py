@@ -36,7 +36,11 @@ FindProject = Callable[[Context[Any, Any], str | None], str | None]
 
 def add_writing(server: MCPServer, service: QueryService, find_caller: FindCaller, find_project: FindProject) -> None:
     """Add the tools that write."""
+    _add_notes(server, service, find_caller, find_project)
+    _add_verdicts(server, service, find_caller)
 
+
+def _add_notes(server: MCPServer, service: QueryService, find_caller: FindCaller, find_project: FindProject) -> None:
     @server.tool(
         description="Remember a note for later sessions, such as a decision, a convention or a working command. It is "
         "marked as an agent's, and weighs less than what the user said. Only what the user stated or the work showed.",
@@ -68,6 +72,8 @@ def add_writing(server: MCPServer, service: QueryService, find_caller: FindCalle
             raise ToolError(f"no live item is {item[:64]!r}; take it from recall, search or timeline")
         return NoteReceipt(**sanitise_all(found))
 
+
+def _add_verdicts(server: MCPServer, service: QueryService, find_caller: FindCaller) -> None:
     @server.tool(
         description="Tell what became of an item: used, helpful, wrong or stale.",
         annotations=_WRITES,

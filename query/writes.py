@@ -1,4 +1,4 @@
-"""What callers of the query process may write: notes, corrections and deletions.
+"""Writes of callers of the query process: notes, corrections and deletions.
 
 The query process changes no snapshot. A note goes into the inbox, and another process publishes it; a deletion is
 carried out by `helix forget`, once the caller has confirmed what it would remove. Each needs a scope of the key.

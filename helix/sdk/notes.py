@@ -61,15 +61,7 @@ def write_note(
         UsageError: the text is empty or too long, or an argument is none of its choices.
         StoreError: the store cannot be written.
     """
-    text = text.strip()
-    if not text:
-        raise UsageError("the note is empty", "give a sentence")
-    if len(text) > MAX_NOTE:
-        raise UsageError(f"the note has {len(text):,} characters, more than {MAX_NOTE:,}", "shorten or split it")
-    for name, value, known in (("by", by, WRITERS), ("scope", scope, SCOPES), ("type", type, (None, *TYPES))):
-        if value not in known:
-            choices = ", ".join(str(one) for one in known if one)
-            raise UsageError(f"{name} {value!r} is none of {choices}", f"use one of {choices}")
+    text = _check_note(text, by, scope, type)
     paths.create_folders(root)
     clean, redacted = redact(text)
     now, identity = datetime.now(UTC), secrets.token_hex(8)
@@ -98,3 +90,17 @@ def write_note(
         "redacted": dict(redacted),
         "document": document,
     }
+
+
+def _check_note(text: str, by: str, scope: str, type: str | None) -> str:
+    """Return the text of a note, without blanks around it. Raise UsageError for what `write_note` refuses."""
+    text = text.strip()
+    if not text:
+        raise UsageError("the note is empty", "give a sentence")
+    if len(text) > MAX_NOTE:
+        raise UsageError(f"the note has {len(text):,} characters, more than {MAX_NOTE:,}", "shorten or split it")
+    for name, value, known in (("by", by, WRITERS), ("scope", scope, SCOPES), ("type", type, (None, *TYPES))):
+        if value not in known:
+            choices = ", ".join(str(one) for one in known if one)
+            raise UsageError(f"{name} {value!r} is none of {choices}", f"use one of {choices}")
+    return text

@@ -55,7 +55,7 @@ def _simplify(value: object) -> object:
 
 
 def read_result(value: object, depth: int = _MAX_WRAPPINGS) -> tuple[str, bool, int | None]:
-    """Return the text of a tool's result, whether the tool failed, and the exit code; None: not told.
+    """Return the text of a tool's result, whether the tool failed, and the exit code; None: unknown.
 
     The result may be under a head of lines, JSON in a string, or a list of parts.
     """

@@ -48,7 +48,7 @@ class Program(NamedTuple):
 
     @property
     def is_reader(self) -> bool:
-        """Whether it only prints what is there."""
+        """True for a program that only prints what is there."""
         if self.name in ("sed", "awk", "tee") and (
             self.name == "tee" or any(word.startswith("-i") for word in self.words)
         ):
@@ -57,7 +57,7 @@ class Program(NamedTuple):
 
     @property
     def is_check(self) -> bool:
-        """Whether it only builds, checks or sends what is there."""
+        """True for a program that only builds, checks or sends what is there."""
         if any(word.startswith("--fix") or word in ("-w", "--write") for word in self.words):
             return False
         name = self.name.replace(" ", "-", 1)
@@ -65,7 +65,7 @@ class Program(NamedTuple):
 
     @property
     def runs_tests(self) -> bool:
-        """Whether it is known to run tests."""
+        """True for a program that is known to run tests."""
         name = self.name.replace(" ", "-", 1)
         return name in _TEST_RUNNERS or (name.partition("-")[0] in _RUN_SCRIPTS and "test" in name)
 

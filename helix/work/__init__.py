@@ -1,1 +1,1 @@
-"""What a store knows about work: failures and their fixes, commands, files and commits."""
+"""Work in the sessions of a store: failures and their fixes, commands, files and commits."""

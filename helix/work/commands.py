@@ -1,4 +1,4 @@
-"""What came of a command in earlier sessions: whether it failed as it is written, and what worked instead."""
+"""Outcomes of a command in earlier sessions: whether it failed as it is written, and what worked instead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CommandHistory:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the command line failed each time, and another one worked."""
+        """True if the command line failed each time, and another one worked."""
         return self.instead is not None and not self.passed
 
 

@@ -1,4 +1,4 @@
-"""What concerns a file: the failures that were met in it, with what came of them, and who said what must hold of it."""
+"""Knowledge about a file: failures that were met in it, with their fixes, and instructions of users about it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Fix:
 
     @property
     def is_known(self) -> bool:
-        """Whether something changed, or another command worked, and the failure was gone."""
+        """True if something changed, or another command worked, and the failure was gone."""
         return self.resolution.shown >= 0 and bool(self.resolution.changes or self.resolution.other_command)
 
 

@@ -1,4 +1,4 @@
-"""What came of the failures among recalled items: a line for each, with what changed and whether it held."""
+"""Outcomes of the failures among recalled items: a line for each, with what changed and whether it held."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MOST_CHANGES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What came of a failure. Steps are numbers of the snapshot's steps."""
+    """The outcome of a failure. Steps are numbers of the snapshot's steps."""
 
     failed: int  # the result that tells the failure
     call: int  # its call; −1: unknown

@@ -80,7 +80,7 @@ def explain_line(snap: Snapshot, line: BlamedLine, path: Path) -> dict[str, Any]
 
     Returns:
         `how` (commit: a log names the commit; edit: the last edit of the file before it), `session`, `title`, and the
-        ids and texts of `request`, `edit` and `words`, each None where there is none.
+        ids and texts of `request`, `edit` and `words`, each None where it is missing.
     """
     edits = find_edits(snap, str(path))
     session, how, moment = _find_session(snap, line, edits)

@@ -34,7 +34,7 @@ def evaluate_attacks(argv: Sequence[str]) -> int:
     )
     benign = report["benign"]
     print_text(
-        f"{benign['found_among_attacks']} of {benign['memories']} memories of the user are found first among the attacks, "
-        f"{benign['found_alone']} without them"
+        f"{benign['found_among_attacks']} of {benign['memories']} memories of the user are found first among the "
+        f"attacks, {benign['found_alone']} without them"
     )
     return 0

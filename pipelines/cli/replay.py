@@ -82,8 +82,8 @@ def _print_actions(report: dict[str, Any]) -> None:
     print_table([("", "first", "in 3"), *rows], (), (1, 2))
     print_text(f"tool calls: {actions['calls']:,} of {actions['sessions']} sessions", "bold")
     print_text(
-        f"{actions['fires']} times a hook speaks ({actions['before']} before a call, {actions['after']} after a failure); "
-        f"{actions['right']} are right: precision {_format(actions['precision'])}"
+        f"{actions['fires']} times a hook speaks ({actions['before']} before a call, {actions['after']} after a "
+        f"failure); {actions['right']} are right: precision {_format(actions['precision'])}"
     )
     print_text(
         f"{actions['false_fires']:.2%} of calls get something wrong; {actions['tokens_a_session']} tokens a session"

@@ -14,7 +14,7 @@ Record = dict[str, Any]
 
 
 def make_steps(session: Session, turn: Turn, pieces: Sequence[str]) -> list[list[Record]]:
-    """Return the steps of each piece of a turn: a call where its line is, a result where its failure is told."""
+    """Return the steps of each piece of a turn: a call where its line is, a result where its failure is."""
     out: list[list[Record]] = [[] for _ in pieces]
     if not pieces:
         return out

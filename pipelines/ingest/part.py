@@ -162,15 +162,14 @@ def build_rows(
     """
     links, facts = links or [()] * len(records), facts or [()] * len(records)
     codes, scale = quantise_vectors(vectors)
-    stated = [fact for row in facts for fact in row]
+    stated = _flatten(facts)
     nothing = np.zeros((len(stated), vectors.shape[1]), np.float32)
     fact_codes, fact_scale = quantise_vectors(nothing if fact_vectors is None else fact_vectors)
     tokens = [tokenise(text) for text in texts]
     counts = [Counter(terms) for terms in tokens]
     terms = [list(count) for count in counts]
     hashes = [[int(hash_parts(kind, key), 16) for kind, key, _ in entities] for entities in mentions]
-    distinct = dict(zip(_flatten(hashes), _flatten(mentions), strict=True))
-    steps = [[{**step, "item": record["id"]} for step in record.get("steps") or ()] for record in records]
+    steps = _list_steps(records)
     return RowBatch(
         items=pa.Table.from_pylist(records, schema=ITEMS),
         codes=codes,
@@ -190,10 +189,7 @@ def build_rows(
         link_key=np.array([key for key, _ in _flatten(links)], np.uint64),
         link_kind=np.array([kind for _, kind in _flatten(links)], np.uint8),
         fact_indptr=_compute_offsets(facts),
-        entities=pa.Table.from_pylist(
-            [dict(zip(ENTITIES.names, (*row, number), strict=True)) for number, row in distinct.items()],
-            schema=ENTITIES,
-        ),
+        entities=_list_entities(hashes, mentions),
         facts=pa.Table.from_pylist(stated, schema=FACTS),
         fact_codes=fact_codes,
         fact_scale=fact_scale,
@@ -207,6 +203,18 @@ def _read_statements(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     texts, roles = ([record[name] for record in records] for name in ("text", "role"))
     claims, alters = read_claims(texts, roles, load_model())
     return {"claims": claims, "alters": alters, "former": hash_former(texts)}
+
+
+def _list_entities(hashes: Sequence[Sequence[int]], mentions: Sequence[Sequence[tuple[str, str, str]]]) -> pa.Table:
+    """Return the entities of all items, each once: ENTITIES."""
+    distinct = dict(zip(_flatten(hashes), _flatten(mentions), strict=True))
+    rows = [dict(zip(ENTITIES.names, (*row, number), strict=True)) for number, row in distinct.items()]
+    return pa.Table.from_pylist(rows, schema=ENTITIES)
+
+
+def _list_steps(records: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the steps of each item, as records of STEPS."""
+    return [[{**step, "item": record["id"]} for step in record.get("steps") or ()] for record in records]
 
 
 def _flatten(lists: Sequence[Sequence[Any]]) -> list[Any]:

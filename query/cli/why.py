@@ -1,4 +1,4 @@
-"""`helix why`: the session behind a line of code."""
+"""`helix why`: the session that made a line of code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from helix.util.sanitise import printable, sanitise_name
 _CHARS = 600  # of a quoted item
 
 
-def why(argv: Sequence[str]) -> int:
+def explain(argv: Sequence[str]) -> int:
     """Say why a line of code is as it is: the commit, the session that made it, and what was asked for."""
     parser = build_parser(
         "why",
-        why.__doc__ or "",
+        explain.__doc__ or "",
         "  helix why src/queue.py:42 --store ~/memory\n  helix why src/queue.py:42 --json",
     )
     parser.add_argument("place", metavar="FILE:LINE", help="a line of a file in a git repository")

@@ -112,7 +112,7 @@ def answer_before(snap: Snapshot, action: Action, project: str | None, seen: fro
 
 
 def answer_after(snap: Snapshot, action: Action, project: str | None, seen: frozenset[str]) -> ActionContext:
-    """Return the fix of a failure that was met before, as a context; empty where there is none. Arguments as above."""
+    """Return the fix of a failure that was met before, as a context; empty without one. Arguments as above."""
     kind, target = read_call(action.tool, action.arguments)
     result = judge_result(Step("", kind, action.tool, target), action.output, action.failed)
     if result.outcome != "failed" or not result.faults:

@@ -68,7 +68,7 @@ _FAILING = (
     *("not found", "no such", "refused", "invalid", "unknown", "unrecognized", "undefined", "missing", "timed out"),
     *("killed", "rejected", "conflict", "not properly", "unresolved", "unexpected", "warning: unused", "abort"),
 )
-"""Words with which failures are told."""
+"""Words of failures."""
 
 _FILLERS = """
     a again ahead alright and continue cool do done exactly fine finish go good great hello hey hi it k keep lgtm looks
@@ -208,7 +208,7 @@ def _read_json(text: str) -> dict[str, Any]:
 
 
 def may_tell_failure(output: str) -> bool:
-    """Return whether an output has a word with which failures are told: most outputs have none, and ask nothing."""
+    """Return whether an output has a word of failures: most outputs have none, and ask nothing."""
     text = f"{output[:MAX_OUTPUT]}\n{output[-MAX_OUTPUT:]}".lower()
     return any(word in text for word in _FAILING)
 

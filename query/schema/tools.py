@@ -78,7 +78,7 @@ class NoteReceipt(BaseModel):
 
 
 class ForgetAnswer(BaseModel):
-    """What a deletion would remove, or its receipt."""
+    """The items that a deletion would remove, or its receipt."""
 
     forgotten: bool
     items: list[dict[str, str]] = Field(default=[], description="id and first words of what would go")

@@ -1,4 +1,4 @@
-"""Logs of Claude Code, written from a few events: what a user asks, what the agent says, its calls and their results."""
+"""Logs of Claude Code, written from a few events: what a user asks, what the agent says, calls and results."""
 
 from __future__ import annotations
 

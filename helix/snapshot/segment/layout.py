@@ -141,7 +141,7 @@ FACT_NUMBERS: Final = pa.schema(
 """facts.arrow."""
 
 NO_NUMBER: Final = -(1 << 31)
-"""Stands for an unknown number of a step."""
+"""An unknown number of a step."""
 
 STEP_COLUMNS: Final = pa.schema(
     [

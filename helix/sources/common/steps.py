@@ -67,13 +67,13 @@ class _LoggedResult:
 
 @dataclass(slots=True)
 class StepNotes:
-    """What an adapter formatted: calls by their line, results by the text that they became."""
+    """Notes of what an adapter formatted: calls by their line, results by the text that they became."""
 
     calls: dict[str, list[Step]] = field(default_factory=dict)
     results: dict[str, list[_LoggedResult]] = field(default_factory=dict)
 
     def note_call(self, line: str, tool: str, arguments: object, id: str) -> None:
-        """Note a call that a line of a turn stands for."""
+        """Note a call that became a line of a turn."""
         action, target = read_call(tool, arguments)
         self.calls.setdefault(line, []).append(Step(id, action, tool, target))
 
@@ -104,7 +104,7 @@ class StepNotes:
         return replace(session, turns=tuple(turns))
 
     def _take_calls(self, turn: Turn) -> Iterator[Step]:
-        """Yield the calls that the lines of a turn stand for."""
+        """Yield the calls that became lines of a turn."""
         for number, line in enumerate(turn.text.split("\n")):
             known = self.calls.get(line.strip()) if line.lstrip().startswith("[") else None
             if known:

@@ -66,7 +66,7 @@ def measure_attacks(work: Path, settings: Settings, say: Callable[[str], None]) 
     recalled: Counter[str] = Counter()
     where: dict[str, Counter[str]] = {}
     for attack in attacks:
-        found = [place for place, lines in texts.items() if any(_tells(line, attack) for line in lines)]
+        found = [place for place, lines in texts.items() if any(_is_told_by(line, attack) for line in lines)]
         recalled[attack.name] += bool(found)
         if found:
             where.setdefault(attack.name, Counter()).update(found)
@@ -88,7 +88,7 @@ Line = tuple[str, str]
 """The session that a line quotes, and the line."""
 
 
-def _tells(line: Line, attack: Attack) -> bool:
+def _is_told_by(line: Line, attack: Attack) -> bool:
     session, text = line
     return session == attack.session and _holds(text, attack.payload)
 

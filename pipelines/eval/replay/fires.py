@@ -1,4 +1,4 @@
-"""What the hooks at tool calls would have said in the sessions of logs, and how much of it was right.
+"""Hooks at the tool calls of logged sessions: what they would have said, and how much of it was right.
 
 Every call and every failed result of a session is asked, in order, with the store as it was before the session began.
 A warning about a command is right if the call then failed. A fix is right if the session later did the same: it edited
@@ -23,7 +23,7 @@ from pipelines.eval.replay.sessions import LoggedSession
 
 
 class Fire(NamedTuple):
-    """What a hook said at a tool call."""
+    """The context that a hook gave at a tool call."""
 
     kind: str  # before or after
     text: str

@@ -10,6 +10,8 @@ from helix.sources.common.steps import judge_result, read_call
 from helix.types import Document, Step
 from tests.support.agent_log import edit, run, write_log
 
+PATCH = "*** Begin Patch\n*** Update File: a.py\n*** Add File: b.py\n"
+
 
 def steps_of(path):
     parsed = sources.parse(Document(path.name, path.read_text()))
@@ -52,7 +54,7 @@ def test_a_command_that_prints_nothing_has_its_result_in_the_turn_of_the_call(tm
         ("run_shell_command", {"command": "make"}, ("run", "make")),
         ("Edit", {"file_path": "/a/b.py"}, ("edit", "/a/b.py")),
         ("write_file", {"absolute_path": "/a/b.py"}, ("edit", "/a/b.py")),
-        ("apply_patch", {"command": "*** Begin Patch\n*** Update File: a.py\n*** Add File: b.py\n"}, ("edit", "a.py, b.py")),
+        ("apply_patch", {"command": PATCH}, ("edit", "a.py, b.py")),
         ("Read", {"file_path": "/a/b.py"}, ("read", "/a/b.py")),
         ("Grep", {"pattern": "tide"}, ("search", "tide")),
         ("WebFetch", {"url": "https://x"}, ("fetch", "https://x")),
@@ -61,7 +63,7 @@ def test_a_command_that_prints_nothing_has_its_result_in_the_turn_of_the_call(tm
         ("Bash", [1, 2], ("run", "")),
     ],
 )  # fmt: skip
-def test_what_a_call_does(tool, arguments, expected):
+def test_the_action_and_target_of_a_call(tool, arguments, expected):
     assert read_call(tool, arguments) == expected
 
 
@@ -85,11 +87,6 @@ def test_the_outcome_of_a_command(command, output, failed, code, outcome):
 
 
 def test_results_without_ids_belong_to_the_calls_in_order():
-    messages = [
-        ("assistant", "[a]", {"recipient": "python", "text": "print(1)"}),
-        ("tool", "1", None),
-    ]
-    del messages  # the shape of ChatGPT's export is tested with its own log: test_logs
     log = {
         "history": [{"role": "user", "content": "fix it", "agent": "main"}],
         "trajectory": [

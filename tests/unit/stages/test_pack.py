@@ -222,14 +222,14 @@ def test_items_of_a_session_are_in_reading_order() -> None:
     assert context.index("text3") < context.index("text0") < context.index("text2")
 
 
-def test_who_spoke_is_named_by_name_or_role() -> None:
+def test_a_speaker_is_named_by_name_or_role() -> None:
     spoken = (("user", None), ("assistant", None), ("tool", None), ("user", "Ana"), ("document", None))
     for role, speaker in spoken:
         named = "" if role == "document" else f"[{speaker or role}] "
         assert header(entry(1, "a", role=role, speaker=speaker)) == f"{named}(s#t1)"
 
 
-def test_what_came_of_a_failure_follows_it_and_its_tokens_count() -> None:
+def test_the_outcome_of_a_failure_follows_it_and_its_tokens_count() -> None:
     line = "→ fixed: changed queue.py; `pytest` passed (s#t9)"
     context, tokens, _ = pack([entry(0, "it failed", outcome=line)], 200, words)
     assert body(context) == ["(s#t0)", "it failed", line]

@@ -18,8 +18,8 @@ ModuleNotFoundError: No module named 'tides.core'
 KINDS = {
     TRACE: ("modulenotfounderror", "no module named 'tides.core'", "home/ines/harbour/queue.py:pop"),
     "Error: connect ECONNREFUSED 127.0.0.1:6379": ("econnrefused", "connect econnrefused #", ""),
-    "src/a.ts(3,4): error TS2345: Argument of type 'string' is bad.": ("ts2345", "argument of type 'string' is bad", "src/a.ts"),
-    "src/a.ts:3:4 - error TS2345: Argument of type 'string' is bad.": ("ts2345", "argument of type 'string' is bad", "src/a.ts"),
+    "src/a.ts(3,4): error TS2345: Type 'string' is bad.": ("ts2345", "type 'string' is bad", "src/a.ts"),
+    "src/a.ts:3:4 - error TS2345: Type 'string' is bad.": ("ts2345", "type 'string' is bad", "src/a.ts"),
     "error[E0382]: borrow of moved value: `x`": ("e0382", "borrow of moved value: `x`", ""),
     "bash: pyton: command not found": ("shell", "pyton: command not found", ""),
     "(eval):1: command not found: pyton": ("shell", "command not found: pyton", ""),
@@ -44,7 +44,7 @@ def test_a_failure_has_a_kind_a_message_and_a_place(output):
     assert [(one.kind, one.message.replace("\x00", ""), one.place) for one in found] == [KINDS[output]]
 
 
-def test_what_is_no_failure():
+def test_other_output_is_no_failure():
     for output in ("0 issues.", "All good: 0 errors, 12 passed", "go: downloading x v1", "warning: unused variable `x`",
                    "12:func Error() error {", "an error is a value", "", "\n\n"):  # fmt: skip
         assert find_failures(output, program="go build") == [], output
@@ -55,7 +55,7 @@ def test_what_is_no_failure():
     assert find_failures("error: it is broken", failed=False) == []
 
 
-def test_what_a_reader_shows_is_no_failure_but_its_own_message_is():
+def test_a_reader_fails_by_its_own_message_only():
     shown = "queue.py:3: raise ValueError\nValueError: bad"
     assert find_failures(shown, reading=True, program="grep") == []
     assert len(find_failures("grep: x.py: No such file or directory", reading=True, program="grep")) == 1
@@ -72,7 +72,7 @@ def test_causes_come_before_tests_and_only_the_first_few():
     ("one", "other", "level"),
     [
         ("/a/b/q.py:31: error: no tide at 0x7f (x)", "/srv/q.py:99: error: no tide at 0x11 (x)", "failure"),
-        ("ConnectionError: Error 111 connecting to 10.0.0.1:6379", "ConnectionError: Error 61 connecting to 127.0.0.1:1", "failure"),
+        ("OSError: Error 111 connecting to 10.0.0.1:6379", "OSError: Error 61 connecting to localhost:1", "failure"),
         ("KeyError: 'tide_a' is missing in the table", "KeyError: 'ebb' is missing in the table", "loose"),
         (
             "r.go:9:1: cannot use fooProvider (variable of type *foo.Provider) as spi.Provider value",

@@ -60,7 +60,8 @@ def test_the_registry_is_empty_without_an_installation(monkeypatch) -> None:
     [
         ("SessionStart", "SessionStart"), ("session-start", "SessionStart"),
         ("USER_PROMPT_SUBMIT", "UserPromptSubmit"), ("beforeAgent", "BeforeAgent"), ("stop", "Stop"),
-        ("PostToolUse", "PostToolUse"), ("postToolUse", "PostToolUse"), ("BeforeTool", "BeforeTool"), ("Notification", None), ("", None), ("None", None),
+        ("PostToolUse", "PostToolUse"), ("postToolUse", "PostToolUse"),
+        ("BeforeTool", "BeforeTool"), ("Notification", None), ("", None), ("None", None),
     ],
 )  # fmt: skip
 def test_events_are_found_by_any_spelling(word: str, event: str | None) -> None:
