@@ -32,7 +32,7 @@ BATCH = 1_000  # rows converted to Python values at a time
 
 _GRACE: Final = 2.0  # seconds in which DuckDB must stop after an interrupt
 _REMEDY: Final = (
-    "give one SELECT over items, facts, entities, edges, sessions and clusters; "
+    "give one SELECT over items, facts, entities, edges, steps, sessions and clusters; "
     "DESCRIBE and SUMMARIZE show their columns"
 )
 _EXPLAIN: Final = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
@@ -56,7 +56,7 @@ def run_statement(
 ) -> Iterator[SqlAnswer]:
     """Run one SELECT or EXPLAIN over the current generation, which stays pinned until the block ends.
 
-    The views `items`, `facts`, `entities`, `edges`, `sessions` and `clusters` hold live rows only. DuckDB gets open
+    The views `items`, `facts`, `entities`, `edges`, `steps`, `sessions` and `clusters` hold live rows only. DuckDB gets open
     data, never a path, since it could write to a path it can read (`WITH x AS (COPY … TO …)` parses as a SELECT).
 
     Args:
