@@ -11,8 +11,8 @@ from helix.cli.terminal import format_count, print_note
 def export(argv: Sequence[str]) -> int:
     """Write the views of 'helix sql' as tables of one DuckDB file.
 
-    A notebook or a BI tool opens the file without Helix. Tables: items, facts, entities, edges, steps, sessions, clusters;
-    live rows only, and a comment for every column.
+    A notebook or a BI tool opens the file without Helix. Tables: items, facts, entities, edges, steps, sessions,
+    clusters; live rows only, and a comment for every column.
 
     This is the owner's tool: the file holds every project and every ACL. Its mode is 0600. 'helix forget' does not
     reach it: export again.

@@ -352,7 +352,7 @@ def make_entry(source: Mapping[str, Any], fact: Mapping[str, Any], span: Validit
     """Return a fact as `pack` needs it: its sentence, titled by its relation and validity, with its source."""
     until = f" until {span.until}" if span.until else ""
     about = f"{fact['relation'].replace('_', ' ')} · since {span.since}{until}"
-    return {**source, "text": fact["text"], "title": about, "time": None, "speaker": None}
+    return {**source, "text": fact["text"], "title": about, "time": None, "speaker": None, "role": None}
 
 
 def _describe_fact(fact: Mapping[str, AnyArray | Any]) -> dict[str, Any]:

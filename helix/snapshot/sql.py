@@ -56,8 +56,8 @@ def run_statement(
 ) -> Iterator[SqlAnswer]:
     """Run one SELECT or EXPLAIN over the current generation, which stays pinned until the block ends.
 
-    The views `items`, `facts`, `entities`, `edges`, `steps`, `sessions` and `clusters` hold live rows only. DuckDB gets open
-    data, never a path, since it could write to a path it can read (`WITH x AS (COPY … TO …)` parses as a SELECT).
+    The views `items`, `facts`, `entities`, `edges`, `steps`, `sessions` and `clusters` hold live rows only. DuckDB gets
+    open data, never a path, since it could write to a path it can read (`WITH x AS (COPY … TO …)` parses as a SELECT).
 
     Args:
         root: the store.

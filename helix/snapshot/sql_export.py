@@ -66,7 +66,7 @@ def export_duckdb(root: Path, target: Path, *, generation: int | None = None, fo
         with _open_workplace(target) as folder, connect_duckdb() as db:
             made = folder / "tables.duckdb"
             try:
-                create_views(db, root, manifest, "facts")
+                create_views(db, root, manifest, "edges")
                 tables = _run_interruptible(db, partial(_write_tables, db, made, folder / "spill"))
             except REFUSALS as error:
                 raise _explain_failure(error, target) from None

@@ -63,14 +63,21 @@ def list_last_sessions(snap: Snapshot, rows: Bool, limit: int) -> list[SessionEn
     codes, place = np.unique(columns.session[live], return_inverse=True)
     newest = np.full(len(codes), NO_TIME)
     np.maximum.at(newest, place, columns.time[live])
-    found: list[SessionEnd] = []
+    found, undated, named = list[SessionEnd](), list[SessionEnd](), set[str]()
     for code in codes[np.lexsort((codes, -newest))][: _LOOKED * limit].tolist():
         own = np.sort(live[columns.session[live] == code])
-        if snap.text(own[:1])[0]["time_quality"] != "file":  # a file's last change says little of when a session was
-            found.append(_read_session(snap, code, own))
+        (first,) = snap.text(own[:1])
+        whole = str(first["session"]).partition("~")[0]  # of a branch of a session
+        if whole in named:
+            continue
+        named.add(whole)
+        # A file's last change says little of when a session was.
+        chosen = undated if first["time_quality"] == "file" else found
+        if len(chosen) < limit:
+            chosen.append(_read_session(snap, code, own))
         if len(found) == limit:
             break
-    return found
+    return (found + undated)[:limit]
 
 
 def _read_session(snap: Snapshot, code: int, rows: I64) -> SessionEnd:
@@ -149,8 +156,3 @@ def find_left(snap: Snapshot, end: SessionEnd) -> tuple[int, str] | None:
         if found:
             return row, " ".join(found[-1].split())[:_OPEN_CHARS]
     return None
-
-
-def read_title(entry: dict[str, Any]) -> str:
-    """Return the title of a session, else its id."""
-    return str(entry["title"] or entry["session"])

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from helix.cli.completion import TYPES
 from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import print_note, print_text
 from helix.errors import UsageError
 from helix.settings import load
-from helix.types import TYPES
 
 if TYPE_CHECKING:
     from helix.cli.parser import Parser

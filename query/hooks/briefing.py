@@ -19,7 +19,7 @@ from helix.text.cues import STANDING
 from helix.types import I64, ROLES, Bool
 from helix.util.sanitise import sanitise_name
 from helix.work.commands import list_commands
-from helix.work.sessions import SessionEnd, find_left, list_last_sessions, read_title
+from helix.work.sessions import SessionEnd, find_left, list_last_sessions
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -39,6 +39,7 @@ _REJECTED: Final = 4
 _COMMANDS: Final = 6
 _NOTES: Final = 8  # of agents
 _TEXT: Final = 240  # characters of a rule or an open end
+_TITLE: Final = 120  # characters
 _USER: Final = ROLES.index("user")
 
 Count = Callable[[Sequence[str]], list[int]]
@@ -70,14 +71,15 @@ def brief_project(snap: Snapshot, project: str | None, budget: int, at: int | No
     rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
     notes = np.isin(snap.columns.session, [_find_session(snap, name) for name in (NOTES, PINNED)])
     ends = list_last_sessions(snap, rows & ~notes, SESSIONS)
+    one = project is not None or len(snap.projects) == 1  # lines of decisions and commands name no project
     wider = rows | _select_everywhere(snap)
     sections = (
         ("Standing rules and preferences, as the user gave them:", SHARES["rules"], _list_rules(snap, wider, moment)),
-        ("Decisions that hold:", SHARES["decisions"], _list_decisions(snap, project, moment)),
-        ("Rejected:", SHARES["decisions"], _list_rejected(snap, project, moment)),
+        ("Decisions that hold:", SHARES["decisions"], _list_decisions(snap, project, moment) if one else iter(())),
+        ("Rejected:", SHARES["decisions"], _list_rejected(snap, project, moment) if one else iter(())),
         ("Notes of agents, not confirmed by the user:", SHARES["notes"], _list_notes(snap, wider, moment)),
         ("Open ends of the last sessions:", SHARES["open"], _list_open(snap, ends)),
-        ("Commands that passed here:", SHARES["commands"], _list_commands(snap, rows)),
+        ("Commands that passed here:", SHARES["commands"], _list_commands(snap, rows) if one else iter(())),
         ("Last sessions:", 1.0, _list_sessions(snap, ends)),
     )
     count = snap.counter
@@ -210,9 +212,14 @@ def _list_sessions(snap: Snapshot, ends: Sequence[SessionEnd]) -> Iterator[Line]
         files = f"edited {', '.join(map(sanitise_name, end.files))}" if end.files else ""
         tests = f"tests {end.tests} at last" if end.tests else ""
         about = "; ".join(filter(None, (files, tests)))
-        title = sanitise_name(read_title(entry), 120)
-        last = _tell_day(int(snap.columns.time[end.last]))
+        title = _title(entry)
+        last = _day(entry) and _tell_day(int(snap.columns.time[end.last]))
         yield Line(f"- {_join(last, title)}{f': {about}' if about else ''} ({cite_turns(entry)})", entry["id"])
+
+
+def _title(entry: dict[str, Any]) -> str:
+    """Return the title of a session, else how its first item begins."""
+    return sanitise_name(entry["title"] or "", _TITLE) or f"“{sanitise_name(entry['text'], _TITLE)}”"
 
 
 def _tell_day(seconds: int) -> str:

@@ -169,14 +169,14 @@ def build_context(memory: Memory, snap: Snapshot, question: str | None, project:
     if question is not None:
         bundle = _recall(memory, snap, question, **options)
         return bundle.context or bundle.notice or ""
-    from helix.question.build import check_project, parse_moment
+    from helix.question.build import build_query
     from query.hooks.briefing import BRIEFING_BUDGET, brief_project
 
-    project = check_project(project, snap.catalog)
-    moments = [parse_moment(options.get(name), name) for name in ("as_of", "ingested_as_of")]
-    seen = snap.known_at(*moments)
-    at = int(moments[0].timestamp()) if moments[0] else None
-    text = brief_project(seen, project, options.get("budget", BRIEFING_BUDGET), at).text
+    options.setdefault("budget", BRIEFING_BUDGET)
+    query = build_query(_BRIEFING, snap, memory.settings, RecallOptions(**options))
+    seen = snap.known_at(query.as_of, query.ingested_as_of)
+    at = int(query.as_of.timestamp()) if query.as_of else None
+    text = brief_project(seen, query.project, query.budget, at).text
     return text or _recall(memory, snap, _BRIEFING, **{**options, "budget": 0}).notice or ""
 
 

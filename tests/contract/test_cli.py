@@ -63,7 +63,7 @@ def test_recall_json_has_the_promised_shape(sample_store: Path, run_helix) -> No
     assert found["context"].startswith("<memory>")
     assert found["context"].endswith("</memory>")
     assert 0 < found["tokens"] <= 2000
-    stages = {"embed", "route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "relevance", "pack"}
+    stages = {"embed", "route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "relevance", "work", "pack"}
     assert set(found["ms"]) == stages | {"total"}
     texts = [item["text"] for item in found["items"]]
     assert texts[0] == MARCH

@@ -64,7 +64,7 @@ def complete(script: str, sample_store: Path) -> Complete:
 
 
 OFFERED: dict[str, list[str]] = {
-    "helix re": ["recall", "reindex", "retry"],
+    "helix re": ["recall", "reindex", "remember", "retry"],
     "helix nope ": [],
     "helix recall --pro": ["--profile", "--project"],
     "helix recall 'a question' --rerank": ["--rerank", "--rerank-top"],

@@ -196,7 +196,7 @@ def test_cursor_has_a_shape_of_its_own(hook: Hook, store: Path) -> None:
     assert done.returncode == 0
     answer = json.loads(done.stdout)
     assert set(answer) == {"additional_context"}
-    assert "Ledgerline" in check_wrapper(answer["additional_context"])
+    assert "Duplicate webhooks" in check_wrapper(answer["additional_context"])
 
 
 def test_a_path_is_no_command_and_both_ends_of_a_long_prompt_are_recalled(hook: Hook, store: Path) -> None:
@@ -245,7 +245,7 @@ def test_the_agents_own_session_is_left_out(hook: Hook, store: Path) -> None:
     start = {**CLAUDE, "session_id": SESSION, "hook_event_name": "SessionStart"}
     for source, has_own in (("resume", False), ("compact", True)):  # after a compaction the agent has lost it
         context = read_context(hook("SessionStart", {**start, "source": source}, store), "SessionStart")
-        assert (f"({SESSION[:8]})" in context) is has_own
+        assert (f"({SESSION[:8]}#" in context) is has_own
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_a_context_has_at_most_8000_characters_and_is_not_ingested(hook: Hook, l
     for event in ("UserPromptSubmit", "SessionStart"):
         context = read_context(hook(event, payload, long_store), event)
         assert len(context.encode("utf-16-le")) / 2 <= 8_000  # as the agents count
-        assert len(context) > 4_000
+        assert len(context) > 4_000 or event == "SessionStart"  # a briefing is short
         for recorded in (context, f"UserPromptSubmit hook additional context: {context}"):
             assert strip_memory(f"{recorded}\nand my question").strip() == "and my question"
 

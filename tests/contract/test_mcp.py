@@ -32,7 +32,8 @@ from tests.support.serving import serving
 from tests.support.tiny import list_ids, make_store
 
 QUESTION = "What did I tell Priya about vacation?"
-TOOLS = {"recall", "search", "fetch", "timeline", "decisions", "status"}
+READING = {"recall", "search", "fetch", "timeline", "decisions", "status"}
+TOOLS = READING | {"remember", "correct", "feedback", "forget"}
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,10 @@ def test_the_tools_are_described(service: QueryService) -> None:
     assert {tool.name for tool in listed.tools} == TOOLS
     for tool in listed.tools:
         assert tool.description
-        assert (tool.annotations.read_only_hint, tool.annotations.destructive_hint) == (True, False)
-        assert (tool.annotations.idempotent_hint, tool.annotations.open_world_hint) == (True, False)
+        hints = (tool.annotations.read_only_hint, tool.annotations.destructive_hint)
+        assert hints == (tool.name in READING, tool.name == "forget")
+        if tool.name in READING:
+            assert (tool.annotations.idempotent_hint, tool.annotations.open_world_hint) == (True, False)
         assert tool.output_schema["type"] == "object"
         assert "context" not in tool.input_schema["properties"]
         assert tool.input_schema["additionalProperties"] is False

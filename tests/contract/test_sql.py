@@ -29,7 +29,7 @@ from tests.support.terminals import run_on_terminal
 from tests.support.tiny import BASE, make_store
 
 DATA = ROOT / "tests" / "support" / "data"
-VIEWS = ("items", "facts", "entities", "edges", "sessions", "clusters")
+VIEWS = ("items", "facts", "entities", "edges", "steps", "sessions", "clusters")
 ANA, FILE, BOB = ("person", "ana", "Ana"), ("file", "db.py", "db.py"), ("person", "bob", "Bob")
 
 # Three segments of rows 0-3, 4-6 and 7. The new b1 of the second one replaces row 1. Rows 3 and 5 are deleted,

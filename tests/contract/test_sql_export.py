@@ -59,7 +59,7 @@ def read_view(root: Path, name: str) -> tuple[list[tuple[str, str]], Counter[str
 
 
 def test_the_tables_are_the_views(store: Path, sample_store: Path, tmp_path: Path) -> None:
-    for root, empty in ((store, set()), (sample_store, {"clusters"})):
+    for root, empty in ((store, {"steps"}), (sample_store, {"clusters"})):
         target = tmp_path / f"{root.name}'s file"
         report = export_duckdb(root, target)
         assert {name for name, rows in report.tables.items() if not rows} == empty
@@ -226,7 +226,7 @@ def test_the_command_says_what_it_wrote(store: Path, tmp_path: Path, run_helix: 
     assert one_line(done.stderr).startswith(f"{target} holds generation 1 of {store}: 5 items, ")
     done = call_helix("export", "--duckdb", target, "--store", store, "--force", "--json", "--snapshot", 1)
     assert (done.returncode, done.stderr) == (0, "")
-    tables = {"items": 5, "facts": 2, "entities": 2, "edges": 13, "sessions": 2, "clusters": 1}
+    tables = {"items": 5, "facts": 2, "entities": 2, "edges": 13, "steps": 0, "sessions": 2, "clusters": 1}
     report = {"file": str(target), "bytes": target.stat().st_size, "tables": tables, "snapshot": 1}
     assert json.loads(done.stdout) == report
     assert "every project and every ACL" in call_helix("export", "--help").stdout

@@ -368,7 +368,9 @@ def test_the_best_at_both_ends_of_the_context(tmp_path: Path) -> None:
     found = ask(snap, "red", k=5)
     assert texts(found) == [f"red {name}" for name in names]
     assert [item.text for item in found.packed] == ["red one", "red three", "red five", "red four", "red two"]
-    assert found.context.splitlines()[2::2] == [f"[2023-11-14] (s#t{i})" for i in (0, 2, 4, 3, 1)] + ["</memory>"]
+    assert found.context.splitlines()[2::2] == [f"[2023-11-14 · user] (s#t{i})" for i in (0, 2, 4, 3, 1)] + [
+        "</memory>"
+    ]
     least = found.tokens - 1
     fewer = ask(snap, "red", k=5, budget=least)
     assert [item.text for item in fewer.packed] == ["red one", "red three", "red four", "red two"]

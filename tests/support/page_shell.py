@@ -277,6 +277,8 @@ def world(page: str, folder: Path, store: Path, cache: Path, forks: Any) -> Iter
         "HELIX_CACHE": str(cache),
         "PATH": os.pathsep.join(list_program_folders()),
     }
+    if "helix why" in "".join(one.text for one in blocks(page)):
+        make_repository(folder / "src" / "queue.py")
     if page in ON_A_COPY:
         shutil.copytree(ROOT / "helix", folder / "helix")
         shutil.copy(ROOT / "pyproject.toml", folder)
@@ -298,6 +300,15 @@ def world(page: str, folder: Path, store: Path, cache: Path, forks: Any) -> Iter
 def list_program_folders() -> list[str]:
     """Return the folders of programs, this interpreter's first."""
     return [str(Path(sys.executable).parent), *os.environ["PATH"].split(os.pathsep)]
+
+
+def make_repository(file: Path) -> None:
+    """Make a git repository of one file, of fifty lines."""
+    file.parent.mkdir()
+    file.write_text("".join(f"line = {i}\n" for i in range(50)))
+    author = ("-c", "user.name=ana", "-c", "user.email=ana@example.com")
+    for command in (("init", "-q"), ("add", "."), (*author, "commit", "-q", "-m", "queue")):
+        subprocess.run(["git", *command], cwd=file.parent, check=True)
 
 
 def make_claude_log() -> str:
