@@ -25,8 +25,9 @@ def sql(argv: Sequence[str]) -> int:
     """Query the items in SQL: one SELECT over the current generation.
 
     Views of live rows: items, facts, entities, edges, steps, sessions, clusters. DESCRIBE items lists its columns,
-    SUMMARIZE items their values; EXPLAIN works, too. edges.src is an item; edges.dst is an entity's hash, an item or a session's
-    key. In edges of facts both are entities. Each cluster names one item and its near-duplicates.
+    SUMMARIZE items their values; EXPLAIN works, too. edges.src is an item; edges.dst is an entity's hash, an item, a
+    session's key, or a command, file or error. In edges of facts both are entities. Each cluster names one item and its
+    near-duplicates.
 
     This is the owner's tool: it sees every project and every ACL. It reads only, and no other file.
     """

@@ -57,7 +57,9 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     pool = trace.run("rank", reorder, pool, query, vector, snap, plan, profile.reading)
     trace.record_change("reading", pool.row, pool.final)
     work = trace.run("work", look_up_work, query, snap, plan, pool)
-    pool = put_first(pool, work)
+    before, pool = len(pool), put_first(pool, work)
+    trace.note("work", rows_in=before, rows_out=len(pool), found=len(work))
+    trace.record_change("work", pool.row, pool.final)
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
         trace.record_change("rerank", pool.row, pool.final)

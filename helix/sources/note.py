@@ -46,13 +46,15 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
         raise InputRefused("no note", "write notes with 'helix remember'")
     by_user, kind, replaced = get_string(raw, "by") == "user", get_string(raw, "type"), get_string(raw, "corrects")
     pinned = get_flag(raw, "pinned") is True
+    time = parse_iso(get_text(raw, "ts"))
     turn = Turn(
         name,
         text,
         "user" if by_user else "assistant",
         "human" if by_user else "note",
         speaker=get_string(raw, "author"),
-        time=parse_iso(get_text(raw, "ts")),
+        time=time,
+        time_quality="exact" if time else "none",
         type=kind if kind in TYPES else None,
         pinned=pinned,
         unique=True,

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from helix.errors import StoreError
+from helix.snapshot.checked_arrays import REMEDY
 from helix.snapshot.reader.steps import EDIT, FAILED, PASSED, RESULT, RUN
 from helix.snapshot.segment.batch import hash_parts
 from helix.text.shell import changes_nothing, find_main, spell_command
@@ -51,11 +53,17 @@ def resolve(snap: Snapshot, failed: int, same: AnyArray | None = None) -> Resolu
     Args:
         failed: number of the step.
         same: steps with the same failure, which show that it was not gone yet.
+
+    Raises:
+        StoreError: the store is damaged.
     """
     steps, columns = snap.steps, snap.steps.columns
     call = int(steps.find_partners(np.array([failed], np.int64))[0])
     session = steps.list_of_session(int(snap.columns.session[columns.row[failed]]))
-    after = session[int(np.flatnonzero(session == failed)[0]) + 1 :][:MOST_STEPS]
+    (place,) = np.nonzero(session == failed)
+    if not len(place):
+        raise StoreError("the index of sessions is damaged: it lacks a step of its session", REMEDY)
+    after = session[int(place[0]) + 1 :][:MOST_STEPS]
     if call < 0 or not len(after):
         return Resolution(failed, call)
     calls = after[columns.action[after] != RESULT]

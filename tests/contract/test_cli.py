@@ -157,7 +157,7 @@ def test_a_cut_character_in_a_question_is_replaced(sample_store: Path) -> None:
 def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
     call = ("recall", QUESTION, "--store", sample_store, "--k", 3)
     found = as_json(run_helix, *call, "--explain")
-    stages = ["route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "relevance", "pack"]
+    stages = ["route", "dense", "lexical", "fuse", "graph", "rank", "work", "diversify", "relevance", "pack"]
     assert [stage["stage"] for stage in found["trace"]["stages"]] == stages
     assert all(stage["ms"] >= 0 and "rows_in" in stage and "rows_out" in stage for stage in found["trace"]["stages"])
     candidates = found["trace"]["candidates"]

@@ -31,6 +31,11 @@ FOLDERS = (Path(helix.__file__).parent / "sample", DATA / "logs")
 FUZZING_S = 30
 """Seconds of coverage-guided fuzzing of each adapter: `make soak`."""
 
+NOTE = (
+    '{"id": "n1", "text": "Never edit queue.py by hand: make codegen writes it.", "by": "agent", "author": "claude", '
+    '"project": "ledgerline", "ts": "2026-05-04T09:00:00Z", "type": "procedural", "pinned": true, "corrects": "s1#2"}'
+)
+
 
 def _seeds() -> dict[str, list[str]]:
     """Return texts by format; of databases and exports those of their collectors."""
@@ -43,6 +48,7 @@ def _seeds() -> dict[str, list[str]]:
         for text in texts:
             with contextlib.suppress(InputRefused):  # what a database is made of
                 found[sources.detect(Document(str(path), text)).NAME].append(text)
+    found["note"].append(NOTE)  # no file is one
     return found
 
 

@@ -11,7 +11,7 @@ from helix.sources.common.decode import decode
 from helix.types import ROLES, TYPES, Document
 from tests.support.draws import draw_share
 
-ORIGINS = {"human", "assistant", "tool", "runtime_context", "summary", "subagent", "document"}
+ORIGINS = {"human", "assistant", "tool", "runtime_context", "summary", "subagent", "document", "note"}
 QUALITIES = {"exact", "derived", "file", "none"}
 
 

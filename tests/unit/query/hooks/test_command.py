@@ -205,7 +205,7 @@ def test_a_briefing_lists_decisions_and_the_newest_sessions(snap: Snapshot) -> N
     assert sum(snap.counter([found.text])) <= BRIEFING_BUDGET
     begin = lines.index("Last sessions:")
     days = [line[2:12] for line in lines[begin + 1 : -1]]
-    assert len(days) == SESSIONS
+    assert len(days) == 2 < SESSIONS  # of three: a branch of a session is that session
     assert days == sorted(days, reverse=True)
     assert all(snap.find(item) is not None for item in found.items)
     assert len(set(found.items)) == len(found.items) > 0
