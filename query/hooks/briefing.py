@@ -117,7 +117,7 @@ def _list_rules(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
     own = own[snap.columns.confidence[own] >= LEAST_TRUST]
     own = own[np.lexsort((-own, -snap.columns.time[own], snap.columns.session[own] != _find_session(snap, PINNED)))]
     own = own[: 3 * _RULES]
-    replaced = set() if not len(own) else _find_replaced(snap, own, at)
+    replaced = _find_replaced(snap, own, at, LEAST_TRUST)  # an agent's note takes no rule of the user away
     said: set[str] = set()
     entries = [
         entry
@@ -137,7 +137,7 @@ def _list_notes(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
     columns = snap.columns
     own = np.flatnonzero(rows & (columns.role != _USER) & np.isin(columns.session, (pinned, notes)))
     own = own[np.lexsort((-own, -columns.time[own], columns.session[own] != pinned))][:_NOTES]
-    replaced = set() if not len(own) else _find_replaced(snap, own, at)
+    replaced = _find_replaced(snap, own, at)
     for row, entry in zip(own.tolist(), snap.text(own), strict=True):
         if row not in replaced:
             yield Line(f"- {sanitise_name(entry['text'], _TEXT)} ({_cite(entry)})", entry["id"])
@@ -156,9 +156,13 @@ def _find_session(snap: Snapshot, name: str) -> int:
     return int(codes[0]) if len(codes) else -2
 
 
-def _find_replaced(snap: Snapshot, rows: I64, at: int) -> set[int]:
-    found = find_superseded(rows.astype(np.uint32), snap, at)
-    return set(found.rows.tolist()) if found else set()
+def _find_replaced(snap: Snapshot, rows: I64, at: int, trust: float = 0.0) -> set[int]:
+    """Return the rows that a row of at least some trust replaces, or that state no fact that holds."""
+    found = find_superseded(rows.astype(np.uint32), snap, at) if len(rows) else None
+    if found is None:
+        return set()
+    weak = found.old[snap.columns.confidence[found.new] < trust]
+    return set(found.rows.tolist()) - set(weak.tolist())
 
 
 def _list_decisions(snap: Snapshot, project: str | None, at: int) -> Iterator[Line]:

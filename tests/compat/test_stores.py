@@ -56,7 +56,13 @@ NO_MODELS = {
     "helix.snapshot.writer.copy_encoder": lambda *_: (),
 }
 ADDED = (("cellar", "c1", "I keep the yeast in the cellar?", {"speaker": "Ana"}),)
-LATER = ("vouched", "salience_parts", "time_quality", "role", "ord")  # of an item; null in older stores, or asked in SQL above
+LATER = (
+    "vouched",
+    "salience_parts",
+    "time_quality",
+    "role",
+    "ord",
+)  # of an item; null in older stores, or asked in SQL above
 
 
 def copy(source: Path, target: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -11,10 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from helix.sdk.memory import Memory
@@ -27,7 +24,7 @@ from query.auth import SCOPES, Caller
 from query.mcp import build_server
 from query.serve import make_policy
 from query.service import QueryService
-from tests.support.clients import call_tool, run_client
+from tests.support.clients import call_tool, run_client, run_over_http
 from tests.support.serving import serving
 from tests.support.tiny import list_ids, make_store
 
@@ -281,18 +278,6 @@ def test_stdio_answers_from_a_cold_start(served_store: Path, cache: Path, memory
     missing = run_client(command(tmp_path / "none"), lambda client: client.call_tool("recall", {"query": QUESTION}))
     assert missing.is_error is True
     assert "no Helix store" in missing.content[0].text
-
-
-def run_over_http(url: str, key: str | None, work: Any) -> Any:
-    async def run() -> Any:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        async with (
-            httpx2.AsyncClient(headers=headers) as http,
-            Client(streamable_http_client(url, http_client=http)) as c,
-        ):
-            return await work(c)
-
-    return asyncio.run(run())
 
 
 def test_http_requires_keys(served_store: Path, memory: Memory, tmp_path: Path) -> None:
