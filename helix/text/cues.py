@@ -1,4 +1,4 @@
-"""Kind of an item's text as bits: a question, first person, a standing instruction, an agent's narration."""
+"""Kind of an item's text as bits: question, first person, standing instruction, decision, an agent's narration."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ STANDING: Final = 4
 NARRATES: Final = 8
 """An agent only says what it is about to do, or only reads and searches: "Now let me check the tests"."""
 
+DECIDES: Final = 16
+"""A user says in few words that something is decided."""
+
 NARRATION_WORDS: Final = 40
 """Words of a narration at most; a longer text says more."""
 
 MAX_CHARS: Final = 300
-"""Characters of a standing instruction; a longer text has another subject."""
+"""Characters of a standing instruction or a decision; a longer text has another subject."""
 
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|i'd|my|me|we|our)\b", re.IGNORECASE)
 _STANDING: Final = re.compile(
@@ -31,7 +34,10 @@ _STANDING: Final = re.compile(
     re.IGNORECASE,
 )
 
-
+_DECIDES: Final = re.compile(
+    r"\b(?:decided|chose|agreed|settled (?:on|for)|opted|ruled out|signed off|decision (?:is|was)|decision:)(?!\w)",
+    re.IGNORECASE,
+)
 _CALL: Final = re.compile(r"(?m)^\[(?P<tool>[^\]\n]{1,80})\] .*$")
 _LOOKS: Final = re.compile(r"read|view|open|grep|glob|search|find|list|fetch|todo|task(?:update|create|list|get)", re.I)
 _ABOUT_TO: Final = re.compile(
@@ -61,6 +67,8 @@ def read_cues(text: str, role: str) -> int:
         bits |= FIRST_PERSON
     if role == "user" and len(text) < MAX_CHARS and _STANDING.search(text):
         bits |= STANDING
+    if role == "user" and len(text) < MAX_CHARS and not bits & ASKS and _DECIDES.search(text):
+        bits |= DECIDES
     if role == "assistant" and _narrates(text):
         bits |= NARRATES
     return bits

@@ -1,4 +1,4 @@
-"""Knowledge about a file: failures that were met in it, with their fixes, and instructions of users about it."""
+"""Knowledge about a file: its edits, and failures that were met in it, with their fixes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from helix.snapshot.reader.steps import EDIT, FAILED
-from helix.snapshot.segment.batch import hash_parts
-from helix.text.cues import STANDING
 from helix.text.step_keys import list_path_ends
-from helix.types import I64, ROLES, Bool, Fault
+from helix.types import I64, Bool, Fault
 from helix.work.fixes import Fix
 from helix.work.resolve import hash_keys, resolve
 
@@ -19,9 +17,6 @@ if TYPE_CHECKING:
 
 MOST_READ: Final = 8
 """Failures whose sessions are read: the newest."""
-
-
-_USER: Final = ROLES.index("user")
 
 
 def find_failures_in(snap: Snapshot, path: str, rows: Bool | None = None, limit: int = 2) -> list[Fix]:
@@ -56,21 +51,3 @@ def _find_closest(snap: Snapshot, kind: str, path: str) -> I64:
         return np.empty(0, np.int64)
     position, step = snap.steps.find(hash_keys([(kind, end) for end in ends]))
     return step[position == position.min()] if len(step) else step
-
-
-def find_rules_about(snap: Snapshot, path: str, rows: Bool | None = None, limit: int = 2) -> I64:
-    """Return the newest rows in which a user gives a standing instruction that names a file.
-
-    Returns:
-        int64[m], the newest first.
-    """
-    ends = [end.lower() for end in list_path_ends(path)]
-    if not ends:
-        return np.empty(0, np.int64)
-    _, row = snap.graph.rows_of(np.array([int(hash_parts("path", end), 16) for end in ends], np.uint64))
-    row = np.unique(row).astype(np.int64)
-    row = row[snap.columns.role[row] == _USER]
-    if rows is not None:
-        row = row[rows[row]]
-    row = row[(snap.lexical.cues(row) & STANDING) > 0]
-    return np.asarray(row[np.lexsort((-row, -snap.columns.time[row]))][:limit], np.int64)

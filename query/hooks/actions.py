@@ -1,13 +1,15 @@
 """The context that a hook adds at a tool call: before it, what is known of the command or the file; after it, the fix.
 
-Silence is the default. Before a command, it speaks where that command line failed each time and another one worked;
-before an edit, where a user gave a standing instruction about the file. After a failure, it speaks where the same
-failure was met before, something changed, and a later run showed that it was gone. No question is embedded.
+Silence is the default. Before a command, it speaks where the user forbade it, or where that command line failed each
+time and another one worked; before an edit, where the user laid something down about the file. After a failure, it
+speaks where the same failure was met before, something changed, and a later run showed that it was gone. No question is
+embedded.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,11 +18,11 @@ import numpy as np
 from helix.sources.common.steps import judge_result, read_call
 from helix.stages.pack import CLOSE, OPEN
 from helix.text.step_keys import split_targets
-from helix.types import Bool, Fault, Step
+from helix.types import I64, Bool, Fault, Step
 from helix.work.commands import read_history
-from helix.work.files import find_rules_about
 from helix.work.fixes import Fix, find_fixes
 from helix.work.lines import Told, tell_fix, tell_rule
+from helix.work.rules import find_rules_about, find_rules_against
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -97,7 +99,11 @@ def answer_before(snap: Snapshot, action: Action, project: str | None, seen: fro
     """
     kind, target = read_call(action.tool, action.arguments)
     rows = _select_rows(snap, project)
+    now = int(time.time())
     if kind == "run" and target:
+        forbidden = find_rules_against(snap, target, now, rows, MOST)
+        if len(forbidden):
+            return _make_context(snap, "What the user said about this command:", _tell_rules(snap, forbidden), seen)
         history = read_history(snap, target, rows)
         if not history.is_wrong or history.instead is None:
             return ActionContext("", "the command is not known to fail")
@@ -105,10 +111,15 @@ def answer_before(snap: Snapshot, action: Action, project: str | None, seen: fro
         times = "" if history.failed == 1 else f" {history.failed} times"
         return _make_context(snap, f"This command failed here{times}, and never passed:", [told], seen)
     if kind == "edit" and target:
-        found = [row for path in split_targets(target)[:MOST] for row in find_rules_about(snap, path, rows).tolist()]
-        rules = [tell_rule(entry) for entry in snap.text(np.array(found[:MOST], np.int64))]
-        return _make_context(snap, "What was said about this file:", rules, seen)
+        paths = split_targets(target)[:MOST]
+        found = [row for path in paths for row in find_rules_about(snap, path, now, rows, MOST).tolist()]
+        rules = _tell_rules(snap, np.array(found[:MOST], np.int64))
+        return _make_context(snap, "What the user said about this file:", rules, seen)
     return ActionContext("", "neither a command nor an edit")
+
+
+def _tell_rules(snap: Snapshot, rows: I64) -> list[Told]:
+    return [tell_rule(entry) for entry in snap.text(rows)]
 
 
 def answer_after(snap: Snapshot, action: Action, project: str | None, seen: frozenset[str]) -> ActionContext:

@@ -45,6 +45,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_log(logs, "aaaa0001", "2026-05-01T10:00:00", [
         ("ask", "Never edit generated/tides.py by hand: make codegen writes it."),
         ("say", "Understood."),
+        ("ask", "Don't use npm here, use pnpm."),
+        ("say", "Noted."),
+        ("ask", "We decided that src/locks.py stays single-threaded, because the port has one clock."),
+        ("say", "Good."),
         ("ask", "the queue test fails, fix it"),
         *run("pytest -q tests/test_queue.py", f"E   {REFUSED}\n1 failed in 0.2s", True, "Now let me run the test."),
         *run("cat docker-compose.yml", "services:\n  redis: {}\n"),
@@ -183,8 +187,11 @@ def test_before_a_command_that_failed_and_before_an_edit_that_a_rule_is_about(me
     told = ask_before(memory, "Bash", {"command": "go build -o tide ./..."})
     assert "what worked: `go build -o tide .`" in told
     assert "make codegen writes it" in ask_before(memory, "Edit", {"file_path": "/srv/harbour/generated/tides.py"})
+    assert "stays single-threaded" in ask_before(memory, "Edit", {"file_path": "/srv/harbour/src/locks.py"})
+    assert "use pnpm" in ask_before(memory, "Bash", {"command": "npm install left-pad"})
     for tool, arguments in (
         ("Bash", {"command": "go build -o tide ."}), ("Bash", {"command": "pytest -q"}), ("Bash", {"command": "ls"}),
+        ("Bash", {"command": "pnpm install"}), ("Bash", {"command": "grep -r npm docs"}),
         ("Edit", {"file_path": "/srv/harbour/src/queue.py"}), ("Read", {"file_path": "/x/generated/tides.py"}),
         ("Edit", {}), ("", {}),
     ):  # fmt: skip
