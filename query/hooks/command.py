@@ -122,13 +122,19 @@ class HookCall:
         if request.get("source") in ("clear", "compact"):  # the agent has lost what it was given
             session_record.clear_record(path)
         record = session_record.read_record(path)
-        request |= {"seen": record["seen"], "left": max(0, self._read_tokens() - record["tokens"])}
+        at_call = request["kind"] in ("before", "after")
+        request |= {
+            "seen": record["told" if at_call else "seen"],
+            "left": max(0, self._read_tokens() - record["tokens"]),
+        }
         answer = self._fetch_context(request)
         if answer["context"]:
             self._write_answer(answer["context"])
         if answer["context"] and request["session"]:
-            seen, tokens = [*record["seen"], *answer.get("items", ())], record["tokens"] + answer.get("tokens", 0)
-            session_record.write_record(path, {"seen": seen, "tokens": tokens})
+            for name in ("seen", "told") if at_call else ("seen",):
+                record[name] = [*record[name], *answer.get("items", ())]
+            record["tokens"] += answer.get("tokens", 0)
+            session_record.write_record(path, record)
 
     def _write_answer(self, context: str) -> None:
         sys.stdout.write(json.dumps(protocol.format_answer(self._agent, self._event, context)) + "\n")

@@ -1,5 +1,7 @@
 """Record of what hooks gave a session: items, which are given once, and tokens, which are limited.
 
+A tool call may be given once more what a briefing or a prompt was given: there it helps most.
+
 A hook is a process of its own, so this is a small file of the user, one a session. `query.hooks.command` imports this
 module while an agent waits, so it imports next to nothing.
 """
@@ -30,12 +32,15 @@ def locate_record(folder: str, root: str, session: str) -> str:
 
 
 def read_record(path: str) -> dict[str, Any]:
-    """Return `seen`, item ids, and `tokens`; a missing or damaged record is an empty one."""
+    """Return `seen` and `told`, item ids, and `tokens`; a missing or damaged record is an empty one.
+
+    `told` are those of `seen` that were given at a tool call.
+    """
     with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
         record = json.load(file)
         if isinstance(record, dict) and isinstance(record.get("seen"), list) and isinstance(record.get("tokens"), int):
-            return record
-    return {"seen": [], "tokens": 0}
+            return {"told": [], **record}
+    return {"seen": [], "told": [], "tokens": 0}
 
 
 def write_record(path: str, record: dict[str, Any]) -> None:
@@ -45,7 +50,8 @@ def write_record(path: str, record: dict[str, Any]) -> None:
     new = f"{path}.{os.getpid()}"
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(handle, "w", encoding="utf-8") as file:
-        json.dump({"seen": record["seen"][-MOST:], "tokens": record["tokens"]}, file)
+        lists = {name: record[name][-MOST:] for name in ("seen", "told")}
+        json.dump({**lists, "tokens": record["tokens"]}, file)
     os.replace(new, path)  # noqa: PTH105
     oldest = time.time() - DAYS * 86_400
     for entry in os.scandir(folder):

@@ -26,15 +26,9 @@ from query.hooks import protocol
 from query.hooks.actions import Action, answer_after, answer_before
 from query.hooks.briefing import brief_project
 from query.hooks.context import answer_hook
-from tests.support.agent_log import edit, run, write_log
+from tests.support.agent_log import PACKAGES, write_harbour_logs
 
-REFUSED = "redis.exceptions.ConnectionError: Error 111 connecting to localhost:6379. Connection refused."
 OTHER_REFUSED = "redis.exceptions.ConnectionError: Error 61 connecting to 10.0.0.7:6380. Connection refused."
-PACKAGES = "go: cannot write multiple packages to non-directory tide"
-TRACE = """FAILED tests/test_queue.py::test_pop - KeyError: 'tide'
-  File "/srv/harbour/src/queue.py", line 3, in pop
-KeyError: 'tide'
-1 failed"""
 SETTINGS = Settings()
 
 
@@ -42,36 +36,7 @@ SETTINGS = Settings()
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("work")
     logs = root / "logs"
-    write_log(logs, "aaaa0001", "2026-05-01T10:00:00", [
-        ("ask", "Never edit generated/tides.py by hand: make codegen writes it."),
-        ("say", "Understood."),
-        ("ask", "Don't use npm here, use pnpm."),
-        ("say", "Noted."),
-        ("ask", "We decided that src/locks.py stays single-threaded, because the port has one clock."),
-        ("say", "Good."),
-        ("ask", "the queue test fails, fix it"),
-        *run("pytest -q tests/test_queue.py", f"E   {REFUSED}\n1 failed in 0.2s", True, "Now let me run the test."),
-        *run("cat docker-compose.yml", "services:\n  redis: {}\n"),
-        *run("docker compose up -d redis", "started", False, "Redis is not running, so I start it."),
-        *run("pytest -q tests/test_queue.py", "4 passed in 0.3s", False),
-        ("say", "The test passes now, since redis runs."),
-    ])  # fmt: skip
-    write_log(logs, "aaaa0002", "2026-05-02T10:00:00", [
-        ("ask", "build the tool"),
-        *run("go build -o tide ./...", PACKAGES, True),
-        *run("go build -o tide .", "", False),
-        *edit("/srv/harbour/src/queue.py", "The retry belongs into pop, since push must stay quick."),
-        *run("pytest -q", TRACE, True),
-        *edit("/srv/harbour/src/queue.py"),
-        *run("pytest -q", "9 passed in 1s", False),
-        *run('git commit -am "queue: retry in pop"', "[main 1a2b3c4] queue: retry in pop\n 1 file changed", False),
-    ])  # fmt: skip
-    write_log(logs, "aaaa0003", "2026-05-03T10:00:00", [
-        ("ask", "tidy the docs"),
-        *edit("/srv/harbour/docs/a.md"),
-        *run("make docs", "make: *** [docs] Error 2", True),
-        ("say", "The docs do not build. Still to do: install the theme. Shall I install it?"),
-    ])  # fmt: skip
+    write_harbour_logs(logs)
     ingest(root / "store", [logs], SETTINGS)
     return root / "store"
 

@@ -55,3 +55,45 @@ def _make_content(event: Event, call: str) -> tuple[str, Any]:
         failed = {} if len(event) < 3 or event[2] is None else {"is_error": event[2]}
         return "user", [{"type": "tool_result", "tool_use_id": call, "content": event[1], **failed}]
     return "assistant", [{"type": "text", "text": event[1]}] if event[0] == "say" else []
+
+
+REFUSED = "redis.exceptions.ConnectionError: Error 111 connecting to localhost:6379. Connection refused."
+PACKAGES = "go: cannot write multiple packages to non-directory tide"
+TRACE = """FAILED tests/test_queue.py::test_pop - KeyError: 'tide'
+  File "/srv/harbour/src/queue.py", line 3, in pop
+KeyError: 'tide'
+1 failed"""
+
+
+def write_harbour_logs(logs: Path) -> None:
+    """Write three sessions of the project harbour: rules, failures with their fixes, an open end."""
+    write_log(logs, "aaaa0001", "2026-05-01T10:00:00", [
+        ("ask", "Never edit generated/tides.py by hand: make codegen writes it."),
+        ("say", "Understood."),
+        ("ask", "Don't use npm here, use pnpm."),
+        ("say", "Noted."),
+        ("ask", "We decided that src/locks.py stays single-threaded, because the port has one clock."),
+        ("say", "Good."),
+        ("ask", "the queue test fails, fix it"),
+        *run("pytest -q tests/test_queue.py", f"E   {REFUSED}\n1 failed in 0.2s", True, "Now let me run the test."),
+        *run("cat docker-compose.yml", "services:\n  redis: {}\n"),
+        *run("docker compose up -d redis", "started", False, "Redis is not running, so I start it."),
+        *run("pytest -q tests/test_queue.py", "4 passed in 0.3s", False),
+        ("say", "The test passes now, since redis runs."),
+    ])  # fmt: skip
+    write_log(logs, "aaaa0002", "2026-05-02T10:00:00", [
+        ("ask", "build the tool"),
+        *run("go build -o tide ./...", PACKAGES, True),
+        *run("go build -o tide .", "", False),
+        *edit("/srv/harbour/src/queue.py", "The retry belongs into pop, since push must stay quick."),
+        *run("pytest -q", TRACE, True),
+        *edit("/srv/harbour/src/queue.py"),
+        *run("pytest -q", "9 passed in 1s", False),
+        *run('git commit -am "queue: retry in pop"', "[main 1a2b3c4] queue: retry in pop\n 1 file changed", False),
+    ])  # fmt: skip
+    write_log(logs, "aaaa0003", "2026-05-03T10:00:00", [
+        ("ask", "tidy the docs"),
+        *edit("/srv/harbour/docs/a.md"),
+        *run("make docs", "make: *** [docs] Error 2", True),
+        ("say", "The docs do not build. Still to do: install the theme. Shall I install it?"),
+    ])  # fmt: skip
