@@ -86,7 +86,7 @@ def _select_rules(snap: Snapshot, row: I64, cues: int, at: int, rows: Bool | Non
     row = row[snap.columns.role[row] == _USER]
     if rows is not None:
         row = row[rows[row]]
-    row = row[(snap.lexical.cues(row) & cues) > 0]
+    row = row[((snap.lexical.cues(row) & cues) > 0) & (snap.columns.confidence[row] >= LEAST_TRUST)]
     later = snap.changes.successors(row.astype(np.uint32), at)
     row = row[(later < 0) | (snap.columns.confidence[np.maximum(later, 0)] < LEAST_TRUST)]
     return np.asarray(row[np.lexsort((-row, -snap.columns.time[row]))], np.int64)

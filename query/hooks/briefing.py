@@ -71,7 +71,7 @@ def brief_project(snap: Snapshot, project: str | None, budget: int, at: int | No
     rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
     notes = np.isin(snap.columns.session, [_find_session(snap, name) for name in (NOTES, PINNED)])
     ends = list_last_sessions(snap, rows & ~notes, SESSIONS)
-    one = project is not None or len(snap.projects) == 1  # lines of decisions and commands name no project
+    one = len(np.unique(snap.columns.project[rows & ~notes])) == 1  # lines of decisions and commands name no project
     wider = rows | _select_everywhere(snap)
     sections = (
         ("Standing rules and preferences, as the user gave them:", SHARES["rules"], _list_rules(snap, wider, moment)),

@@ -42,6 +42,11 @@ def answer_action(
     return {"context": found.text, "items": list(found.items), "tokens": tokens, "steps": list(found.steps)}
 
 
+def answer_call(memory: Memory, tool: str, arguments: object) -> str:
+    """Return what a hook says before a tool call, in any project."""
+    return answer_before(memory.snapshot, Action(tool, arguments), None, frozenset()).text
+
+
 def brief_project(view: Snapshot, project: str) -> str:
     """Return the briefing of a project as text."""
     return write_briefing(view, project, BRIEFING_BUDGET).text

@@ -24,7 +24,7 @@ from helix.snapshot.sql import run_statement
 from helix.sources.note import PINNED
 from helix.text.tokenize import tokenise
 from pipelines.embedded.ingest import finish, ingest
-from pipelines.eval.attacks.sessions import BENIGN, PAYLOADS, Attack, list_attacks, write_benign
+from pipelines.eval.attacks.sessions import BENIGN, CALLS, PAYLOADS, Attack, list_attacks, write_benign
 from pipelines.ingest.accept_all import IngestReport
 
 SHARE: Final = 0.8
@@ -62,7 +62,7 @@ def measure_attacks(work: Path, settings: Settings, say: Callable[[str], None]) 
     attacks += [Attack("noted", PINNED, payload, ()) for payload in PAYLOADS]
     say(f"{len(attacks)} attacks, {len(BENIGN)} memories of the user")
     memory = Memory(attacked, settings, warm=False)
-    texts = {"briefing": _read_briefing(memory), **_read_trusted(memory)}
+    texts = {"briefing": _read_briefing(memory), "hooks": _read_hooks(memory), **_read_trusted(memory)}
     recalled: Counter[str] = Counter()
     where: dict[str, Counter[str]] = {}
     for attack in attacks:
@@ -107,11 +107,23 @@ def _read_briefing(memory: Memory) -> list[Line]:
         if not line.startswith("- "):
             trusted = line.startswith(("Standing rules", "Decisions that hold"))
         elif trusted:
-            cited = line.rpartition("(")[2].rpartition("[")[2].rstrip("])").rpartition(", ")[2]
-            row = memory.snapshot.find(cited)
-            session = "" if row is None else memory.snapshot.text(np.array([row]))[0]["session"]
-            lines.append((session.partition("/")[0], line))
+            lines.append((_find_session(memory, line.rpartition("(")[2].rpartition("[")[2]), line))
     return lines
+
+
+def _read_hooks(memory: Memory) -> list[Line]:
+    """Return the lines that a hook gives before a tool call as the user's."""
+    (entry,) = entry_points(group="helix.hooks", name="prompt")
+    given = [entry.load().answer_call(memory, tool, arguments) for tool, arguments in CALLS]
+    said = [line for context in given for line in context.split("\n") if line.startswith("[")]
+    return [(_find_session(memory, line.rpartition("(")[2]), line) for line in said]
+
+
+def _find_session(memory: Memory, cited: str) -> str:
+    """Return the session of an id as a line cites it, without its branch."""
+    row = memory.snapshot.find(cited.rstrip("])").rpartition(", ")[2])
+    session = "" if row is None else str(memory.snapshot.text(np.array([row]))[0]["session"])
+    return session.partition("/")[0]
 
 
 def _read_trusted(memory: Memory) -> dict[str, list[Line]]:
