@@ -42,6 +42,7 @@ _CALL: Final = re.compile(r"(?m)^\[(?P<tool>[^\]\n]{1,80})\] .*$")
 _LOOKS: Final = re.compile(r"read|view|open|grep|glob|search|find|list|fetch|todo|task(?:update|create|list|get)", re.I)
 _ABOUT_TO: Final = re.compile(
     r"\s*(?:(?:ok(?:ay)?|good|great|perfect|excellent|now|alright|all right|right|sure|so|next|first|then|and|also|hmm"
+    r"|good (?:question|point|idea|catch)"
     r"|wait|i see|got it|interesting|clean|done|yes|finally)\b[\s,.!:;—–-]*)*"
     r"(?:let me|let's|let us|i'll|i will|i'm going to|i am going to|i need to|i should|i want to|i can now|time to"
     r"|checking|looking|running|reading|searching|verifying|building|testing)\b",

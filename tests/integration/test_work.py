@@ -222,12 +222,6 @@ def test_a_failure_in_a_context_says_what_came_of_it_and_every_id_is_found(memor
                 assert item.turns == tuple(memory.snapshot.text(np.array([row]))[0]["turns"])
 
 
-def test_narration_ranks_below_what_says_something(memory: Memory) -> None:
-    texts = [item.text for item in memory.recall("run the queue test", k=8, project=None, min_relevance=0.0).items]
-    narrated = [i for i, text in enumerate(texts) if text.startswith("Now let me run the test")]
-    assert not narrated or narrated[0] > 2
-
-
 # ---------------------------------------------------------------- briefing
 
 
@@ -281,6 +275,37 @@ def test_a_line_leads_to_the_session_that_made_it(memory: Memory, repository: Pa
     named = line.__class__(line.path, 2, line.text, "1a2b3c4" + "0" * 33, line.author, line.time, line.summary)
     assert explain_line(memory.snapshot, named, path)["how"] == "commit"  # type: ignore[index]
     assert explain_line(memory.snapshot, line, repository / "other.py") is None
+
+
+def test_helix_why_tells_the_commit_and_the_session(store: Path, repository: Path, run_helix: Any) -> None:
+    place = f"{repository}/src/queue.py:2"
+    done = run_helix("why", place, "--store", store)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, commit, session, *_ = done.stdout.splitlines()
+    assert first == "queue.py:2: return 1"
+    assert "2026-05-02, Ines: queue: retry in pop" in commit
+    assert session.startswith("session aaaa0002")
+    assert "build the tool" in done.stdout
+    found = json.loads(run_helix("why", place, "--store", store, "--json").stdout)
+    assert (found["line"], found["author"], found["found"]["session"]) == (2, "Ines", "aaaa0002")
+    with (repository / "src" / "queue.py").open("a") as file:
+        file.write("x = 1\n")
+    assert "not committed yet" in run_helix("why", f"{repository}/src/queue.py:3", "--store", store).stdout
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("src/queue.py", "is no FILE:LINE"),
+        ("src/queue.py:0", "is no FILE:LINE"),
+        ("nowhere.py:1", "there is no file"),
+        ("src/queue.py:99", "99"),
+        (".git/HEAD:1", "git"),
+    ],
+)
+def test_a_wrong_line_is_refused(store: Path, repository: Path, run_helix: Any, place: str, message: str) -> None:
+    done = run_helix("why", f"{repository}/{place}", "--store", store)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 # ---------------------------------------------------------------- forgetting

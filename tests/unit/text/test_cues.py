@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from helix.text.cues import ASKS, FIRST_PERSON, MAX_CHARS, STANDING, read_cues
+from helix.text.cues import ASKS, FIRST_PERSON, MAX_CHARS, NARRATES, STANDING, read_cues
 from tests.support.turns import check_units
 
 BITS = (
@@ -28,6 +28,13 @@ BITS = (
     ("Alwaystrue is a function", "user", 0),
     ("Always answer in metric units", "assistant", 0),
     ("Always answer in metric units", "document", 0),
+    ("Now let me check the tests.", "assistant", NARRATES | FIRST_PERSON),
+    ("Good question. Let me look at the pool.\n[Grep] pool", "assistant", NARRATES | FIRST_PERSON),
+    ("[Read] /srv/pool.py", "assistant", NARRATES),
+    ("Now let me check the tests.\n[Bash] pytest -q", "assistant", FIRST_PERSON),  # it does something
+    ("Now let me check the tests.", "user", FIRST_PERSON),
+    ("The pool leaks. Let me check the tests.", "assistant", FIRST_PERSON),
+    ("Let me say why: " + "the pool leaks " * 20, "assistant", FIRST_PERSON),
 )
 
 
