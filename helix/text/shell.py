@@ -248,6 +248,12 @@ def find_main(line: str) -> tuple[Program, ...]:
     return main or tuple(one for one in programs if not one.piped)
 
 
+def share_program(first: str, second: str) -> bool:
+    """Return whether two command lines run one program with the same words."""
+    one, two = ({(program.name, program.words) for program in find_main(line)} for line in (first, second))
+    return not one.isdisjoint(two)
+
+
 def is_reading(line: str) -> bool:
     """Return whether a command line only prints what is there: what it prints is no error of its own."""
     return all(program.is_reader for program in find_main(line))

@@ -54,18 +54,13 @@ def tell_fix(snap: Snapshot, found: Resolution) -> Told:
     lines += _tell_changes([known[step] for step in found.changes], texts)
     if found.shown >= 0:
         shown = known[found.shown]
-        verb = "what worked" if _is_instead(found) else "then passed" if found.held else "then ran"
+        verb = "what worked" if found.is_instead else "then passed" if found.held else "then ran"
         lines.append(f"- {verb}: {name_step(shown)}{_tell_wait(snap, found)} ({cite_turns(texts[shown['row']])})")
     words = _find_words(texts[row] for row in rows[1:])
     if words:
         lines.append(f'- the agent said: "{words}"')
     ids = dict.fromkeys(texts[row]["id"] for row in rows)
     return Told(tuple(lines), tuple(ids), (*found.changes, *([found.shown] if found.shown >= 0 else ())))
-
-
-def _is_instead(found: Resolution) -> bool:
-    """Return whether another command ended the failure by itself."""
-    return found.shown >= 0 and found.other_command and not found.changes
 
 
 def _tell_changes(changes: list[dict[str, Any]], texts: Mapping[int, Mapping[str, Any]]) -> list[str]:

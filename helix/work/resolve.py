@@ -41,6 +41,11 @@ class Resolution:
     steps: int = 0  # of the session between the failure and the proof
     other_command: bool = False  # the call is another command than the one that failed
 
+    @property
+    def is_instead(self) -> bool:
+        """True where another command ended the failure by itself."""
+        return self.shown >= 0 and self.other_command and not self.changes
+
 
 def hash_keys(keys: list[tuple[str, ...]]) -> U64:
     """Return the numbers of keys: uint64[n]."""

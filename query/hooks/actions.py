@@ -17,6 +17,7 @@ import numpy as np
 
 from helix.sources.common.steps import judge_result, read_call
 from helix.stages.pack import CLOSE, OPEN
+from helix.text.shell import share_program
 from helix.text.step_keys import split_targets
 from helix.types import I64, Bool, Fault, Step
 from helix.work.commands import read_history
@@ -129,7 +130,7 @@ def answer_after(snap: Snapshot, action: Action, project: str | None, seen: froz
     if result.outcome != "failed" or not result.faults:
         return ActionContext("", "no failure")
     fixes = find_fixes(snap, result.faults, _select_rows(snap, project), MOST, LOOSEST)
-    known = [fix for fix in fixes if fix.is_known and fix.resolution.held and is_telling(fix)]
+    known = [fix for fix in fixes if fix.resolution.held and is_telling(fix) and _is_for(snap, fix, target)]
     told = [tell_fix(snap, fix.resolution) for fix in known]
     return _make_context(snap, "This failure was met before, and was fixed:", told, seen)
 
@@ -137,6 +138,14 @@ def answer_after(snap: Snapshot, action: Action, project: str | None, seen: froz
 def is_telling(fix: Fix) -> bool:
     """Return whether the failure names more than a verdict, or was met in the same place."""
     return fix.level == 0 or len(_list_words(fix.fault)) >= _TELLING
+
+
+def _is_for(snap: Snapshot, fix: Fix, line: str) -> bool:
+    """Return whether a fix is known and may help: another command only where the same one failed."""
+    if not fix.is_known or not fix.resolution.is_instead:
+        return fix.is_known
+    (call,) = snap.steps.read([fix.resolution.call])
+    return share_program(call["target"], line)
 
 
 def _list_words(fault: Fault) -> set[str]:

@@ -2,7 +2,8 @@
 
 Every call and every failed result of a session is asked, in order, with the store as it was before the session began.
 A warning about a command is right if the call then failed. A fix is right if the session later did the same: it edited
-a file of that name, or ran a command of that fix. What a session did is what it did without the hook.
+a file of that name, or ran a command of that fix, other than the one that failed. What a session did is what it did
+without the hook.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _ask_after(
     answer = load_hook().answer_action(logs.memory, session.view, "after", entry, output, seen)
     if not answer["context"]:
         return answer, False
-    given = _name_changes(snap, answer["steps"])
+    # Whoever meets a failure tries the same again: that is no use of the fix.
+    given = _name_changes(snap, answer["steps"]) - _name_changes(snap, [call] if call >= 0 else [])
     done = _name_changes(snap, [int(one) for one in later.tolist()])
     return answer, not given.isdisjoint(done)
 

@@ -4,7 +4,15 @@ import time
 
 import pytest
 
-from helix.text.shell import changes_nothing, find_main, is_reading, normalise_command, read_programs, spell_command
+from helix.text.shell import (
+    changes_nothing,
+    find_main,
+    is_reading,
+    normalise_command,
+    read_programs,
+    share_program,
+    spell_command,
+)
 
 PROGRAMS = {
     'cd /srv/app && FOO=1 timeout 60 uv run pytest -q "tests/test a.py" 2>&1 | tail -20': ["pytest", "tail"],
@@ -73,3 +81,16 @@ def test_a_long_or_hostile_line_takes_no_time():
     for unit in ("a", "'", '"', "$(", "\\", "<<E\n", "&& ", "`", "(" * 50, "> "):
         read_programs(unit * 20_000)
     assert time.thread_time() - start < 4
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        ("go build -o tide ./...", "cd /x && gofmt -w . && go build -o tide ./... 2>&1 | head -30", True),
+        ("go build -o tide ./...", "go build -o tide .", False),
+        ("python3 -c 'a'", "python3 << 'END'\na\nEND", False),
+        ("", "make", False),
+    ],
+)
+def test_lines_that_run_one_program_alike(first: str, second: str, shared: bool) -> None:
+    assert share_program(first, second) is shared
