@@ -26,7 +26,7 @@ from query.hooks import protocol
 from query.hooks.actions import Action, answer_after, answer_before
 from query.hooks.briefing import brief_project
 from query.hooks.context import answer_hook
-from tests.support.agent_log import PACKAGES, write_harbour_logs
+from tests.support.agent_log import PACKAGES, REFUSED, write_harbour_logs
 
 OTHER_REFUSED = "redis.exceptions.ConnectionError: Error 61 connecting to 10.0.0.7:6380. Connection refused."
 SETTINGS = Settings()
@@ -207,6 +207,16 @@ def test_a_question_about_work_has_its_answer_first(memory: Memory, question: st
     assert first in found.items[0].text
     assert found.answered >= 0.5
     assert first in found.context
+
+
+def test_filters_hold_for_questions_about_work(memory: Memory) -> None:
+    question = "how did we fix the ConnectionError"
+    fix = "[Bash] docker compose up -d redis"
+    assert any(fix in item.text for item in memory.recall(question, k=10).items)
+    until = "2026-05-01T10:11:00Z"  # after the failure, before its fix
+    found = memory.recall(question, k=10, until=until).items
+    assert any(REFUSED in item.text for item in found)
+    assert not any(fix in item.text for item in found)
 
 
 def test_a_failure_in_a_context_says_what_came_of_it_and_every_id_is_found(memory: Memory) -> None:
