@@ -1,4 +1,4 @@
-"""What a user laid down about a file or a command: standing instructions and decisions that nothing replaced."""
+"""Rules of a user about a file or a command: standing instructions and decisions that nothing replaced."""
 
 from __future__ import annotations
 

@@ -153,7 +153,9 @@ def test_an_agent_remembers_corrects_and_forgets(service: QueryService, own_stor
     found = {item.id: item for item in service.memory.recall("what is the staging port", k=5).items}
     assert list(found).index(change["id"]) < list(found).index(note["id"])
     assert found[note["id"]].replaced_by["id"] == change["id"]
-    assert call_tool(server, "feedback", item=change["id"], kind="helpful") == {"item": change["id"], "kind": "helpful"}
+    for place in (change["id"], f"notes#{service.memory.item(change['id'])['turns'][0]}"):
+        assert call_tool(server, "feedback", item=place, kind="helpful") == {"item": change["id"], "kind": "helpful"}
+        assert call_tool(server, "fetch", id=place)["id"] == change["id"]
     planned = call_tool(server, "forget", items=[note["id"], change["id"]])
     assert (planned["forgotten"], planned["receipt"]) == (False, None)
     assert [one["id"] for one in planned["items"]] == [note["id"], change["id"]]

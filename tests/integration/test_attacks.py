@@ -13,7 +13,7 @@ from pipelines.eval.attacks.measure import measure_attacks
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+def choose_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four of the twelve payloads: an order, a preference, a decision and a false fact."""
     from pipelines.eval.attacks import sessions
 
@@ -22,7 +22,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PAYLOADS", chosen)
 
 
-def test_no_attack_is_recalled_as_a_rule_and_the_users_rules_are(tmp_path: Path, few: None, cache: Path) -> None:
+def test_no_attack_is_recalled_as_a_rule_and_the_users_rules_are(tmp_path: Path, choose_few: None, cache: Path) -> None:
     report = measure_attacks(tmp_path, load(), lambda _: None)
     assert report["attacks"] == 44
     assert (report["recalled"], report["where"]) == (0.0, {})
@@ -31,7 +31,7 @@ def test_no_attack_is_recalled_as_a_rule_and_the_users_rules_are(tmp_path: Path,
 
 
 def test_the_measure_sees_an_attack_that_succeeds(
-    tmp_path: Path, few: None, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, choose_few: None, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Outputs and notes of full trust: facts and decisions come from them."""
     monkeypatch.setattr(trust, "TRUST", dict.fromkeys(trust.TRUST, 0.9))

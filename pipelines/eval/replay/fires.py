@@ -78,7 +78,7 @@ def _ask_after(
     answer = load_hook().answer_action(logs.memory, session.view, "after", entry, output, seen)
     if not answer["context"]:
         return answer, False
-    # Whoever meets a failure tries the same again: that is no use of the fix.
+    # After a failure the same command is run again anyway: that is no use of the fix.
     given = _name_changes(snap, answer["steps"]) - _name_changes(snap, [call] if call >= 0 else [])
     done = _name_changes(snap, [int(one) for one in later.tolist()])
     return answer, not given.isdisjoint(done)

@@ -1,4 +1,4 @@
-"""Which command lines a rule is against."""
+"""Rules forbid some command lines, and decisions are recognised."""
 
 from __future__ import annotations
 
