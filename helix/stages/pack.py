@@ -27,6 +27,9 @@ MIN_EXCERPT: Final = 40
 LEAST_HEADER: Final = 6
 """Tokens of the shortest header."""
 
+LONGEST_PLACE: Final = 48
+"""Characters of a session and its turns in a header; an item's id has 16."""
+
 _MIN_PIECE = 24  # tokens; a shorter piece of an item is not worth its header
 
 
@@ -279,8 +282,9 @@ def _format_day(entry: Mapping[str, Any]) -> str:
 
 
 def cite_turns(entry: Mapping[str, Any]) -> str:
-    """Format an item's session and turns."""
-    return _shorten_name(f"{entry['session']}#{','.join(entry['turns'])}")
+    """Format an item's session and turns; its id, where these are long."""
+    place = _shorten_name(f"{entry['session']}#{','.join(entry['turns'])}")
+    return place if len(place) <= LONGEST_PLACE else str(entry.get("id") or place)
 
 
 def _shorten_name(text: str) -> str:

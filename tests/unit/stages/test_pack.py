@@ -247,6 +247,9 @@ def test_headers_cite_shortly() -> None:
         (one.upper(), one.upper()),
     ):
         assert header(entry(0, "", session=session, turns=[other, "t"])) == f"({shown}#00000000,t)"
+    place = entry("3f9a52c0d1e4b768", "", session="x" * 40, turns=["t" * 7])
+    assert header(place) == f"({'x' * 40}#{'t' * 7})"
+    assert header(place | {"turns": ["t" * 8]}) == "(3f9a52c0d1e4b768)"
     uuid = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"
     more = {"session": uuid, "turns": [f"{uuid}:tool"], "speaker": "Ana"}
     assert body(pack([entry(0, "text", **more)], 200, words)[0])[0] == "[Ana] (5f0c2b7e#5f0c2b7e:tool)"
