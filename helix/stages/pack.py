@@ -147,8 +147,9 @@ def _make_headers(entries: Sequence[Mapping[str, Any]], count: Count, grouped: b
     added = sizes[:n]
     for i, of in enumerate(group):
         if of != i:
-            added[i] = sizes[2 * n + i]
-            if of not in group[of + 1 : i]:  # a group's second item changes the header of its first
+            better = [j for j in range(of, i) if group[j] == of]
+            added[i] = 0 if label[i] in [label[j] for j in better] else sizes[2 * n + i]  # pieces of a turn share it
+            if len(better) == 1:  # a group's second item changes the header of its first
                 added[i] += sizes[n + of] + sizes[2 * n + of] - sizes[of]
     return Headers(group, alone, shared, label, added)
 
@@ -243,19 +244,22 @@ def _assemble(
         of, members = list(groups.items())[place]
         if len(members) > 1:
             lines.append(headers.shared[of])
+        last = ""
         for i in sorted(members, key=lambda i: entries[i].get("ord", i)):
             placed.append(i)
-            lines += [line for before, line in neighbours.get(i, ()) if before]
-            lines.append(_format_item(headers, i, bodies[i], alone=len(members) == 1))
+            around = neighbours.get(i, ())
+            lines += [line for before, line in around if before]
+            head = headers.alone[i] if len(members) == 1 else headers.label[i]
+            continues = head == last and not any(before for before, _ in around)
+            lines.append(bodies[i] if continues else _format_item(head, bodies[i], alone=len(members) == 1))
+            last = "" if outcomes[i] or around else head
             lines += [outcomes[i]] if outcomes[i] else []
             lines += [line for before, line in neighbours.get(i, ()) if not before]
     return "\n".join([*lines, CLOSE]), placed
 
 
-def _format_item(headers: Headers, i: int, text: str, *, alone: bool) -> str:
-    if alone:
-        return f"{headers.alone[i]}\n{text}"
-    return headers.label[i] + ("\n" if "\n" in text else " ") + text
+def _format_item(head: str, text: str, *, alone: bool) -> str:
+    return head + ("\n" if alone or "\n" in text else " ") + text
 
 
 def _group_header(entry: Mapping[str, Any]) -> str:

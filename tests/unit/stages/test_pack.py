@@ -222,6 +222,18 @@ def test_items_of_a_session_are_in_reading_order() -> None:
     assert context.index("text3") < context.index("text0") < context.index("text2")
 
 
+def test_pieces_of_a_turn_share_a_label_and_its_tokens_count_once() -> None:
+    turn = {"turns": ["7"], "role": "assistant"}
+    given = [entry(i, f"piece {i}", ord=o, **turn) for i, o in ((0, 4), (1, 9), (2, 3), (3, 5))]
+    given[1] |= {"turns": ["9"], "session": "other"}  # the first and the second item are never in one group
+    context, tokens, placed = pack(given, 200, words)
+    assert body(context)[:4] == ["[s]", "assistant s#7: piece 2", "piece 0", "piece 3"]
+    assert placed == [2, 0, 3, 1]
+    assert pack(given, tokens, words)[0] == context
+    other = pack([*given[:3], given[3] | {"outcome": "→ fixed"}, entry(4, "more", ord=6, **turn)], 200, words)[0]
+    assert body(other)[3:6] == ["piece 3", "→ fixed", "assistant s#7: more"]
+
+
 def test_a_speaker_is_named_by_name_or_role() -> None:
     spoken = (("user", None), ("assistant", None), ("tool", None), ("user", "Ana"), ("document", None))
     for role, speaker in spoken:
