@@ -198,7 +198,7 @@ def test_a_question_shows_its_answer_with_the_trace(tab: Tab) -> None:
     expect(head).to_have_accessible_name(re.compile(r"^1 \d\d% episodic 2026-02-10 20:31 Ana in context$"))
     # Where it came from, and how much of the budget it takes.
     expect(cards.first.get_by_role("link", name="c3#c3:2")).to_be_visible()
-    expect(page.get_by_role("img", name=f"{found['tokens']} of 2,000 tokens")).to_be_visible()
+    expect(page.get_by_role("img", name=f"{found['tokens']:,} of 2,000 tokens")).to_be_visible()
     expect(page.get_by_role("region", name="The packed context")).to_contain_text("I told Priya we can do March")
     listed = [place for place in found["packed"] if place < len(found["items"])]
     assert page.locator(".chip").all_inner_texts() == [str(place + 1) for place in listed]

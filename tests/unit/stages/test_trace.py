@@ -54,6 +54,7 @@ def test_every_stage_says_rows_in_and_out_and_milliseconds(tmp_path: Path) -> No
         "fuse",
         "graph",
         "rank",
+        "work",
         "diversify",
         "relevance",
         "pack",
