@@ -20,6 +20,9 @@ NARRATES: Final = 8
 DECIDES: Final = 16
 """A user says in few words that something is decided."""
 
+PREFERS: Final = 32
+"""A user opens with a preference or a convention."""
+
 NARRATION_WORDS: Final = 40
 """Words of a narration at most; a longer text says more."""
 
@@ -34,6 +37,13 @@ _STANDING: Final = re.compile(
     re.IGNORECASE,
 )
 
+_PREFERS: Final = re.compile(
+    r"^\s*(?:(?:i|we)(?:'d| would)? (?:(?:much|really|always|strongly|generally) )?(?:prefer|rather)\b"
+    r"|(?:my|our) preference\b|in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team)\b"
+    r"|please (?:use|answer|reply|respond|write|keep|format|speak)\b.{0,80}"
+    r"\b(?:all|every|each|answers?|replies|responses?)\b)",
+    re.IGNORECASE,
+)
 _DECIDES: Final = re.compile(
     r"\b(?:decided|chose|agreed|settled (?:on|for)|opted|ruled out|signed off|decision (?:is|was)|decision:)(?!\w)",
     re.IGNORECASE,
@@ -68,8 +78,8 @@ def read_cues(text: str, role: str) -> int:
         bits |= FIRST_PERSON
     if role == "user" and len(text) < MAX_CHARS and _STANDING.search(text):
         bits |= STANDING
-    if role == "user" and len(text) < MAX_CHARS and not bits & ASKS and _DECIDES.search(text):
-        bits |= DECIDES
+    if role == "user" and len(text) < MAX_CHARS and not bits & ASKS:
+        bits |= (DECIDES if _DECIDES.search(text) else 0) | (PREFERS if _PREFERS.search(text) else 0)
     if role == "assistant" and _narrates(text):
         bits |= NARRATES
     return bits

@@ -15,7 +15,7 @@ from helix.sources.note import NAME as NOTE
 from helix.sources.note import NOTES, PINNED
 from helix.stages.pack import CLOSE, OPEN, cite_turns
 from helix.stages.supersede import find_superseded
-from helix.text.cues import STANDING
+from helix.text.cues import PREFERS, STANDING
 from helix.types import I64, ROLES, Bool
 from helix.util.sanitise import sanitise_name
 from helix.work.commands import list_commands
@@ -107,13 +107,13 @@ def _fit(heading: str, lines: Iterator[Line], room: int, count: Count) -> list[L
 
 
 def _list_rules(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
-    """Yield what the user pinned and the user's standing instructions that nothing replaced, the newest first.
+    """Yield what the user pinned, and standing instructions and preferences that nothing replaced, the newest first.
 
     A user is who prompts an agent, without a name. What others say, tools return and agents note is no rule.
     """
     own = np.flatnonzero(rows & (snap.columns.role == _USER))
     pinned = snap.columns.session[own] == _find_session(snap, PINNED)
-    own = own[pinned | ((snap.lexical.cues(own) & STANDING) > 0)]
+    own = own[pinned | ((snap.lexical.cues(own) & (STANDING | PREFERS)) > 0)]
     own = own[snap.columns.confidence[own] >= LEAST_TRUST]
     own = own[np.lexsort((-own, -snap.columns.time[own], snap.columns.session[own] != _find_session(snap, PINNED)))]
     own = own[: 3 * _RULES]
@@ -169,8 +169,13 @@ def _list_decisions(snap: Snapshot, project: str | None, at: int) -> Iterator[Li
     from helix.sdk.decisions.lines import format_decision
     from helix.sdk.decisions.listing import list_decisions
 
-    for entry in list_decisions(snap, at, project=project, limit=_HELD)["decisions"]:
-        yield Line(f"- {format_decision(entry, entry['item'])}", entry["item"])
+    entries = list_decisions(snap, at, project=project, limit=_HELD)["decisions"]
+    rows = np.array([snap.find(entry["item"]) for entry in entries], np.int64)
+    for entry, said in zip(entries, snap.text(rows), strict=True):
+        # The last change of a file is no day from which on something holds.
+        undated = not _day(said) and said["time"] and (entry["since"] or "")[:10] == said["time"].date().isoformat()
+        dated = {**entry, "since": None} if undated else entry
+        yield Line(f"- {format_decision(dated, entry['item'])}", entry["item"])
 
 
 def _list_rejected(snap: Snapshot, project: str | None, at: int) -> Iterator[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helix.text.cues import DECIDES, read_cues
+from helix.text.cues import DECIDES, PREFERS, read_cues
 from helix.work.rules import forbids
 
 
@@ -44,3 +44,22 @@ def test_a_rule_is_against_a_command(rule: str, line: str, against: bool) -> Non
 )
 def test_a_decision_is_a_users_and_short(text: str, role: str, decides: bool) -> None:
     assert bool(read_cues(text, role) & DECIDES) is decides
+
+
+@pytest.mark.parametrize(
+    ("text", "prefers"),
+    [
+        ("I prefer short answers without emojis.", True),
+        ("I'd rather have small commits", True),
+        ("My preference is that tests come first.", True),
+        ("In this project, all times are UTC.", True),
+        ("please use metric units in all answers", True),
+        ("Which do I prefer?", False),
+        ("please write the test", False),
+        ("He would rather have small commits", False),
+        ("rather than agent have the footer say filter by agent", False),
+    ],
+)
+def test_a_preference_opens_a_text(text: str, prefers: bool) -> None:
+    assert bool(read_cues(text, "user") & PREFERS) is prefers
+    assert not read_cues(text, "assistant") & PREFERS
