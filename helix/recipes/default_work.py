@@ -16,8 +16,7 @@ from helix.work.ask import READ, FoundWork, find_work
 
 def look_up_work(query: Query, snap: Snapshot, plan: Plan, pool: Candidates) -> list[FoundWork]:
     """Return the rows that answer a question about work, among those that may be searched."""
-    found = find_work(query.text, snap, plan.allowed, pool.row[:READ].tolist())
-    return [one for one in found if plan.allowed is None or plan.allowed[one.row]]  # a fix may lie outside the filters
+    return find_work(query.text, snap, plan.allowed, pool.row[:READ].tolist())
 
 
 def put_first(pool: Candidates, found: Sequence[FoundWork]) -> Candidates:

@@ -254,7 +254,7 @@ def _assemble(
             lines.append(bodies[i] if continues else _format_item(head, bodies[i], alone=len(members) == 1))
             last = "" if outcomes[i] or around else head
             lines += [outcomes[i]] if outcomes[i] else []
-            lines += [line for before, line in neighbours.get(i, ()) if not before]
+            lines += [line for before, line in around if not before]
     return "\n".join([*lines, CLOSE]), placed
 
 

@@ -38,14 +38,17 @@ _STANDING: Final = re.compile(
 )
 
 _PREFERS: Final = re.compile(
-    r"^\s*(?:(?:i|we)(?:'d| would)? (?:(?:much|really|always|strongly|generally) )?(?:prefer|rather)\b"
-    r"|(?:my|our) preference\b|in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team)\b"
-    r"|please (?:use|answer|reply|respond|write|keep|format|speak)\b.{0,80}"
-    r"\b(?:all|every|each|answers?|replies|responses?)\b)",
+    r"^\s*(?:(?:(?:i|we)(?:'d| would)? (?:(?:much|really|always|strongly|generally) )?prefer\b"
+    r"|(?:i|we)(?:'d| would) rather\b|(?:my|our) preference\b)"
+    r"(?!.{0,24}\b(?:option|that one|this one|it|the (?:first|second|latter|former)|\d)\b)"
+    r"|in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team),? (?:we|all|every|each|always|never|nothing|no)\b"
+    r"|please (?:answer|reply|respond|speak) (?:in|with|without|briefly)\b"
+    r"|please use\b.{0,80}\b(?:in|for) (?:all|every|each|your)\b)",
     re.IGNORECASE,
 )
 _DECIDES: Final = re.compile(
-    r"\b(?:decided|chose|agreed|settled (?:on|for)|opted|ruled out|signed off|decision (?:is|was)|decision:)(?!\w)",
+    r"\b(?:we|i|they|team|it was|has|have|'ve)\b(?: \w+){0,2} (?:decided|chose|agreed|settled|opted|ruled out)\b"
+    r"|\bdecision (?:is|was)\b|\bdecision:",
     re.IGNORECASE,
 )
 _CALL: Final = re.compile(r"(?m)^\[(?P<tool>[^\]\n]{1,80})\] .*$")

@@ -75,7 +75,8 @@ def find_work(question: str, snap: Snapshot, rows: Bool | None, best: Sequence[i
     if not found and _FIX.search(question):
         for one in _follow_failures(snap, best[:READ]):
             found.setdefault(one.row, one.relevance)
-    return [FoundWork(row, relevance) for row, relevance in found.items()]
+    # The fix of a failure that may answer can lie outside.
+    return [FoundWork(row, relevance) for row, relevance in found.items() if rows is None or rows[row]]
 
 
 def _find(question: str, snap: Snapshot, rows: Bool | None) -> Iterator[FoundWork]:

@@ -9,6 +9,9 @@ import numpy as np
 
 from helix.enrich.trust import LEAST_TRUST
 from helix.snapshot.segment.batch import hash_parts
+from helix.sources.note import NAME as NOTE
+from helix.sources.note import NOTES, PINNED
+from helix.stages.supersede import find_superseded
 from helix.text.cues import DECIDES, STANDING
 from helix.text.shell import find_main
 from helix.text.step_keys import list_path_ends
@@ -43,15 +46,41 @@ def find_rules_about(snap: Snapshot, path: str, at: int, rows: Bool | None = Non
     if not ends:
         return np.empty(0, np.int64)
     _, row = snap.graph.rows_of(np.array([int(hash_parts("path", end), 16) for end in ends], np.uint64))
-    return _select_rules(snap, np.unique(row).astype(np.int64), STANDING | DECIDES, at, rows)[:limit]
+    found: I64 = np.unique(row).astype(np.int64)
+    found = found if rows is None else found[rows[found]]
+    return select_rules(snap, found[(snap.lexical.cues(found) & (STANDING | DECIDES)) > 0], at)[:limit]
 
 
 def find_rules_against(snap: Snapshot, line: str, at: int, rows: Bool | None = None, limit: int = 2) -> I64:
     """Return the newest rows in which a user forbids what a command line does; see `find_rules_about`."""
-    own = np.flatnonzero(snap.alive & (snap.columns.role == _USER))
-    rules = _select_rules(snap, own, STANDING, at, rows)[:MOST_READ]
+    row: I64 = np.flatnonzero((snap.alive if rows is None else snap.alive & rows) & (snap.columns.role == _USER))
+    rules = select_rules(snap, row[(snap.lexical.cues(row) & STANDING) > 0], at)[:MOST_READ]
     against = np.array([forbids(entry["text"], line) for entry in snap.text(rules)], bool)
     return np.asarray(rules[against][:limit], np.int64)
+
+
+def select_rules(snap: Snapshot, rows: I64, at: int) -> I64:
+    """Return those of some rows that a user says, with trust, and nothing of trust replaces, the newest first.
+
+    A user is who prompts an agent, without a name, or who wrote a note. What others say, tools return and agents note
+    is no rule, and an agent's note takes no rule away.
+    """
+    columns = snap.columns
+    notes = np.isin(columns.session[rows], [find_note_session(snap, name) for name in (NOTES, PINNED)])
+    own = (columns.role[rows] == _USER) & ((columns.speaker[rows] < 0) | notes)
+    rows = rows[own & (columns.confidence[rows] >= LEAST_TRUST)]
+    rows = rows[np.lexsort((-rows, -columns.time[rows]))]
+    found = find_superseded(rows.astype(np.uint32), snap, at) if len(rows) else None
+    if found is None:
+        return rows
+    weakly = found.old[columns.confidence[found.new] < LEAST_TRUST]
+    return np.asarray(rows[~np.isin(rows, found.rows) | np.isin(rows, weakly)], np.int64)
+
+
+def find_note_session(snap: Snapshot, name: str) -> int:
+    """Return the code of a session of notes; −2 for none."""
+    codes = snap.catalog.live_sessions(np.array([int(hash_parts(NOTE, name), 16)], np.uint64))
+    return int(codes[0]) if len(codes) else -2
 
 
 def forbids(rule: str, line: str) -> bool:
@@ -79,14 +108,3 @@ def forbids(rule: str, line: str) -> bool:
         if denied and not right:
             return True
     return False
-
-
-def _select_rules(snap: Snapshot, row: I64, cues: int, at: int, rows: Bool | None) -> I64:
-    """Return those of some rows that a user lays down and nothing of trust replaces, the newest first."""
-    row = row[snap.columns.role[row] == _USER]
-    if rows is not None:
-        row = row[rows[row]]
-    row = row[((snap.lexical.cues(row) & cues) > 0) & (snap.columns.confidence[row] >= LEAST_TRUST)]
-    later = snap.changes.successors(row.astype(np.uint32), at)
-    row = row[(later < 0) | (snap.columns.confidence[np.maximum(later, 0)] < LEAST_TRUST)]
-    return np.asarray(row[np.lexsort((-row, -snap.columns.time[row]))], np.int64)

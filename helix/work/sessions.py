@@ -51,7 +51,7 @@ class SessionEnd:
 
 
 def list_last_sessions(snap: Snapshot, rows: Bool, limit: int) -> list[SessionEnd]:
-    """Return the newest sessions among some rows, the newest first.
+    """Return the newest sessions among some rows, the newest first; a session and its branches (`name_branch`) once.
 
     Args:
         rows: bool[rows]; those of a project.
@@ -63,14 +63,14 @@ def list_last_sessions(snap: Snapshot, rows: Bool, limit: int) -> list[SessionEn
     codes, place = np.unique(columns.session[live], return_inverse=True)
     newest = np.full(len(codes), NO_TIME)
     np.maximum.at(newest, place, columns.time[live])
-    found, undated, named = list[SessionEnd](), list[SessionEnd](), set[str]()
+    found, undated, named = list[SessionEnd](), list[SessionEnd](), list[str]()
     for code in codes[np.lexsort((codes, -newest))][: _LOOKED * limit].tolist():
         own = np.sort(live[columns.session[live] == code])
         (first,) = snap.text(own[:1])
-        whole = str(first["session"]).partition("~")[0]  # of a branch of a session
-        if whole in named:
-            continue
-        named.add(whole)
+        name = str(first["session"])
+        if any(name.startswith(f"{one}~") or one.startswith(f"{name}~") for one in named):
+            continue  # a branch of a session that is listed, or the session of such a branch
+        named.append(name)
         # A file's last change says little of when a session was.
         chosen = undated if first["time_quality"] == "file" else found
         if len(chosen) < limit:

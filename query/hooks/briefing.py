@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from helix.enrich.trust import LEAST_TRUST
 from helix.sdk.notes import EVERYWHERE
-from helix.snapshot.segment.batch import NO_TIME, hash_parts
-from helix.sources.note import NAME as NOTE
+from helix.snapshot.segment.batch import NO_TIME
 from helix.sources.note import NOTES, PINNED
 from helix.stages.pack import CLOSE, OPEN, cite_turns
 from helix.stages.supersede import find_superseded
@@ -19,6 +17,7 @@ from helix.text.cues import PREFERS, STANDING
 from helix.types import I64, ROLES, Bool
 from helix.util.sanitise import sanitise_name
 from helix.work.commands import list_commands
+from helix.work.rules import find_note_session, select_rules
 from helix.work.sessions import SessionEnd, find_left, list_last_sessions
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def brief_project(snap: Snapshot, project: str | None, budget: int, at: int | No
     """
     moment = int(time.time()) if at is None else at
     rows = snap.alive if project is None else snap.alive & (snap.columns.project == snap.projects.index(project))
-    notes = np.isin(snap.columns.session, [_find_session(snap, name) for name in (NOTES, PINNED)])
+    notes = np.isin(snap.columns.session, [find_note_session(snap, name) for name in (NOTES, PINNED)])
     ends = list_last_sessions(snap, rows & ~notes, SESSIONS)
     one = len(np.unique(snap.columns.project[rows & ~notes])) == 1  # lines of decisions and commands name no project
     wider = rows | _select_everywhere(snap)
@@ -107,24 +106,15 @@ def _fit(heading: str, lines: Iterator[Line], room: int, count: Count) -> list[L
 
 
 def _list_rules(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
-    """Yield what the user pinned, and standing instructions and preferences that nothing replaced, the newest first.
-
-    A user is who prompts an agent, without a name. What others say, tools return and agents note is no rule.
-    """
-    own = np.flatnonzero(rows & (snap.columns.role == _USER))
-    pinned = snap.columns.session[own] == _find_session(snap, PINNED)
-    own = own[pinned | ((snap.lexical.cues(own) & (STANDING | PREFERS)) > 0)]
-    own = own[snap.columns.confidence[own] >= LEAST_TRUST]
-    own = own[np.lexsort((-own, -snap.columns.time[own], snap.columns.session[own] != _find_session(snap, PINNED)))]
-    own = own[: 3 * _RULES]
-    replaced = _find_replaced(snap, own, at, LEAST_TRUST)  # an agent's note takes no rule of the user away
+    """Yield what the user pinned, then standing instructions and preferences, the newest first; see `select_rules`."""
+    columns = snap.columns
+    own = np.flatnonzero(rows & (columns.role == _USER))
+    pinned = find_note_session(snap, PINNED)
+    own = own[(columns.session[own] == pinned) | ((snap.lexical.cues(own) & (STANDING | PREFERS)) > 0)]
+    own = select_rules(snap, own, at)
+    own = own[np.argsort(columns.session[own] != pinned, kind="stable")][:_RULES]
     said: set[str] = set()
-    entries = [
-        entry
-        for row, entry in zip(own.tolist(), snap.text(own), strict=True)
-        if row not in replaced and (entry["speaker"] is None or entry["session"] in (PINNED, NOTES))
-    ]
-    for entry in entries[:_RULES]:
+    for entry in snap.text(own):
         text = sanitise_name(entry["text"], _TEXT)
         if text.lower() not in said:
             said.add(text.lower())
@@ -133,7 +123,7 @@ def _list_rules(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
 
 def _list_notes(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
     """Yield the notes of agents that nothing replaced, pinned ones first, then the newest."""
-    pinned, notes = (_find_session(snap, name) for name in (PINNED, NOTES))
+    pinned, notes = (find_note_session(snap, name) for name in (PINNED, NOTES))
     columns = snap.columns
     own = np.flatnonzero(rows & (columns.role != _USER) & np.isin(columns.session, (pinned, notes)))
     own = own[np.lexsort((-own, -columns.time[own], columns.session[own] != pinned))][:_NOTES]
@@ -150,19 +140,9 @@ def _select_everywhere(snap: Snapshot) -> Bool:
     return np.asarray(snap.alive & (snap.columns.project == snap.projects.index(EVERYWHERE)))
 
 
-def _find_session(snap: Snapshot, name: str) -> int:
-    """Return the code of a session of notes; −2 for none."""
-    codes = snap.catalog.live_sessions(np.array([int(hash_parts(NOTE, name), 16)], np.uint64))
-    return int(codes[0]) if len(codes) else -2
-
-
-def _find_replaced(snap: Snapshot, rows: I64, at: int, trust: float = 0.0) -> set[int]:
-    """Return the rows that a row of at least some trust replaces, or that state no fact that holds."""
+def _find_replaced(snap: Snapshot, rows: I64, at: int) -> set[int]:
     found = find_superseded(rows.astype(np.uint32), snap, at) if len(rows) else None
-    if found is None:
-        return set()
-    weak = found.old[snap.columns.confidence[found.new] < trust]
-    return set(found.rows.tolist()) - set(weak.tolist())
+    return set(found.rows.tolist()) if found else set()
 
 
 def _list_decisions(snap: Snapshot, project: str | None, at: int) -> Iterator[Line]:

@@ -38,8 +38,10 @@ def read_record(path: str) -> dict[str, Any]:
     """
     with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
         record = json.load(file)
-        if isinstance(record, dict) and isinstance(record.get("seen"), list) and isinstance(record.get("tokens"), int):
-            return {"told": [], **record}
+        record = {"told": [], **record} if isinstance(record, dict) else {}
+        kinds = {"seen": list, "told": list, "tokens": int}
+        if all(isinstance(record.get(name), kind) for name, kind in kinds.items()):
+            return record
     return {"seen": [], "told": [], "tokens": 0}
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from helix.snapshot.reader.snapshot import Snapshot
 from helix.text.cues import DECIDES, PREFERS, read_cues
-from helix.work.rules import forbids
+from helix.work.rules import find_rules_about, find_rules_against, forbids
+from helix.work.sessions import list_last_sessions
+from tests.support.tiny import BASE, make_store
 
 
 @pytest.mark.parametrize(
@@ -39,6 +44,8 @@ def test_a_rule_is_against_a_command(rule: str, line: str, against: bool) -> Non
         ("Have we decided on queue.py?", "user", False),
         ("We decided that queue.py stays as it is.", "assistant", False),
         ("an undecided vote", "user", False),
+        ("Agreed. Now fix queue.py.", "user", False),
+        ("The team has agreed to keep queue.py.", "user", True),
         ("We decided on it. " * 30, "user", False),
     ],
 )
@@ -56,6 +63,12 @@ def test_a_decision_is_a_users_and_short(text: str, role: str, decides: bool) ->
         ("please use metric units in all answers", True),
         ("Which do I prefer?", False),
         ("please write the test", False),
+        ("please write tests for all functions", False),
+        ("In this repo find the bug in queue.py", False),
+        ("I prefer option 2", False),
+        ("I'd rather do it later", False),
+        ("I rather like the new logo", False),
+        ("please answer in German", True),
         ("He would rather have small commits", False),
         ("rather than agent have the footer say filter by agent", False),
     ],
@@ -63,3 +76,42 @@ def test_a_decision_is_a_users_and_short(text: str, role: str, decides: bool) ->
 def test_a_preference_opens_a_text(text: str, prefers: bool) -> None:
     assert bool(read_cues(text, "user") & PREFERS) is prefers
     assert not read_cues(text, "assistant") & PREFERS
+
+
+NEVER = "Never use npm here, see web/app.ts."
+PATH = ("path", "app.ts", "app.ts")
+
+
+def make_rules(root: Path, **changes: object) -> Snapshot:
+    """The same words by a user, a named speaker, an agent, a doubtful user, and a user whom the next one corrects."""
+    given = [
+        {"speaker": None}, {"speaker": "Mallory"}, {"speaker": None, "role": "assistant"},
+        {"speaker": None, "confidence": 0.3}, {"speaker": None}, {"speaker": None, **changes},
+    ]  # fmt: skip
+    dated = [{**one, "time": BASE + 60 * i, "session": f"s{i}"} for i, one in enumerate(given)]
+    texts = [NEVER] * 5 + ["npm is fine in web/app.ts."]
+    return make_store(root, texts, given=dated, mentions=[[PATH]] * 6, changes=[(4, 5, 1.0)])
+
+
+def test_a_rule_is_a_users_own_of_trust_and_not_replaced(tmp_path: Path) -> None:
+    snap = make_rules(tmp_path)
+    assert find_rules_about(snap, "/srv/web/app.ts", BASE + 10_000).tolist() == [0]
+    assert find_rules_against(snap, "npm install", BASE + 10_000).tolist() == [0]
+    assert find_rules_about(snap, "/srv/web/app.ts", BASE + 241).tolist() == [4, 0]  # before it was replaced
+    none = snap.columns.confidence < 0
+    assert find_rules_about(snap, "/srv/web/app.ts", BASE + 10_000, none).tolist() == []
+    assert find_rules_against(snap, "npm install", BASE + 10_000, none).tolist() == []
+    assert find_rules_against(snap, "ls", BASE + 10_000).tolist() == []
+
+
+def test_a_note_of_an_agent_takes_no_rule_away(tmp_path: Path) -> None:
+    snap = make_rules(tmp_path, role="assistant", confidence=0.47)
+    assert find_rules_about(snap, "/srv/web/app.ts", BASE + 10_000).tolist() == [4, 0]
+
+
+def test_a_session_and_its_branches_are_listed_once(tmp_path: Path) -> None:
+    names = ["logs~a~one", "logs~b~two", "main", "main~2349cab0"]
+    given = [{"session": name, "time": BASE + 60 * i} for i, name in enumerate(names)]
+    snap = make_store(tmp_path, ["text"] * 4, given=given)
+    ends = list_last_sessions(snap, snap.alive, 5)
+    assert [names[end.first] for end in ends] == ["main~2349cab0", "logs~b~two", "logs~a~one"]
