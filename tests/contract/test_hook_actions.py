@@ -110,7 +110,7 @@ def test_a_call_is_answered_in_the_agents_shape(
     assert f" {agent} " in read_log(store / "logs").splitlines()[-1]
 
 
-def test_an_item_is_given_once_at_the_calls_of_a_session(hook: Hook) -> None:
+def test_an_item_is_given_once_at_the_calls_of_a_session(hook: Hook, tmp_path: Path) -> None:
     """Also where the briefing had it: at the call it helps most."""
     start = {**CLAUDE, "hook_event_name": "SessionStart", "source": "startup"}
     assert "make codegen" in hook("SessionStart", start).stdout
@@ -118,6 +118,10 @@ def test_an_item_is_given_once_at_the_calls_of_a_session(hook: Hook) -> None:
     assert "make codegen" in hook("PreToolUse", payload).stdout
     assert_silent(hook("PreToolUse", payload))
     assert "make codegen" in hook("PreToolUse", {**payload, "session_id": "another"}).stdout
+    for record in (tmp_path / "cache" / "sessions").iterdir():
+        record.write_text('{"seen": [], "told": 7, "tokens": 0}')  # damaged: as if nothing was given
+    assert "make codegen" in hook("PreToolUse", payload).stdout
+    assert_silent(hook("PreToolUse", payload))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +138,9 @@ def test_an_item_is_given_once_at_the_calls_of_a_session(hook: Hook) -> None:
         ("PostToolUse", {"tool_name": "Bash", "tool_input": {"command": "grep -r refused logs"},
                          "tool_response": {"stdout": FAILED}}),
         ("PostToolUse", {"tool_name": "Bash", "tool_input": TEST, "tool_response": {"stdout": "E  KeyError: 'new'"}}),
+        # Another command worked instead, but of one that is not this one.
+        ("PostToolUse", {"tool_name": "Bash", "tool_input": {"command": "make tide"},
+                         "tool_response": {"stdout": PACKAGES}}),
         ("PostToolUse", {"tool_name": "Read", "tool_input": EDIT, "tool_response": {"content": FAILED}}),
         ("PostToolUse", {"tool_response": [[[FAILED]]]}),
     ],
