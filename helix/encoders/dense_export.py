@@ -27,9 +27,11 @@ from helix.encoders.onnx_export import (
     save_tokenizer,
     write_graph,
 )
+from helix.encoders.packages import digest_package, is_folder, unpack_package
 from helix.encoders.registry import WHOLE, Model, Weights, find_transformer
 from helix.encoders.session import INPUTS, open_session
 from helix.encoders.spec import FILES, hash_files, shorten, write_spec
+from helix.errors import EncoderError
 
 _CHECKS: Final = 1
 """Version of the comparison; an older export is made again."""
@@ -45,12 +47,14 @@ def is_encoder_cached(weights: Weights, cache: Path, precision: str = "int8") ->
 def cache_encoder(weights: Weights, cache: Path, precision: str = "int8") -> Path:
     """Return the folder of the encoder exported as int8 or fp32, which the first call makes.
 
+    An int8 form that disagrees with sentence-transformers has the products with outliers in float32.
+
     Raises:
         EncoderError: the export failed, or the cached files are damaged.
     """
     target = _export_folder(weights, cache, precision)
     remedy = "install helix-recall[workers], or take an encoder folder that is already exported"
-    options = (precision, orjson.dumps(asdict(weights.model)).decode())
+    options = (precision, weights.origin, orjson.dumps(asdict(weights.model)).decode())
     export = ExportJob("helix.encoders.dense_export", weights.folder, options, weights.model.name, remedy)
     return export_once(export, target, SPEC, load_spec)
 
@@ -75,12 +79,19 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
             encoder = Encoder(plain)
             expected = reference.embed_probes(library, weights.model, encoder)
             agreement["fp32"] = reference.compare_vectors(encoder, expected, "fp32")
-        write_graph(plain, target, precision)
         shutil.copyfile(plain / "tokenizer.json", target / "tokenizer.json")
-    describe_encoder(target, weights, precision, agreement)
-    if library is not None and precision != "fp32":
-        agreement[precision] = reference.compare_vectors(Encoder(target), expected, precision)
-        describe_encoder(target, weights, precision, agreement)
+        for form in ("int8", "mixed") if precision == "int8" else (precision,):
+            write_graph(plain, target, form)
+            describe_encoder(target, weights, form, agreement)
+            if library is None or form == "fp32":
+                return
+            try:
+                agreement[form] = reference.compare_vectors(Encoder(target), expected, form)
+                break
+            except EncoderError:
+                if form == "mixed":
+                    raise
+    describe_encoder(target, weights, form, agreement)
 
 
 def _write_plain(weights: Weights, library: Any, plain: Path) -> Weights:
@@ -146,6 +157,8 @@ def _read_fields(weights: Weights) -> dict[str, Any]:
 
 def _digest_weights(weights: Weights) -> str:
     """Return one digest over the weights and the files that change their meaning."""
+    if weights.origin == "package" and not is_folder(_published_name(weights)):
+        return digest_package(_published_name(weights))
     folder = weights.folder
     names: list[str] = [*WEIGHTS, "config.json", "tokenizer.json", "1_Pooling/config.json"]
     if weights.model.pooling == WHOLE:  # any of its files may count
@@ -153,12 +166,21 @@ def _digest_weights(weights: Weights) -> str:
     return digest_files((name, folder / name) for name in names)
 
 
-def main(source: str, target: str, precision: str, model: str) -> None:
+def _published_name(weights: Weights) -> str:
+    return weights.model.name.partition("@")[0]
+
+
+def main(source: str, target: str, precision: str, origin: str, model: str) -> None:
     """Export in this process; `model` is the JSON of a Model."""
     facts: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in orjson.loads(model).items()
     }
-    export_encoder(Weights(Model(**facts), Path(source), "path"), Path(target), precision)
+    weights = Weights(Model(**facts), Path(source), origin)
+    if origin != "package":
+        export_encoder(weights, Path(target), precision)
+        return
+    with unpack_package(_published_name(weights)) as folder:
+        export_encoder(replace(weights, folder=folder), Path(target), precision)
 
 
 if __name__ == "__main__":

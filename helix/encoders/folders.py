@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from helix.encoders.packages import PACKAGES, find_package
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.util.hashing import hash_file_once
@@ -34,7 +35,7 @@ class ModelFolder:
 
     name: str
     folder: Path
-    origin: str  # path | models folder | hub cache
+    origin: str  # path | models folder | hub cache | package
     licence: str  # empty: not known
 
     @property
@@ -68,7 +69,7 @@ def _find_hub_cache() -> Path:
 def find_model(
     wanted: str, settings: Settings, models: Mapping[str, HubModel], noun: str, accept: Callable[[Path], bool]
 ) -> ModelFolder:
-    """Find a model: a folder, or a name in the models folder and then in the hub's cache.
+    """Find a model: a folder, or a name in the models folder, then in the hub's cache, then in a package.
 
     Args:
         models: the registered ones, by name.
@@ -83,10 +84,14 @@ def find_model(
             if origin == "path":
                 return ModelFolder(folder.resolve().name, folder, origin, "")
             return ModelFolder(wanted, folder, origin, known.licence if known else "")
+    if packaged := find_package(wanted):
+        return ModelFolder(wanted, packaged[0].parent, "package", PACKAGES[wanted].licence)
     places = "the models folder (HELIX_MODELS)" if settings.models else "a models folder (HELIX_MODELS is not set)"
     raise EncoderError(
         f"no {noun} {wanted!r}: it is neither a folder with a model nor in {places} nor in the hub's cache",
-        f"give a folder, or 'helix models pull' one of {', '.join(models)}",
+        f"install {PACKAGES[wanted].install}"
+        if wanted in PACKAGES
+        else f"give a folder, or 'helix models pull' one of {', '.join(models)}",
     )
 
 

@@ -19,7 +19,11 @@ from typing import Any, Final, NamedTuple
 from helix.encoders.folders import WEIGHTS, read_json
 from helix.errors import EncoderError
 
-PRECISIONS: Final = {"int8": "dynamic int8, per channel", "fp32": "none, float32"}
+PRECISIONS: Final = {
+    "int8": "dynamic int8, per channel",
+    "mixed": "dynamic int8, per channel; products that narrow in float32",
+    "fp32": "none, float32",
+}
 
 PROBES: Final = (
     "The nightly backup failed because the disk was full, so we moved it to the larger volume and kept seven days.",
@@ -79,22 +83,36 @@ def _read_architecture(source: Path) -> str:
 
 
 def write_graph(plain: Path, target: Path, precision: str) -> None:
-    """Copy `plain/model.onnx` to `target/model.onnx`, quantised for int8."""
+    """Copy `plain/model.onnx` to `target/model.onnx`, quantised for int8 and mixed."""
     with tempfile.TemporaryDirectory() as work:
-        if precision == "int8":
-            quantise_graph(plain, Path(work))
+        if precision != "fp32":
+            quantise_graph(plain, Path(work), list_narrowing(plain) if precision == "mixed" else ())
             plain = Path(work)
         shutil.copyfile(plain / "model.onnx", target / "model.onnx")
 
 
-def quantise_graph(plain: Path, target: Path) -> None:
-    """Write the int8 form of `plain/model.onnx` to `target/model.onnx`."""
+def list_narrowing(plain: Path) -> list[str]:
+    """Return the nodes of a graph that multiply by a matrix with more rows than columns.
+
+    In a transformer's feed-forward layers these come after the activation, whose outliers take up the range of int8
+    (Dettmers et al. 2022, "LLM.int8()").
+    """
+    import onnx
+
+    graph = onnx.load(plain / "model.onnx").graph
+    narrow = {each.name for each in graph.initializer if len(each.dims) == 2 and each.dims[0] > each.dims[1]}
+    return [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] in narrow]
+
+
+def quantise_graph(plain: Path, target: Path, spared: Sequence[str] = ()) -> None:
+    """Write the int8 form of `plain/model.onnx` to `target/model.onnx`, without the `spared` nodes."""
     from optimum.onnxruntime import ORTQuantizer
     from optimum.onnxruntime.configuration import AutoQuantizationConfig
 
     configure = AutoQuantizationConfig.avx512_vnni if has_vnni() else AutoQuantizationConfig.avx2
     ORTQuantizer.from_pretrained(plain, file_name="model.onnx").quantize(
-        save_dir=target, quantization_config=configure(is_static=False, per_channel=True)
+        save_dir=target,
+        quantization_config=configure(is_static=False, per_channel=True, nodes_to_exclude=list(spared)),
     )
     (target / "model_quantized.onnx").rename(target / "model.onnx")
 

@@ -18,11 +18,12 @@ from helix.encoders.session import open_tokenizer
 from helix.errors import EncoderError
 from helix.types import F32
 
-LEAST_AGREEMENT: Final = {"fp32": 0.9999, "int8": 0.9}
+LEAST_AGREEMENT: Final = {"fp32": 0.9999, "int8": 0.9, "mixed": 0.9}
 """Least cosine of a probe's exported vector with that of sentence-transformers.
 
 all-MiniLM-L6-v2 has .9999999 in float32. In int8 it has .988 or more for sentences and .969 for single words, whose
-activation ranges are those of few tokens.
+activation ranges are those of few tokens. all-mpnet-base-v2 has outliers in its activations: .81 in int8, so it is
+exported mixed.
 """
 
 PROBES: Final = (

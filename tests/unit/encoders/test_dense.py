@@ -16,6 +16,7 @@ from helix.cli.main import main
 from helix.encoders import registry, token_counter
 from helix.encoders.dense import Encoder, load_spec
 from helix.encoders.dense_export import cache_encoder
+from helix.encoders.packages import PACKAGES
 from helix.encoders.token_counter import EstimatedCounter, TokenCounter
 from helix.errors import EncoderError
 from helix.settings import Settings
@@ -128,11 +129,11 @@ def test_a_folder_of_the_user_works_from_end_to_end(tmp_path: Path, cache: Path,
 
 
 def test_missing_unknown_and_changed_encoders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package, _ = registry.PACKAGED["all-MiniLM-L6-v2"]
-    monkeypatch.setitem(registry.PACKAGED, "all-MiniLM-L6-v2", (package, "0" * 64))
-    with pytest.raises(EncoderError, match="are not the published ones"):
+    package = PACKAGES["all-MiniLM-L6-v2"]
+    monkeypatch.setitem(PACKAGES, "all-MiniLM-L6-v2", package._replace(files=dict.fromkeys(package.files, "0" * 64)))
+    with pytest.raises(EncoderError, match="are not the known ones"):
         registry.choose_encoder(Settings())
-    monkeypatch.setattr(registry, "PACKAGED", {})
+    monkeypatch.setattr(registry, "PREFERRED", ("gte-small",))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(EncoderError, match="no weights found"):
         registry.choose_encoder(Settings())

@@ -135,7 +135,7 @@ def test_broken_quantising_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         onnx.save(graph, target / "model.onnx")
 
     monkeypatch.setattr(dense_export, "write_graph", damage)
-    with pytest.raises(EncoderError, match=r"the int8 export of tiny disagrees .* less than 0\.9"):
+    with pytest.raises(EncoderError, match=r"the mixed export of tiny disagrees .* less than 0\.9"):
         export(source, tmp_path / "out", "int8")
 
 

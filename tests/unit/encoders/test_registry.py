@@ -222,8 +222,14 @@ def test_a_folder_describes_its_model(tmp_path: Path) -> None:
 
 
 def test_registered_models_are_complete_and_cut_by_name() -> None:
-    small = ["bge-small-en-v1.5", "all-MiniLM-L6-v2", "gte-small", "e5-small"]
-    large = ["nomic-embed-text-v1.5", "bge-base-en-v1.5", "mxbai-embed-large-v1", "arctic-embed-l-v2.0"]
+    small = ["bge-small-en-v1.5", "all-MiniLM-L6-v2", "gte-small", "e5-small", "multilingual-e5-small"]
+    large = [
+        "all-mpnet-base-v2",
+        "nomic-embed-text-v1.5",
+        "bge-base-en-v1.5",
+        "mxbai-embed-large-v1",
+        "arctic-embed-l-v2.0",
+    ]
     assert list(MODELS) == small + large
     for model in MODELS.values():
         assert model.pooling in registry.POOLINGS
