@@ -45,6 +45,7 @@ class EncoderSpec:
     centred: bool = False  # a layer norm without weights comes before the cut to `dim` and the unit length
     lower: bool = False
     pad: int = 0  # token that fills a batch
+    centre: Sequence[float] = ()  # taken off the unit vector, which is scaled again; empty: nothing is
     recipe: str = ""  # digest of the fields a vector depends on; "": not recorded
     agreement: Mapping[str, float] = field(
         default_factory=dict
@@ -53,7 +54,8 @@ class EncoderSpec:
 
 def digest_recipe(values: Mapping[str, Any]) -> str:
     """Return sixteen hex digits over the fields a vector depends on; another recipe is another encoder."""
-    return shorten(orjson.dumps([values[name] for name in _RECIPE]))
+    centre = [values["centre"]] if values.get("centre") else []  # most encoders have none
+    return shorten(orjson.dumps([*(values[name] for name in _RECIPE), *centre]))
 
 
 def fingerprint_encoder(files: Mapping[str, str], recipe: str = "") -> str:
@@ -87,6 +89,7 @@ class Encoder:
         self.spec = load_spec(folder, expect)
         self._tokenizer = open_tokenizer(folder / "tokenizer.json", self.spec.max_tokens)
         self._session = OnnxSession(folder / "model.onnx", threads, "encoder", _REMEDY, "export it for encoding")
+        self._centre = np.array(self.spec.centre, np.float32)
 
     @property
     def dim(self) -> int:
@@ -154,7 +157,8 @@ class Encoder:
         return self._pool_run(self.feed(tokens))
 
     def _pool_run(self, feed: Mapping[str, I64]) -> F32:
-        return pool_tokens(self.run(feed), feed["attention_mask"], self.spec)
+        vectors = pool_tokens(self.run(feed), feed["attention_mask"], self.spec)
+        return unit_rows(vectors - self._centre) if len(self._centre) else vectors
 
 
 def pool_tokens(hidden: F32, mask: I64, spec: EncoderSpec) -> F32:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,7 @@ from helix.encoders.registry import WHOLE, Model, Weights, find_transformer
 from helix.encoders.session import INPUTS, open_session
 from helix.encoders.spec import FILES, hash_files, shorten, write_spec
 from helix.errors import EncoderError
+from helix.util.wordlists import read_lines
 
 _CHECKS: Final = 1
 """Version of the comparison; an older export is made again."""
@@ -84,7 +85,7 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
             write_graph(plain, target, form)
             describe_encoder(target, weights, form, agreement)
             if library is None or form == "fp32":
-                return
+                break
             try:
                 agreement[form] = reference.compare_vectors(Encoder(target), expected, form)
                 break
@@ -92,6 +93,14 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
                 if form == "mixed":
                     raise
     describe_encoder(target, weights, form, agreement)
+    if weights.model.anisotropic:
+        describe_encoder(target, weights, form, agreement, _measure_centre(Encoder(target)))
+
+
+def _measure_centre(encoder: Encoder) -> list[float]:
+    """Return the mean vector of the packaged texts (Mu & Viswanath 2018, "All-but-the-Top")."""
+    mean = encoder.passages(read_lines("helix.encoders", "calibration")).mean(0)
+    return [round(float(value), 6) for value in mean]
 
 
 def _write_plain(weights: Weights, library: Any, plain: Path) -> Weights:
@@ -116,12 +125,16 @@ def _list_inputs(folder: Path) -> set[str]:
 
 
 def describe_encoder(
-    folder: Path, weights: Weights, precision: str, agreement: Mapping[str, float] | None = None
+    folder: Path,
+    weights: Weights,
+    precision: str,
+    agreement: Mapping[str, float] | None = None,
+    centre: Sequence[float] = (),
 ) -> None:
     """Write encoder.json for the files of an export."""
     if not weights.model.dim:
         weights = replace(weights, model=replace(weights.model, dim=_read_width(folder)))
-    files, recipe = hash_files(folder, FILES), digest_recipe(_read_fields(weights))
+    files, recipe = hash_files(folder, FILES), digest_recipe({**_read_fields(weights), "centre": centre})
     spec = EncoderSpec(
         **_read_fields(weights),
         quantising=PRECISIONS[precision],
@@ -130,6 +143,7 @@ def describe_encoder(
         recipe=recipe,
         fingerprint=fingerprint_encoder(files, recipe),
         agreement=agreement or {},
+        centre=centre,
     )
     write_spec(folder / SPEC, spec)
 
@@ -145,6 +159,8 @@ def _open_graph(folder: Path) -> Any:
 
 def _export_folder(weights: Weights, cache: Path, precision: str) -> Path:
     source = f"{_digest_weights(weights)}:{digest_recipe(_read_fields(weights))}"
+    if weights.model.anisotropic:
+        source += ":" + shorten("\n".join(read_lines("helix.encoders", "calibration")).encode())
     digest = shorten(f"{source}:{precision}:{_CHECKS}".encode())
     return cache / "encoders" / f"{weights.model.name}-{digest}"
 

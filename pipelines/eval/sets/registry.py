@@ -12,6 +12,7 @@ from pipelines.eval.sets.benchmark import Benchmark
 from pipelines.eval.sets.conversations import convert_beam, convert_locomo, convert_longmemeval, convert_qmsum
 from pipelines.eval.sets.friendsqa import convert_friendsqa
 from pipelines.eval.sets.passages import convert_beir, convert_hipporag, convert_ir
+from pipelines.eval.sets.xquad import convert_xquad
 
 Convert = Callable[[Path, Path, str], Benchmark]
 """An adapter: (the set's path, the folder to write documents to, the set's name) → the set."""
@@ -23,6 +24,7 @@ SETS: Mapping[str, Convert] = {
     "qmsum": convert_qmsum,
     "friendsqa": convert_friendsqa,
     **dict.fromkeys(("musique", "hotpotqa", "2wikimultihopqa"), convert_hipporag),
+    "xquad": convert_xquad,
     "beir": convert_beir,
     **dict.fromkeys(("ir", "cranfield", "npl"), convert_ir),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,8 @@ def test_a_zip_in_parts_is_joined_exported_and_removed(tmp_path: Path, monkeypat
     half = len(data) // 2
     files = make_package(tmp_path / "site", "part-001", {"m.zip.001": data[:half]})
     files |= make_package(tmp_path / "site", "part-002", {"m.zip.002": data[half:]})
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    # Not by sys.path: restored after the test, it would lose what ONNX Runtime adds to it on import.
+    monkeypatch.setattr(packages, "_locate", lambda path: tmp_path / "site" / path)
     monkeypatch.setitem(PACKAGES, "tiny-parts", Package("parts", "MIT", "parts", files))
     monkeypatch.setitem(registry.MODELS, "tiny-parts", registry.Model("tiny-parts", "", 32, "cls", context=128))
     weights = registry.choose_encoder(Settings(encoder="tiny-parts"))
@@ -179,3 +181,29 @@ def test_the_packaged_sparse_encoder_expands_a_question(cache: Path) -> None:
     words = Tokenizer.from_file(str(folder / "tokenizer.json"))
     weights = open_query(folder).encode("which doctor treats my heart")
     assert {"heart", "cardiac", "hospital"} <= {words.id_to_token(int(term)) for term in weights.terms}
+
+
+def test_what_all_vectors_have_in_common_is_taken_off(tmp_path: Path) -> None:
+    """In some models the vectors of unrelated texts are alike, and no threshold tells which are near."""
+    source = tiny_bert(tmp_path / "tiny")
+    model = registry.describe_model(source)
+    plain, centred = tmp_path / "plain", tmp_path / "centred"
+    for folder, anisotropic in ((plain, False), (centred, True)):
+        folder.mkdir()
+        weights = registry.Weights(replace(model, anisotropic=anisotropic), source, "path")
+        dense_export.export_encoder(weights, folder, "fp32")
+    before, after = Encoder(plain), Encoder(centred)
+    assert not before.spec.centre
+    assert before.spec.fingerprint != after.spec.fingerprint
+    vectors = before.passages(TEXTS)
+    expected = vectors - np.array(after.spec.centre, np.float32)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(after.passages(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(after.queries(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(after.query(TEXTS[0]), expected[0], atol=1e-5)
+    assert (expected @ expected.T).mean() < (vectors @ vectors.T).mean() - 0.2
+    # The centre is part of what a vector depends on.
+    spec = json.loads((centred / "encoder.json").read_text())
+    (centred / "encoder.json").write_text(json.dumps({**spec, "centre": [0.0] * 32}))
+    with pytest.raises(EncoderError, match="is not what was exported"):
+        load_spec(centred)

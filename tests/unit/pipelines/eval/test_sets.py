@@ -218,3 +218,25 @@ def test_a_question_without_words_is_left_out(tmp_path: Path) -> None:
     value[0]["qa"][0]["question"] = " \n"
     benchmark = convert("locomo", write_json(path, value))
     assert (len(benchmark.questions), benchmark.left_out) == (5, {"no text": 1, "no gold turn": 2})
+
+
+def test_xquad_asks_every_language_in_every_other(tmp_path: Path) -> None:
+    folder = tmp_path / "xquad"
+    folder.mkdir()
+
+    def write(language: str, texts: list[tuple[str, list[str]]]) -> None:
+        paragraphs = [{"context": text, "qas": [{"question": one} for one in asked]} for text, asked in texts]
+        content = {"data": [{"paragraphs": [paragraph]} for paragraph in paragraphs]}
+        write_json(folder / f"xquad.{language}.json", content)
+
+    write("de", [("Der See ist tief.", ["Wie tief?", "Wo?"]), ("Das Haus steht.", ["Was steht?", "Steht das Haus?"])])
+    write("en", [("The lake is deep.", ["How deep?", "Where?"]), ("The house stands.", ["What stands?", "Does it?"])])
+    benchmark = convert("xquad", folder)
+    assert [one["project"] for one in read_turns(benchmark)] == ["xquad-de"] * 2 + ["xquad-en"] * 2
+    asked = {(question.project, question.text, *question.gold, question.kind) for question in benchmark.questions}
+    assert len(benchmark.questions) == 8
+    assert ("xquad-en", "How deep?", "corpus/en/0\ten/0", "within a language") in asked
+    assert ("xquad-de", "Does it?", "corpus/de/1\tde/1", "across languages") in asked  # the second question of a second
+    write("en", [("The lake is deep.", ["How deep?"])])
+    with pytest.raises(InputRefused, match="different numbers of paragraphs"):
+        convert("xquad", folder)
