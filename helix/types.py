@@ -242,6 +242,8 @@ class Query:
     mentions: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # entity hashes
     term_order: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # terms in reading order, with repeats
     embedded: str = ""  # the text to embed
+    language: str = "en"  # of the question, one of `helix.text.languages.CODES`
+    stored: tuple[str, ...] = ("en",)  # languages of the items, the most common first
     words: frozenset[str] = frozenset()  # of the question, lower case
     days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question names
     sparse: Sparse | None = None  # weights by the store's sparse encoder

@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Final
 
 from helix.enrich.type_cues import CUES, VERBS
+from helix.text.language_words import has_words
+from helix.text.languages import ENGLISH
 from helix.types import TYPES
 
 MAX_CHARS: Final = 8_000
@@ -45,6 +47,8 @@ _FEWEST_SIGNS: Final = 5
 _DENSITY_FLOOR: Final = 0.04
 """Code signs per character: English prose has under .02, source code .06 to .15."""
 _DENSITY_WEIGHT: Final = 0.7
+_DECIDES: Final = 0.6
+"""Weight of words of a decision in another language than English."""
 _MATHS: Final = ("\\frac", "\\cdot", "\\times", "\\sqrt", "\\text{")
 """Signs of a formula in TeX, which is as dense as source code."""
 
@@ -61,8 +65,11 @@ def classify(text: str, role: str, origin: str) -> tuple[str, float]:
 
 
 @lru_cache(maxsize=4_096)  # a growing session is judged again from its start
-def score_types(text: str, role: str, origin: str) -> tuple[float, ...]:
-    """Return the score of each of TYPES by the cues, in that order, each in [0, 1). Arguments as for `classify`."""
+def score_types(text: str, role: str, origin: str, language: str = ENGLISH) -> tuple[float, ...]:
+    """Return the score of each of TYPES by the cues, in that order, each in [0, 1). Arguments as for `classify`.
+
+    In another language than English only the density of code and words of decisions count.
+    """
     text = "\n" + text[:MAX_CHARS]  # so that every line begins with a break
     lower = text.lower().replace("’", "'")
     words = frozenset(_WORD.findall(lower))
@@ -70,6 +77,10 @@ def score_types(text: str, role: str, origin: str) -> tuple[float, ...]:
     doubt = dict.fromkeys(TYPES, 1.0)
     kind, weight = PRIORS[known]
     doubt[kind] = 1 - weight
+    if language != ENGLISH:
+        doubt["decision"] *= 1 - _DECIDES * has_words(language, text, "cues", "decides")
+        doubt["code"] *= 1 - _weigh_density(text)
+        return tuple(1 - rest for rest in doubt.values())
     for cue in _CUES_OF[known]:
         if not (cue.words and cue.words.isdisjoint(words)) and cue.is_in(text, lower):
             doubt[cue.name] *= 1 - cue.weight

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from helix.enrich.signs import GENERIC, NARRATION, SIGNS, WEIGHTS, WORDS
 from helix.enrich.trust import Trust, find_agreements, judge_trust
 from helix.enrich.utterance import MAX_CHARS, SessionItem, Utterance, read_utterance
+from helix.text.language_words import has_words, is_courtesy
+from helix.text.languages import ENGLISH
 
 
 class Worth(NamedTuple):
@@ -107,7 +109,7 @@ def _measure(items: Sequence[SessionItem], utterances: Sequence[Utterance], agre
     failed = False
     measured = []
     for index, (item, utterance) in enumerate(zip(items, utterances, strict=True)):
-        if _is_chatter(item.text):
+        if _is_chatter(item.text, item.language):
             measured.append({"chatter": float(utterance.length > 0)})
             continue
         strengths = _measure_text(item, utterance)
@@ -129,6 +131,8 @@ def _measure_text(item: SessionItem, utterance: Utterance) -> dict[str, float]:
     if origin == "tool":
         return {"error": float(_ERROR.search(item.text, 0, MAX_CHARS) is not None)}
     human = origin in ("human", "summary")
+    if item.language != ENGLISH:
+        return _measure_foreign(item, utterance, human=human)
     strength = min(1.0, math.sqrt(_DENSE / max(1, utterance.length)))
     signs = (sign for sign in SIGNS if human or sign.name not in _HUMAN_SIGNS)
     strengths = {sign.name: strength for sign in signs if sign.is_in(words, prose)}
@@ -138,9 +142,7 @@ def _measure_text(item: SessionItem, utterance: Utterance) -> dict[str, float]:
     elif human:
         strengths["fact"] = float(bool(item.names) and not WORDS["states"].isdisjoint(words))
         strengths["first person"] = float(not WORDS["first person"].isdisjoint(words))
-    strengths["decision type"] = float(item.type == "decision")
-    strengths["semantic type"] = float(item.type == "semantic" and origin != "document")
-    strengths["code type"] = float(item.type == "code")
+    strengths |= _measure_type(item, origin)
     strengths["asks"] = float(utterance.asks)
     strengths["only asks"] = float(utterance.asks and not prose.strip())
     strengths["hedged"] = float(utterance.hedged)
@@ -148,10 +150,34 @@ def _measure_text(item: SessionItem, utterance: Utterance) -> dict[str, float]:
     return strengths
 
 
-def _is_chatter(text: str) -> bool:
+def _measure_type(item: SessionItem, origin: str) -> dict[str, float]:
+    return {
+        "decision type": float(item.type == "decision"),
+        "semantic type": float(item.type == "semantic" and origin != "document"),
+        "code type": float(item.type == "code"),
+    }
+
+
+def _measure_foreign(item: SessionItem, utterance: Utterance, *, human: bool) -> dict[str, float]:
+    """Return the strengths of the signs that another language has words for, and of those in no language."""
+    found = {name: has_words(item.language, item.text, "cues", name) for name in ("decides", "standing", "prefers")}
+    strengths = {
+        "decision": float(found["decides"]),
+        "rule": float(human and (found["standing"] or found["prefers"])),
+        "number": float("#" in utterance.words),
+        "first person": float(human and has_words(item.language, item.text, "first_person")),
+        "asks": float(utterance.asks),
+        "only asks": float(utterance.asks and not utterance.prose.strip()),
+    }
+    return {**strengths, **_measure_type(item, utterance.origin)}
+
+
+def _is_chatter(text: str, language: str) -> bool:
     """Return whether a text is short and has only words that say nothing, or none."""
     if len(text) > _CHATTER_CHARS:
         return False
+    if language != ENGLISH and is_courtesy(language, text):
+        return True
     return WORDS["chatter"].issuperset(_LETTERS.findall(text.lower().translate(_APOSTROPHE)))
 
 

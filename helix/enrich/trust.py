@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from helix.enrich.signs import ASSENT, CHOICE, DECISION, ORDER, REJECTS, WEAK_ASSENT, WORDS
 from helix.enrich.utterance import SOURCES, SessionItem, Utterance
+from helix.text.language_words import has_words
+from helix.text.languages import ENGLISH
 from helix.text.tokenize import tokenise
 
 TRUST: Final[Mapping[str, float]] = {
@@ -79,7 +81,7 @@ def find_relayed(utterances: Sequence[Utterance]) -> set[int]:
         elif utterance.origin == "tool":
             outputs |= utterance.terms
         elif utterance.origin in ("assistant", "subagent") and outputs:
-            terms = frozenset(tokenise(_CALL.sub(" ", utterance.prose)))
+            terms = frozenset(tokenise(_CALL.sub(" ", utterance.prose), utterance.language))
             if len(terms) >= _LEAST_TERMS and len(terms & outputs) >= RELAYED * len(terms):
                 relayed.add(index)
     return relayed
@@ -89,6 +91,8 @@ def _is_decision(utterance: Utterance) -> bool:
     """Return whether the user decides, without a proposal."""
     if utterance.origin != "human" or utterance.hedged:
         return False
+    if utterance.language != ENGLISH:
+        return has_words(utterance.language, utterance.prose, "cues", "decides")
     return any(sign.is_in(utterance.words, utterance.prose) for sign in DECISION)
 
 
@@ -129,6 +133,9 @@ def _read_answer(utterance: Utterance, target: Sequence[Utterance], recent: Sequ
         recent: the last turns, in which an order may find its object.
     """
     prose = utterance.prose
+    if utterance.language != ENGLISH:
+        proposed = any(other.proposes for other in target)
+        return "yes" if proposed and has_words(utterance.language, prose, "claims", "agree") else ""
     if not prose.strip() or REJECTS.search(prose):
         return ""
     machine = target[0].origin != "human"

@@ -14,6 +14,7 @@ import numpy as np
 from helix.enrich.classify import PRIORS, choose_type, score_types
 from helix.enrich.type_terms import list_terms
 from helix.errors import StoreError
+from helix.text.languages import ENGLISH
 from helix.types import F32, ROLES, TYPES
 
 _HIGHEST_SCORE: Final = 0.999
@@ -71,18 +72,25 @@ def load_types(data: bytes) -> TypeModel:
 
 
 def classify_all(
-    texts: Sequence[str], roles: Sequence[str], origins: Sequence[str], vectors: F32 | None, model: TypeModel | None
+    texts: Sequence[str],
+    roles: Sequence[str],
+    origins: Sequence[str],
+    vectors: F32 | None,
+    model: TypeModel | None,
+    languages: Sequence[str] = (),
 ) -> list[tuple[str, float]]:
     """Return the type of each text and its probability; without vectors or a model, the type and score by cues.
 
     Args:
         texts, roles, origins: as for `classify`, n of each.
         vectors: float32[n, d], the texts' embeddings by the model's encoder.
+        languages: of each text; English by default.
 
     Raises:
         StoreError: the model is for vectors of another width.
     """
-    scores = [score_types(*item) for item in zip(texts, roles, origins, strict=True)]
+    languages = languages or [ENGLISH] * len(texts)
+    scores = [score_types(*item) for item in zip(texts, roles, origins, languages, strict=True)]
     if vectors is None or model is None or not scores:
         return [choose_type(row) for row in scores]
     chances = compute_probabilities(build_features(scores, roles, origins, vectors), weigh_terms(texts, model), model)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from helix.enrich.signs import BACK, HEDGE, PROPOSES
+from helix.text.languages import ENGLISH
 from helix.text.tokenize import tokenise
 
 MAX_CHARS: Final = 8_000
@@ -59,6 +60,7 @@ class SessionItem(NamedTuple):
     type: str  # one of helix.types.TYPES
     turn: int  # position of its turn in the session; several items may share one
     names: tuple[str, ...] = ()
+    language: str = ENGLISH  # one of helix.text.languages.CODES
 
 
 class Utterance(NamedTuple):
@@ -74,15 +76,16 @@ class Utterance(NamedTuple):
     marks: frozenset[str]  # names, and terms with a digit: a later turn that repeats one refers to this
     proposes: bool
     looks_back: bool
+    language: str
 
 
 def read_utterance(item: SessionItem) -> Utterance:
-    """Read the prose of an item."""
-    return _read(item.text, item.role, item.origin, item.names)
+    """Read the prose of an item; hedges, proposals and questions without a mark are only known in English."""
+    return _read(item.text, item.role, item.origin, item.names, item.language)
 
 
 @lru_cache(maxsize=2_048)  # a growing session is judged again from its start
-def _read(text: str, role: str, origin: str, names: tuple[str, ...]) -> Utterance:
+def _read(text: str, role: str, origin: str, names: tuple[str, ...], language: str) -> Utterance:
     text = text[:MAX_CHARS].replace("’", "'")
     odd = "`" in text or '"' in text or "\n" in text or text[:1] in _ODD_START
     prose = (_QUOTED.sub(" ", text) if odd else text).lower()
@@ -90,10 +93,11 @@ def _read(text: str, role: str, origin: str, names: tuple[str, ...]) -> Utteranc
     words = frozenset(all_words)
     prose = prose.replace("? ", "?\n").replace(". ", ".\n").replace("! ", "!\n")
     sentences = prose.split("\n")
-    asserted = [_cut_question(sentence) for sentence in sentences]
+    is_english = language == ENGLISH
+    asserted = [_cut_question(sentence, is_english=is_english) for sentence in sentences]
     asks = asserted != sentences
     statement = "\n".join(asserted)
-    terms = frozenset(tokenise(text))
+    terms = frozenset(tokenise(text, language))
     origin = origin if origin in SOURCES else _ORIGINS.get(role, "runtime_context")
     return Utterance(
         origin=origin,
@@ -101,18 +105,21 @@ def _read(text: str, role: str, origin: str, names: tuple[str, ...]) -> Utteranc
         words=(frozenset(_WORD.findall(statement)) if asks else words) | ({"#"} if _DIGIT.search(statement) else set()),
         length=len(all_words),
         asks=asks,
-        hedged=origin != "tool" and _is_hedged(words, prose),
+        hedged=is_english and origin != "tool" and _is_hedged(words, prose),
         terms=terms,
         marks=frozenset(t for t in terms if not t.isalpha() and _DIGIT.search(t)).union(names),
-        proposes=(asks and origin != "human") or PROPOSES.is_in(words, prose),
-        looks_back=BACK.is_in(words, prose),
+        proposes=(asks and origin != "human") or (is_english and PROPOSES.is_in(words, prose)),
+        looks_back=is_english and BACK.is_in(words, prose),
+        language=language,
     )
 
 
-def _cut_question(sentence: str) -> str:
+def _cut_question(sentence: str, *, is_english: bool) -> str:
     """Return the statement before a question: "the demo is on Friday" of "the demo is on Friday, can you …"."""
-    if not sentence.rstrip(" )\"'*").endswith("?"):
-        return "" if _QUESTION.match(sentence) else sentence
+    if not sentence.rstrip(" )\"'*").endswith(("?", "？", "؟")):
+        return "" if is_english and _QUESTION.match(sentence) else sentence
+    if not is_english:
+        return ""
     clauses = sentence.split(", ")
     at = next((place for place, clause in enumerate(clauses) if _QUESTION.match(clause)), len(clauses) - 1)
     return ", ".join(clauses[:at])

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from helix.errors import UsageError
+from helix.question.terms import find_language, hash_question
 from helix.question.time_ranges import find_days, parse_time, utc
 from helix.settings import Settings
 from helix.snapshot.reader.catalog import Catalog
@@ -23,8 +24,9 @@ from helix.stages.constants import Profile
 from helix.stages.rerank import check_top
 from helix.text.entities import find_entities
 from helix.text.gazetteer import AMBIGUOUS_GIVEN_NAMES, COMMON_WORDS, KIN
+from helix.text.languages import ENGLISH
 from helix.text.names import NAME_KINDS
-from helix.text.tokenize import STOP_WORDS, hash_terms, make_well_formed, tokenise
+from helix.text.tokenize import STOP_WORDS, make_well_formed
 from helix.types import TYPES, Query, RecallOptions, Time
 from helix.util.sanitise import MAX_NAME, sanitise_name
 
@@ -69,6 +71,8 @@ def build_query(
     _check_profile_options(options, profile)
     _check_rerank(options, settings)
     now = _parse(options.now, datetime.now(UTC), "now") or datetime.now(UTC)
+    stored = snap.lexical.languages
+    language = find_language(text, stored)
     since, until = _parse(options.since, now, "since"), _parse(options.until, now, "until", end=True)
     if since and until and since > until:
         raise UsageError(f"since ({since:%Y-%m-%d %H:%M}) is after until ({until:%Y-%m-%d %H:%M})", "swap them")
@@ -95,10 +99,12 @@ def build_query(
         look_back=options.look_back,
         rerank=options.rerank,
         rerank_top=options.rerank_top,
-        terms=np.unique(hash_terms(tokenise(text))),
-        mentions=hash_mentions(text, options.entities, now),
+        terms=hash_question(text, language, stored)[0],
+        language=language,
+        stored=stored,
+        mentions=hash_mentions(text, options.entities, now, language),
         words=_split_words(text),
-        days=find_days(text, now),
+        days=find_days(text, now, language),
     )
 
 
@@ -115,8 +121,8 @@ def reword(query: Query, text: str) -> Query:
     return replace(
         query,
         text=text,
-        terms=np.unique(hash_terms(tokenise(text))),
-        mentions=hash_mentions(text, query.entities, query.now),
+        terms=hash_question(text, query.language, query.stored)[0],
+        mentions=hash_mentions(text, query.entities, query.now, query.language),
         words=_split_words(text),
     )
 
@@ -155,7 +161,9 @@ def _split_words(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(text.replace("'s", " ")))
 
 
-def hash_mentions(text: str, entities: Sequence[str], now: datetime) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def hash_mentions(
+    text: str, entities: Sequence[str], now: datetime, language: str = ENGLISH
+) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Hash the entities a question may mean: those of the patterns, and each word and pair of words as a name.
 
     The kind of a name depends on its sentence, so each name is hashed under every kind of name.
@@ -163,7 +171,7 @@ def hash_mentions(text: str, entities: Sequence[str], now: datetime) -> np.ndarr
     Args:
         entities: names that the caller adds.
     """
-    found = [entity for source in (text, *entities) for entity in find_entities(source, at=now)]
+    found = [entity for source in (text, *entities) for entity in find_entities(source, at=now, language=language)]
     words = [word.lower() for word in _WORD.findall(text.replace("'s", " ").replace("’s", " "))]
     neighbours = list(pairwise(words))
     names = {word for word in words if word not in COMMON_WORDS or word in AMBIGUOUS_GIVEN_NAMES}

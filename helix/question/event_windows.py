@@ -13,6 +13,7 @@ import numpy as np
 
 from helix.question.time_ranges import NEAR, NEWEST, OLDEST
 from helix.ranking.topk import sort_rows
+from helix.text.languages import ENGLISH
 from helix.types import F32, I64
 
 SCANNED: Final = 1_000
@@ -103,13 +104,13 @@ _TALK: Final = _list_words("conversation conversations chats sessions discussion
 _FUTURE: Final = _list_words("should must will shall need needs going todo remains")
 
 
-def find_event(text: str) -> NamedEvent | None:
-    """Find the event that a question refers to; None if it names none.
+def find_event(text: str, language: str = ENGLISH) -> NamedEvent | None:
+    """Find the event that an English question refers to; None if it names none.
 
     "Before you start", "after all", "since it is slow", "until now" and "after every deploy" name none; nor do dates,
     which `find_days` parses, nor "before deploying" in a question without a past tense.
     """
-    text = text[:SCANNED]
+    text = text[:SCANNED] if language == ENGLISH else ""
     for match in islice(_PREPOSITION.finditer(text), MAX_EVENTS):
         preposition = " ".join(match.group().lower().split())
         no_preposition = _NO_PREPOSITION.get(preposition)

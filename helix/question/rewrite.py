@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from helix.text.gazetteer import COMMON_WORDS
+from helix.text.languages import ENGLISH
 
 _TALK: Final = r"(?:conversations?|chats?|discussions?|sessions?|interactions?|exchanges?|messages)"
 _KIND: Final = r"(?:comprehensive|clear|complete|detailed|concise|brief|full|thorough|short|quick|high-level)"
@@ -52,8 +53,10 @@ _AFTER: Final = re.compile(r"[/\\@_=~-]|\.\w")
 _OWN: Final = re.compile(r"['’]s?$")
 
 
-def remove_request(text: str) -> str:
-    """Remove the words that only ask, unless hardly any would remain. Linear time."""
+def remove_request(text: str, language: str = ENGLISH) -> str:
+    """Remove the English words that only ask, unless hardly any would remain. Linear time."""
+    if language != ENGLISH:
+        return text
     topic = text
     for pattern in _REQUESTS:
         topic = pattern.sub(" ", topic)
@@ -61,14 +64,14 @@ def remove_request(text: str) -> str:
     return topic if len(_CONTENT.findall(topic)) >= _MIN_WORDS else text
 
 
-def speak_as(text: str, speakers: AbstractSet[str]) -> str:
+def speak_as(text: str, speakers: AbstractSet[str], language: str = ENGLISH) -> str:
     """Put the question as the speaker it names would: "Ana" becomes "I", "Ana's" becomes "my".
 
     Args:
         speakers: words of speakers' names, lower case. A common word (Will, May) is a name only if it is capitalised
             after the first word.
     """
-    if not speakers:
+    if not speakers or language != ENGLISH:
         return text
     parts: list[str] = []
     end, last_named = 0, -1

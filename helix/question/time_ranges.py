@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from helix.errors import UsageError
 from helix.text.dates import find_moments
+from helix.text.languages import ENGLISH
 
 DAY = timedelta(days=1)
 _HALF_A_YEAR = 184 * DAY
@@ -141,7 +142,7 @@ def _parse_point(text: str, now: datetime, *, end: bool) -> datetime:
     return found + _TO_LAST if end and len(text) <= 10 else found
 
 
-def find_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
+def find_days(text: str, now: datetime, language: str = ENGLISH) -> tuple[tuple[int, int, float], ...]:
     """Return the time windows that a question names.
 
     A month or day without a year is the latest that has begun. "Before May" ends with April and has no beginning,
@@ -150,6 +151,7 @@ def find_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
     Args:
         text: the question; its first `SCANNED` characters are searched.
         now: aware; relative times count from its day in UTC.
+        language: of the question.
 
     Returns:
         (first second, last second, weight) each, OLDEST ≤ first ≤ last ≤ NEWEST; a day weighs 1, its month and
@@ -157,6 +159,11 @@ def find_days(text: str, now: datetime) -> tuple[tuple[int, int, float], ...]:
     """
     text, now = text[:SCANNED], now.astimezone(UTC)
     windows: list[tuple[int, int, float]] = []
+    if language != ENGLISH:
+        for moment in find_moments(text, now, language, asked=True):
+            month = moment.start.replace(day=1) if moment.start == moment.end else None
+            windows += _make_windows(NamedDays(*moment.where, moment.start, moment.end, month), "")
+        return tuple(dict.fromkeys(windows))
     done = 0
     for days, after in pairwise([*_find_days(text, now), None]):
         if days is None or days.start < done:

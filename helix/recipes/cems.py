@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from helix.question.terms import hash_question
 from helix.ranking.mmr import jaccard
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
@@ -199,7 +200,10 @@ def _search_wordings(
     how, legs = profile.lists, []
     wordings = trace.run("expand", _make_wordings, query, snap, plan, profile, intent)
     trace.note("expand", shortcut=False, queries=wordings)
-    others = {name: replace(query, terms=np.unique(hash_terms(tokenise(text)))) for name, text in wordings.items()}
+    others = {
+        name: replace(query, terms=hash_question(text, query.language, query.stored)[0])
+        for name, text in wordings.items()
+    }
     found = {
         name: snap.start_work(search_lexical, other, snap.lexical, plan, how.expanded, how.k1, how.b)
         for name, other in others.items()

@@ -12,6 +12,7 @@ import numpy as np
 from helix.encoders.rerank import LateEncoder, reuse_encoder
 from helix.errors import EncoderError
 from helix.native.vectors import score_tokens
+from helix.question.terms import list_terms
 from helix.ranking.bm25 import compute_idf
 from helix.stages.embed import start_embedding
 from helix.stages.features.relevance import LISTED, QuestionSigns, read_signs
@@ -20,7 +21,7 @@ from helix.stages.replaced import explain_superseded
 from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
 from helix.stages.trace import Spent, Trace, list_signals, measure
-from helix.text.tokenize import hash_terms, tokenise
+from helix.text.tokenize import hash_terms
 from helix.types import F32, TYPES, AnyArray, Bool, Bundle, Item, Plan, Pool, Query
 
 if TYPE_CHECKING:
@@ -308,7 +309,8 @@ def bundle(
 
 def weigh_terms(query: Query, snap: Snapshot) -> dict[str, float]:
     """Return the idf of each of the question's search terms, by term."""
-    words, wanted = sorted(set(tokenise(query.text))), set(query.terms.tolist())
+    own, others = list_terms(query.text, query.language, query.stored)
+    words, wanted = sorted({*own, *others}), set(query.terms.tolist())
     terms = {term: key for term, key in zip(words, hash_terms(words), strict=True) if int(key) in wanted}
     weights = compute_idf(np.array([snap.lexical.df(key) for key in terms.values()], np.int64), snap.live).tolist()
     return dict(zip(terms, weights, strict=True))

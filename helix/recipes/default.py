@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from helix.encoders.token_counter import TokenCounter
-from helix.errors import EncoderError
 from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
+from helix.question.terms import hash_question
 from helix.ranking.topk import sort_rows
 from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids, items_of, judge, score_rows
 from helix.recipes.default_pack import count_packable, pack_relevant
+from helix.recipes.default_retrieve import collect_legs, start_legs
 from helix.recipes.default_work import judge_work, look_up_work, put_first
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.stages.collapse import collapse
 from helix.stages.constants import HelixProfile, QuestionConstants
-from helix.stages.dense import dense_score, search_dense
 from helix.stages.diversify import choose_reserve, diversify, explain_left_out
 from helix.stages.features.linked import add_linked, find_titled
 from helix.stages.features.relevance import QuestionSigns, read_signs
@@ -28,22 +27,20 @@ from helix.stages.features.similarity import compute_parts
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.hint_filters import apply_hints
-from helix.stages.lexical import Field, lexical_score, search_lexical
+from helix.stages.lexical import search_lexical
 from helix.stages.narration import demote_narration
 from helix.stages.rank import rank, split_score
 from helix.stages.reading import reorder
 from helix.stages.replaced import add_replacements
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.route import scope
-from helix.stages.sparse import search_sparse
 from helix.stages.supersede import Superseded, add_successors, demote, find_superseded
-from helix.stages.trace import Spent, Trace, measure, value_of
-from helix.text.tokenize import hash_terms, shorten_ids, tokenise
-from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query, Sparse
+from helix.stages.trace import Trace, measure, value_of
+from helix.text.tokenize import shorten_ids
+from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
-    from helix.snapshot.index.sparse import SparseField
 
 PROFILE = HelixProfile
 
@@ -97,7 +94,7 @@ def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Tr
     embedding = begin_embedding(query.embedded, snap, trace)
     within = snap.start_work(measure, scope, query, snap)
     # What needs no vector runs while the question is embedded, unless a hint of the question filters it.
-    started = None if profile.route.hints == "filter" else _start(query, snap, within, profile)
+    started = None if profile.route.hints == "filter" else start_legs(query, snap, within, profile)
     signs = snap.start_work(read_signs, query, snap)
     vector, plan = begin(query, snap, trace, embedding, within)
     if plan.skip:
@@ -106,8 +103,8 @@ def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Tr
     plan = trace.run("route", _add_titles, plan, query, snap, profile)
     if started is None:
         plan = _filter_by_hints(plan, query, snap, profile, trace)
-        started = _start(query, snap, partial(measure, lambda: plan), profile)
-    legs = _retrieve(query, vector, snap, plan, profile, started, trace)
+        started = start_legs(query, snap, partial(measure, lambda: plan), profile)
+    legs = collect_legs(query, vector, snap, plan, profile, started, trace)
     if started.sparse:
         query = replace(query, sparse=started.sparse().weights)
     pool = _fuse(legs, snap, profile, trace)
@@ -118,11 +115,11 @@ def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Tr
 
 def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants) -> Query:
     """Return the question with its search terms and the text to embed."""
-    about = remove_request(query.text) if constants.core else query.text
-    terms = hash_terms(tokenise(about))
+    about = remove_request(query.text, query.language) if constants.core else query.text
+    terms, order = hash_question(about, query.language, query.stored)
     project = None if query.project is None else snap.projects.index(query.project)
     names = snap.catalog.speaker_names.get(project, frozenset()) if constants.speaker else frozenset()
-    return replace(query, terms=np.unique(terms), term_order=terms, embedded=speak_as(about, names))
+    return replace(query, terms=terms, term_order=order, embedded=speak_as(about, names, query.language))
 
 
 # ---------------------------------------------------------------- 2 route
@@ -130,10 +127,10 @@ def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants)
 
 def _add_event_window(plan: Plan, query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace) -> Plan:
     """Add the time window of "before the migration": it follows from when items speak of the event."""
-    event = find_event(query.text) if profile.sim.date else None
+    event = find_event(query.text, query.language) if profile.sim.date else None
     if event is None:
         return plan
-    about = replace(query, terms=np.unique(hash_terms(tokenise(event.phrase))))
+    about = replace(query, terms=hash_question(event.phrase, query.language, query.stored)[0])
     leg = search_lexical(about, snap.lexical, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
     days = find_window(event.relation, snap.columns.time[leg.rows], leg.scores)
     trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
@@ -157,120 +154,6 @@ def _filter_by_hints(plan: Plan, query: Query, snap: Snapshot, profile: HelixPro
             before(row) or (None if allowed[row] else f"outside what the question names: {names}")
         )
     return narrowed
-
-
-# ---------------------------------------------------------------- 3 retrieve
-
-
-class SearchedLeg(NamedTuple):
-    """One leg's result, with what a trace reports of it."""
-
-    stage: str
-    limit: int  # rows it returns at most
-    leg: Leg
-    copies: U32  # near-duplicates that were left out
-    better: U32  # the row that represents each
-    score: Callable[[int], float]  # the leg's score of any row
-    spent: Spent
-
-
-class SparseLeg(NamedTuple):
-    """The learned-sparse leg, and the question's weights."""
-
-    weights: Sparse | None
-    legs: list[SearchedLeg]
-    degraded: list[str]
-
-
-class _Started(NamedTuple):
-    """Work that runs while the dense leg does, or the embedding; calling one waits for its result."""
-
-    lexical: Callable[[], list[SearchedLeg]]
-    sparse: Callable[[], SparseLeg] | None
-
-
-def _start(query: Query, snap: Snapshot, within: Callable[[], tuple[Plan, Spent]], profile: HelixProfile) -> _Started:
-    lexical = snap.start_work(lambda: _search_terms(query, snap, within()[0], profile))
-    has_sparse = bool(profile.retrieve.sparse and snap.lexical.impacts)
-    sparse = snap.start_work(_search_weights, query, snap, within, profile) if has_sparse else None
-    return _Started(lexical, sparse)
-
-
-def _search_terms(query: Query, snap: Snapshot, plan: Plan, profile: HelixProfile) -> list[SearchedLeg]:
-    """Search the lexical legs: items by their own terms, and by the questions a model wrote for them."""
-    how = profile.retrieve
-    fields: list[tuple[str, str, Field | None, int]] = [
-        ("lexical", "bm25", snap.lexical, how.bm25),
-        ("doc2query", "doc2query", snap.lexical.expansion if how.doc2query else None, how.doc2query),
-    ]
-    legs = []
-    for stage, name, field, limit in fields:
-        if field:
-            search = partial(_lexical, query, field, limit, how.k1, how.b, name)
-            (leg, copies, better), spent = measure(collapse, search, plan, snap, limit)
-            score = partial(lexical_score, query, field, k1=how.k1, b=how.b)
-            legs.append(SearchedLeg(stage, limit, leg, copies, better, score, spent))
-    return legs
-
-
-def _search_weights(
-    query: Query, snap: Snapshot, within: Callable[[], tuple[Plan, Spent]], profile: HelixProfile
-) -> SparseLeg:
-    """Search the learned-sparse leg, if items have weights; its time includes encoding the question."""
-    field, k = snap.lexical.impacts, profile.retrieve.sparse
-    if field is None:
-        return SparseLeg(None, [], [])
-    try:
-        about = remove_request(query.text) if profile.ask.core else query.text
-        weights, encoding = measure(lambda: snap.sparse_encoder.encode(about))
-    except EncoderError as error:
-        return SparseLeg(None, [], [error.what])
-    (leg, copies, better), spent = measure(collapse, partial(_sparse, weights, field, k), within()[0], snap, k)
-    score = partial(_sparse_score, weights, field)
-    whole = Spent(encoding.began, encoding.ms + spent.ms)
-    return SparseLeg(weights, [SearchedLeg("sparse", k, leg, copies, better, score, whole)], [])
-
-
-def _retrieve(
-    query: Query,
-    vector: F32 | None,
-    snap: Snapshot,
-    plan: Plan,
-    profile: HelixProfile,
-    started: _Started,
-    trace: Trace,
-) -> list[Leg]:
-    """Search the dense leg, and collect the legs that were started before."""
-    legs, k = list[SearchedLeg](), profile.retrieve.dense
-    if vector is not None:
-        (leg, copies, better), spent = measure(collapse, partial(_dense, vector, snap, k), plan, snap, k)
-        legs.append(SearchedLeg("dense", k, leg, copies, better, partial(dense_score, vector, snap), spent))
-    legs += started.lexical()
-    if started.sparse:
-        legs += started.sparse().legs
-        trace.degraded += [f"sparse: {reason}" for reason in started.sparse().degraded]
-    for one in legs:
-        trace.add_time(one.stage, one.spent)
-        trace.leg(one.stage, one.leg, plan.allowed_rows, one.limit, one.score)
-        if trace.on:
-            trace.drop("retrieve", one.copies, [f"a near-duplicate of {other}" for other in ids(one.better, snap)])
-    return [one.leg for one in legs]
-
-
-def _dense(vector: F32, snap: Snapshot, k: int, plan: Plan) -> Leg:
-    return search_dense(vector, snap, plan, k)
-
-
-def _lexical(query: Query, field: Field, k: int, k1: float, b: float, name: str, plan: Plan) -> Leg:
-    return search_lexical(query, field, plan, k, k1, b, name)
-
-
-def _sparse(weights: Sparse, field: SparseField, k: int, plan: Plan) -> Leg:
-    return search_sparse(weights, field, plan, k)
-
-
-def _sparse_score(weights: Sparse, field: SparseField, row: int) -> float:
-    return float(field.scores(np.array([row]), weights)[0])
 
 
 # ---------------------------------------------------------------- 4 fuse, 5 graph, 6 rank

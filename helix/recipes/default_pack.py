@@ -92,4 +92,4 @@ def _read_neighbours(
 
 def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants, caps: I64) -> ExcerptRules:
     """Return how long items are shortened: to the sentences that hold the question's terms, weighted by idf."""
-    return ExcerptRules(weigh_terms(query, snap), caps.tolist() if caps.any() else (), constants.full)
+    return ExcerptRules(weigh_terms(query, snap), caps.tolist() if caps.any() else (), constants.full, query.stored)

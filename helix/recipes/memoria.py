@@ -331,7 +331,7 @@ def read_episodes(rows: U32, query: Query, snap: Snapshot, most: int) -> list[tu
     for place, entry in zip(places.tolist(), snap.text(rows[places]), strict=True):
         text, tokens = str(entry["text"]), int(snap.columns.tokens[rows[place]])
         letters = len(text) * most // max(1, tokens)
-        text = text if tokens <= most else excerpt(text, weights, letters)
+        text = text if tokens <= most else excerpt(text, weights, letters, languages=query.stored)
         found.append((place, False, {**entry, "text": text, "place": "source"}))
     return [one for one in found if one[2]["text"]]
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from helix.snapshot.reader.citations import shorten_uuids
 from helix.stages.features.excerpt import excerpt
+from helix.text.languages import ENGLISH
 from helix.util.sanitise import sanitise_name, sanitise_text
 
 Count = Callable[[Sequence[str]], list[int]]
@@ -49,6 +50,7 @@ class ExcerptRules(NamedTuple):
     weights: Mapping[str, float] = {}  # idf of the question's terms
     caps: Sequence[int] = ()  # approximate tokens of each item's excerpt; none: only one that does not fit has one
     full: float = 0.0  # share of the budget for the best items in full
+    languages: Sequence[str] = (ENGLISH,)  # of the items
 
 
 NO_EXCERPTS: Final = ExcerptRules()
@@ -189,7 +191,7 @@ def _add_up(sizes: Sequence[int], added: Sequence[int]) -> list[int]:
 def _cut_text(text: str, size: int, room: int, rules: ExcerptRules, longest: int) -> str:
     """Cut a text of `size` tokens to about `room` tokens, a sentence to `longest`; 0: no sentence is cut."""
     letters = len(text) / max(1, size)
-    return excerpt(text, rules.weights, int(room * letters), int((longest or size) * letters))
+    return excerpt(text, rules.weights, int(room * letters), int((longest or size) * letters), rules.languages)
 
 
 def _cut_to_fit(text: str, size: int, room: int, count: Count, rules: ExcerptRules, longest: int) -> tuple[str, int]:

@@ -48,13 +48,14 @@ def reorder(
     """
     if not how.top or vector is None or not snap.changes.touch(pool.row[: how.top]):
         return pool
-    kind = read_kind(query.text)
+    kind = read_kind(query.text, query.language)
     if not kind:
         return pool
     linked = find_linked(pool, query, kind, snap, plan, how)
     if linked.links.max(initial=0) < how.least:
         return pool
-    features = compute_features(read_rows(linked, query, vector, snap), read_hints(query.text), plan.days)
+    hints = read_hints(query.text, query.language)
+    features = compute_features(read_rows(linked, query, vector, snap), hints, plan.days)
     wanted = score_rows(load_network("helix.stages", f"reading_{kind}"), features)
     order = np.lexsort((snap.columns.key[linked.rows], -wanted))
     if kind == "now":

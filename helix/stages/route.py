@@ -16,6 +16,8 @@ import numpy as np
 from helix.native.zones import filter_range
 from helix.stages.skip_rules import describe_prompt, is_general
 from helix.stages.time_limits import explain_row, read_limits
+from helix.text.language_words import has_words, is_courtesy
+from helix.text.languages import ENGLISH
 from helix.text.tokenize import split_project_words
 from helix.types import F32, TYPES, AnyArray, Bool, Plan, Query
 
@@ -47,23 +49,37 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
     """
     within = within or scope(query, snap)
     score = _skip_score(vector, snap)
-    first_person = bool(_FIRST_PERSON.search(query.text))
+    first_person = _has(query, _FIRST_PERSON, "first_person")
     named = (query.project, query.type, query.session, query.speaker, query.principal)
     filters = (*named, query.since, query.until, query.as_of, query.ingested_as_of)
     # A question about the caller, or with a filter, needs the memory.
     wants_memory = first_person or bool(query.entities) or any(given is not None for given in filters)
     return replace(
         within,
-        skip=not wants_memory and is_general(query.text, score, _find_threshold(snap)),
+        skip=not wants_memory and _is_general(query, score, snap),
         skip_score=score,
-        needless=_score_needless(query.text, vector, snap),
+        needless=_score_needless(query, vector, snap),
         first_person=first_person,
-        asker_speaks=bool(_ASKER_SPEAKS.search(query.text)),
-        recent=bool(_RECENT.search(query.text)),
+        asker_speaks=_has(query, _ASKER_SPEAKS, "asker"),
+        recent=_has(query, _RECENT, "recent"),
         days=query.days,
         type_scores=_score_types(vector, snap),
         projects=_find_projects(query, snap) if query.project is None else (),
     )
+
+
+def _has(query: Query, english: re.Pattern[str], words: str) -> bool:
+    """Return whether a question has words of its language, those of `helix.text.language_words` but for English."""
+    if query.language == ENGLISH:
+        return english.search(query.text) is not None
+    return has_words(query.language, query.text, words)
+
+
+def _is_general(query: Query, score: float, snap: Snapshot) -> bool:
+    """Return whether a question needs no memory; in another language than English only a courtesy needs none."""
+    if query.language != ENGLISH:
+        return is_courtesy(query.language, query.text)
+    return is_general(query.text, score, _find_threshold(snap))
 
 
 def _find_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
@@ -169,13 +185,16 @@ def _skip_score(vector: F32 | None, snap: Snapshot) -> float:
     return float(1 / (1 + np.exp(-(vector @ router["weights"] + router["bias"]))))
 
 
-def _score_needless(text: str, vector: F32 | None, snap: Snapshot) -> float:
-    """Return the log-odds that a prompt needs no memory, by its vector and its wording; NaN without a classifier."""
+def _score_needless(query: Query, vector: F32 | None, snap: Snapshot) -> float:
+    """Return the log-odds that a prompt needs no memory, by its vector and its wording.
+
+    NaN without a classifier, and in another language than English, whose wording it does not know.
+    """
     router = snap.router
-    if vector is None or router is None or "prompt_weights" not in router:
+    if vector is None or router is None or "prompt_weights" not in router or query.language != ENGLISH:
         return np.nan
     weights = router["prompt_weights"]
-    known = np.concatenate([vector, describe_prompt(text)])
+    known = np.concatenate([vector, describe_prompt(query.text)])
     return float(known @ weights + router["prompt_bias"]) if len(known) == len(weights) else np.nan
 
 

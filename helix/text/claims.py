@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from helix.text.gazetteer import COMMON_WORDS
+from helix.text.language_words import find_pattern, read_words
+from helix.text.languages import ENGLISH
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, ROLES, U8, U32, Bool
 from helix.util.wordlists import read_toml
@@ -48,6 +50,7 @@ BUCKETS: Final = 1 << 15
 _WORD_SCALE: Final = 4.0  # of the normalised counts of words, next to cues
 _TOKEN: Final = re.compile(r"\w+'?\w*|[?!:=`|+]")
 _DIGITS: Final = re.compile(r"\d+")
+_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
 
 
 class ClaimsModel(NamedTuple):
@@ -86,12 +89,28 @@ def has_change(claims: U8) -> Bool:
     return np.asarray(claims[:, _CHANGES].any(axis=1), np.bool_)
 
 
-def count_cues(text: str) -> list[int]:
+def count_cues(text: str, language: str = ENGLISH) -> list[int]:
     """Return all columns of a text's claims but `sets`."""
     text = text[:MAX_CHARS]
+    if language != ENGLISH:
+        return _count_foreign(text, language)
     counts = [sum(1 for _ in islice(pattern.finditer(text), MOST)) for pattern in _compile()[: len(CUES)]]
     kinds = [int(pattern.search(text) is not None) for pattern in _compile()[len(CUES) :]]
     return [*counts, *kinds, int(text.rstrip().endswith(("?", "？", "؟")))]
+
+
+def _count_foreign(text: str, language: str) -> list[int]:
+    """Count the cues of a language; dates and names are not read, the other values are the same in every language."""
+    counts = []
+    for name in CUES:
+        pattern = find_pattern(language, "claims", name)
+        counts.append(sum(1 for _ in islice(pattern.finditer(text), MOST)) if pattern else 0)
+    asks = int(text.rstrip().endswith(("?", "？", "؟")))
+    counts[CUES.index("ask")] = asks
+    known = dict(zip(VALUES, _compile()[len(CUES) :], strict=True))
+    digits = _NUMBER.search(text) is not None
+    kinds = [*(0, 0), int(digits), *(int(known[name].search(text) is not None) for name in ("kv",)), 0]
+    return [*counts, *kinds, int(known["url"].search(text) is not None), asks]
 
 
 def hash_words(text: str) -> tuple[list[int], list[float]]:
@@ -103,18 +122,21 @@ def hash_words(text: str) -> tuple[list[int], list[float]]:
 
 
 @cache
-def _compile_former() -> tuple[re.Pattern[str], frozenset[str]]:
+def _compile_former(language: str) -> tuple[re.Pattern[str], frozenset[str]]:
     """Compile the pattern of what a change leaves, and the words that end it."""
-    table = read_toml("helix.text", "claims")["former"]
+    words = read_toml("helix.text", "claims") if language == ENGLISH else read_words(language)
+    table = words.get("former", {"leads": r"(?!)", "ends": ""})  # a pattern that nothing matches
     leads, ends = (table[name].replace("\n", "") for name in ("leads", "ends"))
     phrase = r"(?P<words>(?:[ \t]+[\w.+#/@'=-]+){1,5})"
     removed = r"^-[ \t]*(?P<line>\S[^\n]{0,80})"
-    return re.compile(rf"(?<![\w-])(?:{leads}){phrase}|{removed}", re.I | re.M), frozenset(re.findall(r"[a-z]+", ends))
+    return re.compile(rf"(?<![\w-])(?:{leads}){phrase}|{removed}", re.I | re.M), frozenset(
+        re.findall(r"[^\W\d_]+", ends)
+    )
 
 
-def find_former(text: str) -> list[str]:
+def find_former(text: str, language: str = ENGLISH) -> list[str]:
     """Return the terms of what a text says is left: "from Jenkins", "instead of 30 s", a removed line of a diff."""
-    pattern, ends = _compile_former()
+    pattern, ends = _compile_former(language)
     found: dict[str, None] = {}
     for match in pattern.finditer(text[:MAX_CHARS]):
         words: list[str] = []
@@ -122,16 +144,16 @@ def find_former(text: str) -> list[str]:
             if match["words"] and word.lower().strip(".,'") in ends and words:
                 break
             words.append(word)
-        terms = tokenise(" ".join(words))
+        terms = tokenise(" ".join(words), language)
         found |= dict.fromkeys(term for term in terms if term not in COMMON_WORDS)
     return list(found)[:FORMER]
 
 
-def hash_former(texts: Sequence[str]) -> U32:
+def hash_former(texts: Sequence[str], languages: Sequence[str] = ()) -> U32:
     """Return the short ids of what each text leaves, 0 where there are fewer: uint32[n, FORMER]."""
     out = np.zeros((len(texts), FORMER), np.uint32)
-    for i, text in enumerate(texts):
-        terms = find_former(text)
+    for i, (text, language) in enumerate(zip(texts, languages or [ENGLISH] * len(texts), strict=True)):
+        terms = find_former(text, language)
         out[i, : len(terms)] = shorten_ids(hash_terms(terms))
     return out
 
@@ -150,12 +172,21 @@ def read_features(counts: Sequence[Sequence[int]], texts: Sequence[str], roles: 
     return np.column_stack([cues * scale, *(np.asarray(column, np.float32) for column in more)])
 
 
-def read_claims(texts: Sequence[str], roles: Sequence[str], model: ClaimsModel) -> tuple[U8, U8]:
-    """Return the claims of n items, and how likely each alters something, of 255: (uint8[n, CLAIMS], uint8[n])."""
-    counts = [count_cues(text) for text in texts]
+def read_claims(
+    texts: Sequence[str], roles: Sequence[str], model: ClaimsModel, languages: Sequence[str] = ()
+) -> tuple[U8, U8]:
+    """Return the claims of n items, and how likely each alters something, of 255: (uint8[n, CLAIMS], uint8[n]).
+
+    The model knows English words; of another language only the cues count.
+
+    Args:
+        languages: of each text; English by default.
+    """
+    languages = languages or [ENGLISH] * len(texts)
+    counts = [count_cues(text, language) for text, language in zip(texts, languages, strict=True)]
     logits = read_features(counts, texts, roles) @ model.features.T + model.bias
     for i, text in enumerate(texts):
-        buckets, weights = hash_words(text)
+        buckets, weights = hash_words(text) if languages[i] == ENGLISH else ([], [])
         if buckets:
             logits[i] += model.words[:, buckets] @ np.array(weights, np.float32)
     sets, alters = np.round(255 / (1 + np.exp(-logits))).astype(np.uint8).T

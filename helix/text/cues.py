@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from helix.text.language_words import has_words
+from helix.text.languages import ENGLISH
+
 ASKS: Final = 1
 """Ends with a question mark: the next item may answer it."""
 
@@ -74,9 +77,11 @@ def _narrates(text: str) -> bool:
     return all(_LOOKS.search(tool) for tool in calls)
 
 
-def read_cues(text: str, role: str) -> int:
-    """Return the bits of one text of a role, one of `helix.types.ROLES`."""
+def read_cues(text: str, role: str, language: str = ENGLISH) -> int:
+    """Return the bits of one text of a role, one of `helix.types.ROLES`, in a language."""
     bits = ASKS if text.rstrip().endswith(("?", "？", "؟")) else 0
+    if language != ENGLISH:
+        return bits | _read_foreign(text, role, language, asks=bool(bits))
     if _FIRST_PERSON.search(text):
         bits |= FIRST_PERSON
     if role == "user" and len(text) < MAX_CHARS and _STANDING.search(text):
@@ -85,4 +90,12 @@ def read_cues(text: str, role: str) -> int:
         bits |= (DECIDES if _DECIDES.search(text) else 0) | (PREFERS if _PREFERS.search(text) else 0)
     if role == "assistant" and _narrates(text):
         bits |= NARRATES
+    return bits
+
+
+def _read_foreign(text: str, role: str, language: str, *, asks: bool) -> int:
+    bits = FIRST_PERSON if has_words(language, text, "first_person") else 0
+    if role == "user" and len(text) < MAX_CHARS and not asks:
+        for name, bit in (("standing", STANDING), ("decides", DECIDES), ("prefers", PREFERS)):
+            bits |= bit if has_words(language, text, "cues", name) else 0
     return bits

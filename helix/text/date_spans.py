@@ -31,66 +31,68 @@ _NO_SPAN_BEFORE: Final = re.compile(
 )
 
 
-def _make_day(day: date) -> Span:
+def make_day(day: date) -> Span:
+    """Return a day."""
     return day, day, day.isoformat()
 
 
-def _make_week(day: date, *, weekend: bool = False) -> Span:
+def make_week(day: date, *, weekend: bool = False) -> Span:
     """Return the ISO week of `day`, or its weekend under the same key."""
     monday = day - day.weekday() * _DAY
     year, week, _ = day.isocalendar()
     return monday + 5 * _DAY if weekend else monday, monday + 6 * _DAY, f"{year:04}-W{week:02}"
 
 
-def _make_month(year: int, month: int) -> Span:
+def make_month(year: int, month: int) -> Span:
     """Return a month; `month` may be outside 1–12 and then counts into the years around."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     first = date(year, month, 1)
     return first, (first + 31 * _DAY).replace(day=1) - _DAY, f"{year:04}-{month:02}"
 
 
-def _make_year(year: int) -> Span:
+def make_year(year: int) -> Span:
+    """Return a year."""
     return date(year, 1, 1), date(year, 12, 31), f"{year:04}"
 
 
 def _make_season(year: int, season: str) -> Span:
     """Return a northern season of three whole months: winter is the December of `year` and the two months after it."""
     code = _SEASONS[season]
-    first = _make_month(year, 3 * (code - 20))[0]
-    return first, _make_month(year, 3 * (code - 20) + 2)[1], f"{year:04}-{code}"
+    first = make_month(year, 3 * (code - 20))[0]
+    return first, make_month(year, 3 * (code - 20) + 2)[1], f"{year:04}-{code}"
 
 
 def _read_iso(match: re.Match[str]) -> Span:
-    return _make_day(date(int(match["year"]), int(match["number"]), int(match["day"])))
+    return make_day(date(int(match["year"]), int(match["number"]), int(match["day"])))
 
 
 def _read_iso_week(match: re.Match[str]) -> Span:
-    return _make_week(date.fromisocalendar(int(match["year"]), int(match["week"]), 1))
+    return make_week(date.fromisocalendar(int(match["year"]), int(match["week"]), 1))
 
 
 def _read_iso_month(match: re.Match[str]) -> Span | None:
-    return _make_month(int(match["year"]), int(match["number"])) if 1 <= int(match["number"]) <= 12 else None
+    return make_month(int(match["year"]), int(match["number"])) if 1 <= int(match["number"]) <= 12 else None
 
 
 def _read_numeric(match: re.Match[str]) -> Span | None:
     """Return the day: dots put it first, slashes are ambiguous unless a number exceeds 12 or both are equal."""
     first, second, year = int(match["first"]), int(match["second"]), int(match["year"])
     if match["sep"] == "." or first > 12 or first == second:
-        return _make_day(date(year, second, first))
-    return _make_day(date(year, first, second)) if second > 12 else None
+        return make_day(date(year, second, first))
+    return make_day(date(year, first, second)) if second > 12 else None
 
 
 def _read_month_year(match: re.Match[str]) -> Span:
-    return _make_month(int(match["year"]), _parse_month(match))
+    return make_month(int(match["year"]), _parse_month(match))
 
 
 def _read_year(match: re.Match[str]) -> Span | None:
     counts = _COUNTED.match(match.string, match.end())  # "in 2024 cases"
-    return None if counts else _make_year(int(match["year"]))
+    return None if counts else make_year(int(match["year"]))
 
 
 def _read_first_year(match: re.Match[str]) -> Span:
-    return _make_year(int(match["first"]))
+    return make_year(int(match["first"]))
 
 
 ABSOLUTE: Final[dict[str, Callable[[re.Match[str]], Span | None]]] = {
@@ -112,7 +114,7 @@ def _read_day_month(match: re.Match[str], at: date | None) -> Span | None:
     if match["month"].rstrip(".") in ("may", "march", "mar") and not match["year"] and not match.groupdict().get("th"):
         return None
     if match["year"]:
-        return _make_day(date(int(match["year"]), month, day))
+        return make_day(date(int(match["year"]), month, day))
     if at is None:
         return None
     years = [at.year + step for step in (-1, 0, 1)]
@@ -124,16 +126,16 @@ def _read_which_month(match: re.Match[str], at: date) -> Span | None:
     if match["month"] in ("may", "march") and which == "this":
         return None
     if which in ("last", "this past"):
-        return _make_month(at.year - (month >= at.month), month)
-    return _make_month(at.year + (month <= at.month if which != "this" else 0), month)
+        return make_month(at.year - (month >= at.month), month)
+    return make_month(at.year + (month <= at.month if which != "this" else 0), month)
 
 
 def _read_month(match: re.Match[str], at: date) -> Span | None:
     if len(match["month"].rstrip(".")) < 4 and match["month"].islower() and match["month"] != "may":
         return None
     month = _parse_month(match)
-    past = _make_month(at.year - (month > at.month), month)
-    future = _make_month(at.year + (month < at.month), month)
+    past = make_month(at.year - (month > at.month), month)
+    future = make_month(at.year + (month < at.month), month)
     tense = "past" if match["prep"].lower().startswith("since") else read_tense(match)
     if not tense and match["prep"].lower().startswith(("until", "till", "by")):
         tense = "future"
@@ -160,7 +162,7 @@ def _read_season(match: re.Match[str], at: date | None) -> Span | None:
 def _read_word(match: re.Match[str], at: date) -> Span | None:
     word = match["word"].lower().removeprefix("the ")
     days = {"yesterday": -1, "last night": -1, "tomorrow": 1, "day before yesterday": -2, "day after tomorrow": 2}
-    return _make_day(at + days.get(word, 0) * _DAY)
+    return make_day(at + days.get(word, 0) * _DAY)
 
 
 def _read_ahead(match: re.Match[str], at: date) -> Span | None:
@@ -176,25 +178,25 @@ def _read_count(match: re.Match[str], at: date, sign: int = 1) -> Span | None:
     count, unit = match["n"].lower().removesuffix(" of"), match["unit"].lower()
     n = sign * (int(count) if count.isdigit() else _NUMBERS[count.rpartition(" ")[2]])
     if unit == "year":
-        return _make_year(at.year + n)
+        return make_year(at.year + n)
     if unit == "month":
-        return _make_month(at.year, at.month + n)
-    return _make_day(at + n * {"day": 1, "week": 7, "fortnight": 14}[unit] * _DAY)
+        return make_month(at.year, at.month + n)
+    return make_day(at + n * {"day": 1, "week": 7, "fortnight": 14}[unit] * _DAY)
 
 
 def _read_which(match: re.Match[str], at: date) -> Span | None:
     which = match["which"].lower()
     if match["weekday"]:
-        return _make_day(_find_weekday(match, at, which, _WEEKDAYS.index(match["weekday"].lower())))
+        return make_day(_find_weekday(match, at, which, _WEEKDAYS.index(match["weekday"].lower())))
     step = {"last": -1, "this past": -1, "this": 0}.get(which, 1)
     span = match["span"].lower()
     if span == "year":
-        return _make_year(at.year + step)
+        return make_year(at.year + step)
     if span == "month":
-        return _make_month(at.year, at.month + step)
+        return make_month(at.year, at.month + step)
     if which == "this coming" and span == "weekend":
         step = 0  # the weekend of this week
-    return _make_week(at + 7 * step * _DAY, weekend=span == "weekend")
+    return make_week(at + 7 * step * _DAY, weekend=span == "weekend")
 
 
 def _find_weekday(match: re.Match[str], at: date, which: str, weekday: int) -> date:
@@ -216,7 +218,7 @@ def _find_weekday_after(day: date, weekday: int) -> date:
 
 def _read_weekend(match: re.Match[str], at: date) -> Span | None:
     past = "past weekend" in match.group().lower() or (read_tense(match) == "past" and at.weekday() < 5)
-    return _make_week(at - 7 * _DAY if past else at, weekend=True)
+    return make_week(at - 7 * _DAY if past else at, weekend=True)
 
 
 def _read_weekday(match: re.Match[str], at: date) -> Span | None:
@@ -226,13 +228,13 @@ def _read_weekday(match: re.Match[str], at: date) -> Span | None:
     weekday = _WEEKDAYS.index(match["weekday"].lower())
     ahead = prep in ("by", "until", "till", "before", "to", "for")
     past = prep == "since" or (not ahead and read_tense(match) == "past")
-    return _make_day(_find_weekday_before(at, weekday) if past else _find_weekday_after(at, weekday))
+    return make_day(_find_weekday_before(at, weekday) if past else _find_weekday_after(at, weekday))
 
 
 def _read_short_day(match: re.Match[str], at: date) -> Span | None:
     weekday = next(i for i, name in enumerate(_WEEKDAYS) if name.startswith(match["short"].lower()))
     past = match.group().lower().startswith("last") or read_tense(match) == "past"
-    return _make_day(_find_weekday_before(at, weekday) if past else _find_weekday_after(at, weekday))
+    return make_day(_find_weekday_before(at, weekday) if past else _find_weekday_after(at, weekday))
 
 
 def _read_holiday(match: re.Match[str], at: date | None) -> Span | None:
@@ -241,21 +243,21 @@ def _read_holiday(match: re.Match[str], at: date | None) -> Span | None:
     if not which and not match["year"] and name.split()[-1] not in ("eve", "day", "halloween", "thanksgiving"):
         return None
     if match["year"]:
-        return _make_day(_find_feast(name, int(match["year"])))
+        return make_day(_find_feast(name, int(match["year"])))
     if at is None:
         return None
     days = [_find_feast(name, at.year + step) for step in (-1, 0, 1)]
     if which == "last":
-        return _make_day([day for day in days if day < at][-1])
+        return make_day([day for day in days if day < at][-1])
     if which == "next":
-        return _make_day(next(day for day in days if day > at))
-    return _make_day(days[1]) if which == "this" else _choose_nearest(match, at, days)
+        return make_day(next(day for day in days if day > at))
+    return make_day(days[1]) if which == "this" else _choose_nearest(match, at, days)
 
 
 def _read_day_of_month(match: re.Match[str], at: date) -> Span | None:
     """Return a day of an unnamed month: "on the 15th"."""
     day = int(match["day"])
-    months = [_make_month(at.year, at.month + step)[0] for step in (-2, -1, 0, 1, 2)]
+    months = [make_month(at.year, at.month + step)[0] for step in (-2, -1, 0, 1, 2)]
     days = [first.replace(day=day) for first in months if _has_day(first.year, first.month, day)]
     return _choose_nearest(match, at, days)
 
@@ -273,7 +275,7 @@ def _choose_nearest(match: re.Match[str], at: date, days: list[date]) -> Span | 
     """Return the nearest of `days`: not after `at` in a past tense, not before it in a future tense."""
     tense = read_tense(match)
     fitting = [day for day in days if (tense != "past" or day <= at) and (tense != "future" or day >= at)]
-    return _make_day(min(fitting, key=lambda day: abs(day - at))) if fitting else None
+    return make_day(min(fitting, key=lambda day: abs(day - at))) if fitting else None
 
 
 RELATIVE: Final[dict[str, Callable[[re.Match[str], date], Span | None]]] = {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import date, datetime
 from functools import cache
 from typing import Final, NamedTuple
 
 from helix.text.date_spans import ABSOLUTE, EITHER, RELATIVE, Span
+from helix.text.foreign_dates import find_foreign
+from helix.text.languages import ENGLISH
 from helix.util.wordlists import fill_pattern, read_patterns
 
 _PIECES, _TABLES = read_patterns("helix.text", "date_forms")
@@ -20,6 +23,16 @@ TRIGGER: Final = re.compile(
 """The pattern of a lower-cased line that may have a date."""
 
 _NAMED_GROUP: Final = re.compile(r"\(\?P<\w+>")
+
+
+def _join_forms(names: Iterable[str]) -> str:
+    """Return one pattern of some forms; the group that matched is the form's name."""
+    plain = {name: _NAMED_GROUP.sub("(?:", FORMS[name]).replace("(?P=sep)", "[-/.]") for name in names}
+    return "|".join(f"(?P<{name}>{pattern})" for name, pattern in plain.items())
+
+
+_DIGITS: Final = re.compile(_join_forms(("iso", "iso_week", "iso_month", "numeric")))
+"""Forms that are the same in every language."""
 _SKIPPED: Final = rf"(?>(?:(?<=\w)(?:\w++ ?| )|[^\w ]++|(?!{_PIECES['FIRST']})\w++ ?)+)"
 
 MAX_CHARS: Final = 16_000
@@ -39,7 +52,9 @@ class Moment(NamedTuple):
     where: tuple[int, int]  # begin and end of the text, in characters
 
 
-def find_moments(text: str, at: datetime | None = None) -> list[Moment]:
+def find_moments(
+    text: str, at: datetime | None = None, language: str = ENGLISH, *, asked: bool = False
+) -> list[Moment]:
     """Return the dates in `text`, in order of appearance, at most `MAX_MOMENTS`.
 
     A weekday or month alone is the nearest one in the past or the future, by the tense of its sentence. "Three weeks
@@ -49,9 +64,13 @@ def find_moments(text: str, at: datetime | None = None) -> list[Moment]:
     Args:
         text: only the first `MAX_CHARS` characters are searched.
         at: the time of the text, from which relative dates count. Without it only dates with a year are found.
+        language: of the text; in another one than English, forms of digits and those of that language are found.
+        asked: the text is a question in another language: a weekday, day or month is the last one.
     """
     moments: list[Moment] = []
     text = text[:MAX_CHARS]
+    if language != ENGLISH:
+        return _find_foreign(text, at, language, asked=asked)
     lower = text.lower()
     if len(lower) != len(text):  # İ becomes two characters, but positions must stay
         lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
@@ -68,6 +87,18 @@ def find_moments(text: str, at: datetime | None = None) -> list[Moment]:
                 moments.append(Moment(*span, match.group().strip(), (match.start(), match.end())))
         trigger = TRIGGER.search(lower, done)
     return moments[:MAX_MOMENTS]
+
+
+def _find_foreign(text: str, at: datetime | None, language: str, *, asked: bool) -> list[Moment]:
+    found = [
+        Moment(*span, match.group().strip(), match.span())
+        for match in _DIGITS.finditer(text)
+        if (span := _read(str(match.lastgroup), text, match.start(), at))
+    ]
+    for span, start, end in find_foreign(text, at.date() if at else None, language, asked=asked):
+        if not any(start < one.where[1] and one.where[0] < end for one in found):
+            found.append(Moment(*span, text[start:end], (start, end)))
+    return sorted(found, key=lambda one: one.where)[:MAX_MOMENTS]
 
 
 def _read(form: str, text: str, start: int, at: datetime | None) -> Span | None:
@@ -88,11 +119,7 @@ def _read(form: str, text: str, start: int, at: datetime | None) -> Span | None:
 @cache
 def compile_forms() -> re.Pattern[str]:
     """Return the pattern of all forms; the group that matched is the form's name, no group is text without a date."""
-    forms = [
-        f"(?P<{form}>{_NAMED_GROUP.sub('(?:', pattern).replace('(?P=sep)', '[-/.]')})"
-        for form, pattern in FORMS.items()
-    ]
-    return re.compile("|".join([_SKIPPED, *forms]), re.IGNORECASE)
+    return re.compile(f"{_SKIPPED}|{_join_forms(FORMS)}", re.IGNORECASE)
 
 
 @cache

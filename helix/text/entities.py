@@ -11,6 +11,9 @@ from typing import Final
 from helix.text.commands import PLAIN_PROGRAMS, Mention, find_commands
 from helix.text.dates import find_moments
 from helix.text.gazetteer import COMMON_WORDS, KIN, PROJECTS
+from helix.text.languages import CAPITALISED, ENGLISH
+from helix.text.name_cues import starts_sentence
+from helix.text.name_parts import KNOWN
 from helix.text.names import read_name
 from helix.text.packages import PACKAGE_WORDS, VERSION_AFTER, find_packages
 from helix.text.shapes import MAX_MENTION, MENTION, read_shape
@@ -42,7 +45,9 @@ _TECHNICAL: Final = frozenset(
 )
 
 
-def find_entities(text: str, speaker: str | None = None, at: datetime | None = None) -> list[Entity]:
+def find_entities(
+    text: str, speaker: str | None = None, at: datetime | None = None, language: str = ENGLISH
+) -> list[Entity]:
     """Return the entities of `text`, each (kind, key) once, in order of first appearance, at most `MAX_ENTITIES`.
 
     Keys are lower-cased and normalised:
@@ -51,12 +56,14 @@ def find_entities(text: str, speaker: str | None = None, at: datetime | None = N
     - an identifier without `()`, a version without `v`, a commit as its first seven digits;
     - a command as program and subcommand, a date in ISO 8601, a relationship as "sister of melanie".
 
-    A single capitalised word at the start of a sentence counts only when it is no common English word.
+    A single capitalised word at the start of a sentence counts only when it is no common English word. In another
+    language only known names count, and what is found by its shape or in its lists of dates.
 
     Args:
         text: only the first `MAX_CHARS` characters are searched.
         speaker: the first entity, as a person.
         at: time of the text, from which dates count. Without it only dates with a year are found.
+        language: of the text.
     """
     distinct: dict[tuple[str, str], Entity] = {}
     own = ""
@@ -64,7 +71,7 @@ def find_entities(text: str, speaker: str | None = None, at: datetime | None = N
         name = " ".join(speaker.split())[:MAX_MENTION]
         own = name.lower()
         distinct["person", own] = Entity("person", own, name)
-    for _, _, entities in _drop_overlaps(_find_mentions(text[:MAX_CHARS], own, at)):
+    for _, _, entities in _drop_overlaps(_find_mentions(text[:MAX_CHARS], own, at, language)):
         for entity in entities:
             if entity.key != own:  # speakers who name themselves
                 distinct.setdefault((entity.kind, entity.key), entity)
@@ -73,7 +80,7 @@ def find_entities(text: str, speaker: str | None = None, at: datetime | None = N
     return list(distinct.values())[:MAX_ENTITIES]
 
 
-def _find_mentions(text: str, own: str, at: datetime | None) -> Iterator[list[Mention]]:
+def _find_mentions(text: str, own: str, at: datetime | None, language: str) -> Iterator[list[Mention]]:
     """Yield mentions in passes. Where two overlap, the earlier pass wins."""
     words = frozenset(_LOWER_WORD.findall(text))
     code = "`" in text or "$ " in text or "❯" in text or "&& " in text
@@ -96,12 +103,15 @@ def _find_mentions(text: str, own: str, at: datetime | None) -> Iterator[list[Me
                 shaped.append((match.start(), match.end(), entities))
     yield shaped
     yield listed
-    yield [(*moment.where, (Entity("date", moment.key, moment.text),)) for moment in find_moments(text, at)]
-    if not words.isdisjoint(KIN):
+    yield [(*moment.where, (Entity("date", moment.key, moment.text),)) for moment in find_moments(text, at, language)]
+    is_english = language == ENGLISH
+    if is_english and not words.isdisjoint(KIN):
         yield list(_find_relationships(text, own))
     if "Windows " in text or "OS " in text or "Android " in text or "Ubuntu " in text:
         yield [(m.start(), m.end(), (Entity("project", m.group().lower(), m.group()),)) for m in _SYSTEM.finditer(text)]
-    projects = _find_names(text, names, talk=bool(own) and not technical and not code)
+    projects = _find_names(text, names, talk=bool(own) and not technical and not code and is_english)
+    if not is_english:
+        projects = [mention for mention in projects if _is_foreign_name(text, mention, language)]
     if not words.isdisjoint(PROJECTS):
         for match in _LOWER_WORD.finditer(text):
             if match.group() in PROJECTS:
@@ -136,6 +146,15 @@ def _find_names(text: str, matches: list[re.Match[str]], *, talk: bool) -> list[
         if entity := read_name(text, match.start(), match.group()[:MAX_MENTION], talk=talk, heading=heading):
             mentions += _add_version(text, match.start(), match.end(), entity)
     return mentions
+
+
+def _is_foreign_name(text: str, mention: Mention, language: str) -> bool:
+    """Return whether a capitalised run of another language is a name: a known one, a longer one, or inside a sentence.
+
+    The lists of common words are English, and German capitalises every noun.
+    """
+    key = mention[2][0].key
+    return key in KNOWN or " " in key or (language not in CAPITALISED and not starts_sentence(text, mention[0]))
 
 
 def _add_version(text: str, start: int, end: int, entity: Entity) -> list[Mention]:

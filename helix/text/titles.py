@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from helix.native.terms import find_ngrams
+from helix.text.languages import ENGLISH
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import I64, U8, U32, U64
 
@@ -52,21 +53,24 @@ def hash_title(terms: U32) -> int | None:
     return int(((terms.astype(np.uint64) + np.uint64(1)) * _POWERS[: len(terms)]).sum(dtype=np.uint64))
 
 
-def hash_titles(titles: Sequence[str | None], roles: Sequence[str]) -> tuple[U64, I64]:
+def hash_titles(titles: Sequence[str | None], roles: Sequence[str], languages: Sequence[str] = ()) -> tuple[U64, I64]:
     """Return (key uint64[m], row int64[m]) of the documents with a title.
 
-    A title with an aside at its end has two: "Alien (film)" and "Alien".
+    Its terms are made by the rules of the document's language, English by default. A title with an aside at its end has
+    two: "Alien (film)" and "Alien".
     """
     keys: list[int] = []
     rows: list[int] = []
-    known: dict[str, list[int]] = {}
-    for row, (title, role) in enumerate(zip(titles, roles, strict=True)):
+    known: dict[tuple[str, str], list[int]] = {}
+    for row, (title, role, language) in enumerate(
+        zip(titles, roles, languages or [ENGLISH] * len(titles), strict=True)
+    ):
         if not title or role != "document":
             continue
-        if title not in known:
+        if (title, language) not in known:
             forms = {title, _ASIDE.sub("", title)}
-            hashes = {hash_title(shorten_ids(hash_terms(tokenise(form)))) for form in forms}
-            known[title] = sorted(key for key in hashes if key is not None)
-        keys += known[title]
-        rows += [row] * len(known[title])
+            hashes = {hash_title(shorten_ids(hash_terms(tokenise(form, language)))) for form in forms}
+            known[title, language] = sorted(key for key in hashes if key is not None)
+        keys += known[title, language]
+        rows += [row] * len(known[title, language])
     return np.array(keys, np.uint64), np.array(rows, np.int64)

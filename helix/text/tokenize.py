@@ -9,12 +9,14 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import Stemmer
 
+from helix.text.language_words import list_stop_words
 from helix.types import U32, U64
 
 MAX_TERM: Final = 64
@@ -44,6 +46,18 @@ _STOP_TEXT: Final = (
 )
 STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
 """Dropped unless part of a whole identifier. `will`, `may` and `mark` stay: they are also names and months."""
+
+STEMMERS: Final = {
+    **{"en": "english", "de": "german", "fr": "french", "es": "spanish", "pt": "portuguese", "it": "italian"},
+    **{"nl": "dutch", "ru": "russian", "ar": "arabic", "cs": "czech", "pl": "polish", "tr": "turkish", "sv": "swedish"},
+    **{"da": "danish", "no": "norwegian", "fi": "finnish", "hu": "hungarian", "ro": "romanian", "ca": "catalan"},
+    **{"el": "greek", "hi": "hindi", "id": "indonesian", "fa": "persian", "sr": "serbian", "lt": "lithuanian"},
+    "et": "estonian",
+}
+"""Snowball's stemmer by language."""
+
+_LIKE_ENGLISH: Final = frozenset(("", "en", "ja", "zh", "ko", "th"))
+"""Languages in which a word of Latin letters is mostly English; "" is unknown."""
 
 # Scripts written without spaces between words (Han, kana, hangul, Thai, Lao, Myanmar, Khmer): indexed as bigrams.
 UNSPACED: Final = (
@@ -87,12 +101,27 @@ class _Stemmers(threading.local):
     """One stemmer per thread, since a PyStemmer object has state between calls."""
 
     def __init__(self) -> None:
-        # 0: no cache of its own, chunks are cached here.
-        self.english: _StemmerType = Stemmer.Stemmer("english", 0)
+        self.known: dict[str, _StemmerType] = {}
+
+    def find(self, name: str) -> _StemmerType:
+        """Return a stemmer; 0: without a cache of its own, since chunks are cached here."""
+        stemmer = self.known.get(name)
+        if stemmer is None:
+            stemmer = self.known[name] = Stemmer.Stemmer(name, 0)
+        return stemmer
 
 
+class _Analyser(NamedTuple):
+    """How the words of a language become terms."""
+
+    stops: frozenset[str]  # folded
+    stemmer: str  # empty: none
+    folds_first: bool  # English stems what has no accents; other stemmers need them
+
+
+_ENGLISH: Final = _Analyser(STOP_WORDS, "english", folds_first=True)
 _stemmers = _Stemmers()
-_chunks: dict[str, tuple[str, ...]] = {}
+_chunks: dict[str, dict[str, tuple[str, ...]]] = {}
 _hashes: dict[str, int] = {}
 
 
@@ -101,26 +130,51 @@ def make_well_formed(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def tokenise(text: str) -> list[str]:
+@cache
+def _find_analyser(language: str) -> _Analyser:
+    if language in _LIKE_ENGLISH:
+        return _ENGLISH
+    stops = frozenset(_fold(word) for word in list_stop_words(language))
+    return _Analyser(stops, STEMMERS.get(language, ""), folds_first=False)
+
+
+def tokenise(text: str, language: str = "en") -> list[str]:
     """Return the terms of `text` in reading order, repeats included.
 
-    Words are lower-cased, folded to ASCII where Latin, and stemmed (Snowball English, Porter 2001); stop words are
-    dropped. An identifier, path, version or ticket gives several terms: the whole (lower-cased, cut at `MAX_TERM`), a
-    path's file name, each compound word, and the stemmed parts between camelCase, snake_case and digit borders. Scripts
-    without spaces give character bigrams. Any string takes linear time.
+    Words are lower-cased, folded to ASCII where Latin, and stemmed (Snowball, Porter 2001) by the rules of the
+    language; stop words are dropped. A language without rules has no stop words and no stems, never those of English.
+    An identifier, path, version or ticket gives several terms: the whole (lower-cased, cut at `MAX_TERM`), a path's
+    file name, each compound word, and the stemmed parts between camelCase, snake_case and digit borders; parts are
+    English in every language. Scripts without spaces give character bigrams. Any string takes linear time.
+
+    Args:
+        language: one of `helix.text.languages.CODES`.
     """
     terms: list[str] = []
-    known = _chunks
+    rules = find_rules(language)
+    analyser, known = _find_analyser(rules), _chunks.setdefault(rules, {})
     for chunk in text.split():
         analysed = known.get(chunk)
         if analysed is None:
-            analysed = tuple(_analyse(chunk))
+            analysed = tuple(_analyse(chunk, analyser))
             if len(chunk) <= _CACHED_CHUNK:
                 if len(known) >= _CACHE_ENTRIES:
                     known.clear()
                 known[chunk] = analysed
         terms += analysed
     return terms
+
+
+def find_rules(language: str) -> str:
+    """Return the language by whose rules words are stemmed; English where words of Latin letters mostly are."""
+    if language in _LIKE_ENGLISH:
+        return "en"
+    return language if language in STEMMERS else "other"
+
+
+def is_stop_word(word: str, language: str) -> bool:
+    """Return whether a word of a language is no term."""
+    return _fold(word) in _find_analyser(language).stops
 
 
 def split_words(text: str) -> list[str]:
@@ -159,34 +213,34 @@ def _hash(term: str) -> int:
     return number
 
 
-def _analyse(chunk: str) -> Iterator[str]:
+def _analyse(chunk: str, analyser: _Analyser) -> Iterator[str]:
     """Yield the terms of a chunk without white space (NFKC may add some)."""
     if chunk.isascii():
-        yield from _analyse_latin(chunk)
+        yield from _analyse_latin(chunk, analyser)
         return
     chunk = unicodedata.normalize("NFKC", chunk).translate(_LOOKALIKE)
     end = 0
     for run in _RUN.finditer(chunk):
-        yield from _analyse_latin(chunk[end : run.start()])
+        yield from _analyse_latin(chunk[end : run.start()], analyser)
         characters = run.group()
         if len(characters) == 1:
             yield characters
         for i in range(len(characters) - 1):
             yield characters[i : i + 2]
         end = run.end()
-    yield from _analyse_latin(chunk[end:])
+    yield from _analyse_latin(chunk[end:], analyser)
 
 
-def _analyse_latin(chunk: str) -> Iterator[str]:
+def _analyse_latin(chunk: str, analyser: _Analyser) -> Iterator[str]:
     for match in _TOKEN.finditer(chunk):
         # n't only follows auxiliaries: don't, can't, won't.
         if match["tail"] not in ("t", "T"):
-            yield from _analyse_compound(match["core"])
+            yield from _analyse_compound(match["core"], analyser)
 
 
-def _analyse_compound(core: str) -> Iterator[str]:
+def _analyse_compound(core: str, analyser: _Analyser) -> Iterator[str]:
     whole = _fold(core)
-    if whole in STOP_WORDS:
+    if whole in analyser.stops:
         return
     if _UUID.fullmatch(core):
         yield whole
@@ -198,29 +252,36 @@ def _analyse_compound(core: str) -> Iterator[str]:
         if name != core and "." in name:
             yield _fold(name)
     for piece in pieces:
-        yield from _analyse_word(piece)
+        yield from _analyse_word(piece, analyser)
 
 
-def _analyse_word(word: str) -> Iterator[str]:
+def _analyse_word(word: str, analyser: _Analyser) -> Iterator[str]:
     """Yield the stem of a word without connectors, or the whole and the stems of its parts."""
     if word.isalpha() and (word[1:].islower() or word.isupper() or len(word) == 1):
-        yield from _stem(word)
+        yield from _stem(word, analyser)
         return
     parts = _PART.findall(word)
     if parts == [word]:
-        yield from _stem(word)
+        yield from _stem(word, analyser)
         return
     if parts:
         yield _fold(word)
     if sum(1 for _ in _BORDER.finditer(word)) <= _MIXED_BORDERS:
         for part in parts:
-            yield from _stem(part)
+            yield from _stem(part, _ENGLISH)
 
 
-def _stem(part: str) -> Iterator[str]:
+def _stem(part: str, analyser: _Analyser) -> Iterator[str]:
     folded = _fold(part)
-    if folded and folded not in STOP_WORDS:
-        yield _stemmers.english.stemWord(folded) if folded.isalpha() else folded
+    if not folded or folded in analyser.stops:
+        return
+    if not analyser.stemmer or not folded.isalpha():
+        yield folded
+    elif analyser.folds_first:
+        yield _stemmers.find(analyser.stemmer).stemWord(folded)
+    else:
+        whole = unicodedata.normalize("NFC", part[:MAX_TERM].lower())
+        yield _fold(_stemmers.find(analyser.stemmer).stemWord(whole))
 
 
 def _fold(text: str) -> str:

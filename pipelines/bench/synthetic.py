@@ -23,6 +23,7 @@ from helix.snapshot.segment.arrays import expand_rows, format_hex, parse_hex, qu
 from helix.snapshot.segment.batch import FACTS, ITEMS, STEPS, RowBatch, hash_parts
 from helix.text.claims import CLAIMS, FORMER
 from helix.text.cues import read_cues
+from helix.text.languages import ENGLISH, NUMBERS
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import I64, TYPES, U8, U32, U64
 from pipelines.bench.language import (
@@ -129,6 +130,7 @@ def make_batch(seed: int, index: int, size: int = BATCH, mixed: Space | None = N
         alters=np.zeros(len(texts), np.uint8),
         former=np.zeros((len(texts), FORMER), np.uint32),
         cues=np.array([read_cues(*said) for said in zip(texts, _expand(_ROLES, role), strict=True)], np.uint8),
+        language=np.full(len(texts), NUMBERS[ENGLISH], np.uint8),
         mention_indptr=mention_indptr,
         mention_entity=language.entities["hash"].to_numpy()[mentioned],
         link_indptr=link_indptr,

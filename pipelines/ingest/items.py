@@ -22,6 +22,7 @@ from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.segment.batch import LINKS, hash_parts
 from helix.text.aliases import join_names
 from helix.text.entities import find_entities
+from helix.text.languages import ENGLISH, find_languages
 from helix.types import F32, Entity, Session, Turn
 from pipelines.ingest.item_facts import find_facts, list_before
 from pipelines.ingest.item_steps import hash_silent, make_steps
@@ -141,7 +142,12 @@ def batch_records(
     out = ItemBatch(records, [], [], [], [], list(state))
     for _, group in groupby(records, key=lambda record: (record["source"], record["session"])):
         session = list(group)
-        named = [_find_entities(record["text"], record["speaker"], _to_datetime(record["time"])) for record in session]
+        for record, language in zip(session, find_languages([record["text"] for record in session]), strict=True):
+            record["language"] = language
+        named = [
+            _find_entities(record["text"], record["speaker"], _to_datetime(record["time"]), record["language"])
+            for record in session
+        ]
         mentions = join_names(named, [record["speaker"] for record in session])
         out.texts += [
             index_text(*(record[name] for name in ("origin", "speaker", "title", "text"))) for record in session
@@ -153,7 +159,8 @@ def batch_records(
     relayed = _find_relayed(out)
     states = zip(records, out.mentions, out.state or repeat("new"), list_before(records), strict=False)
     out.facts = [
-        find_facts(record, found, before, i in relayed) if state != "context" else []
+        # The rules of facts are English.
+        find_facts(record, found, before, i in relayed) if state != "context" and record["language"] == ENGLISH else []
         for i, (record, found, state, before) in enumerate(states)
     ]
     return out
@@ -171,8 +178,8 @@ def _find_relayed(found: ItemBatch) -> set[int]:
 
 
 @lru_cache(maxsize=4_096)  # a growing session is read with its earlier turns each time
-def _find_entities(text: str, speaker: str | None, at: datetime | None) -> tuple[Entity, ...]:
-    return tuple(find_entities(text, speaker, at))
+def _find_entities(text: str, speaker: str | None, at: datetime | None, language: str) -> tuple[Entity, ...]:
+    return tuple(find_entities(text, speaker, at, language))
 
 
 def index_text(origin: str, speaker: str | None, heading: str | None, text: str) -> str:
@@ -184,7 +191,7 @@ def index_text(origin: str, speaker: str | None, heading: str | None, text: str)
 
 def _mark_changed(found: ItemBatch) -> None:
     """Set the state of context items whose salience or confidence the new items change to `again`."""
-    kinds = classify_all(*_build_columns(found.records), None, None)  # by cues alone: nothing is embedded yet
+    kinds = _classify_all(found.records, None, None)  # by cues alone: nothing is embedded yet
     types = [record["type"] or kind for record, (kind, _) in zip(found.records, kinds, strict=True)]
     for start, session in _split_sessions(found):
         state = found.state[start : start + len(session)]
@@ -236,22 +243,29 @@ def _make_pieces(
     turns = {turn: i for i, turn in enumerate(dict.fromkeys(record["turns"][0] for record in session))}
     return [
         SessionItem(
-            record["text"], record["role"], record["origin"], kind, turns[record["turns"][0]], _name_keys(record, named)
+            record["text"],
+            record["role"],
+            record["origin"],
+            kind,
+            turns[record["turns"][0]],
+            _name_keys(record, named),
+            record["language"],
         )
         for record, kind, named in zip(session, types, mentions, strict=False)
     ]
 
 
 def _classify(records: Sequence[Record], vectors: F32 | None, model: TypeModel | None) -> None:
-    kinds = classify_all(*_build_columns(records), vectors, model)
+    kinds = _classify_all(records, vectors, model)
     for record, (kind, certainty) in zip(records, kinds, strict=True):
         if record["type"] is None:
             record["type"], record["type_confidence"] = kind, certainty
 
 
-def _build_columns(records: Sequence[Record]) -> tuple[list[str], list[str], list[str]]:
-    texts, roles, origins = ([record[name] for record in records] for name in ("text", "role", "origin"))
-    return texts, roles, origins
+def _classify_all(records: Sequence[Record], vectors: F32 | None, model: TypeModel | None) -> list[tuple[str, float]]:
+    names = ("text", "role", "origin", "language")
+    texts, roles, origins, languages = ([record[name] for record in records] for name in names)
+    return classify_all(texts, roles, origins, vectors, model, languages)
 
 
 def _name_keys(record: Record, mentions: Sequence[Entity]) -> tuple[str, ...]:

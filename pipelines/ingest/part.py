@@ -21,11 +21,12 @@ from helix.snapshot.segment.arrays import quantise_vectors
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, STEPS, RowBatch, hash_parts
 from helix.text.claims import hash_former, load_model, read_claims
 from helix.text.cues import read_cues
+from helix.text.languages import ENGLISH, NUMBERS
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, U32, Problem
 from pipelines.training.router import types_fingerprint
 
-VERSION: Final = 9
+VERSION: Final = 10
 """Of the enrichment; another number makes other parts."""
 
 
@@ -151,7 +152,8 @@ def build_rows(
     """Return the rows of n items.
 
     Args:
-        records: one of ITEMS an item; `steps`, if present, are its steps as records of STEPS.
+        records: one of ITEMS an item; `steps`, if present, are its steps as records of STEPS, `language` is that of
+            its text.
         texts: the indexed text of each item.
         mentions: (kind, key, name) of each item's entities.
         vectors: float32[n, d], unit length.
@@ -165,7 +167,8 @@ def build_rows(
     stated = _flatten(facts)
     nothing = np.zeros((len(stated), vectors.shape[1]), np.float32)
     fact_codes, fact_scale = quantise_vectors(nothing if fact_vectors is None else fact_vectors)
-    tokens = [tokenise(text) for text in texts]
+    languages = [record.get("language", ENGLISH) for record in records]
+    tokens = [tokenise(text, language) for text, language in zip(texts, languages, strict=True)]
     counts = [Counter(terms) for terms in tokens]
     terms = [list(count) for count in counts]
     hashes = [[int(hash_parts(kind, key), 16) for kind, key, _ in entities] for entities in mentions]
@@ -181,8 +184,8 @@ def build_rows(
         term_tf=np.array([min(n, 65_535) for count in counts for n in count.values()], np.uint16),
         order_indptr=_compute_offsets(tokens),
         order_term=shorten_ids(hash_terms(_flatten(tokens))),
-        **_read_statements(records),
-        cues=np.array([read_cues(record["text"], record["role"]) for record in records], np.uint8),
+        **_read_statements(records, languages),
+        language=np.array([NUMBERS[language] for language in languages], np.uint8),
         mention_indptr=_compute_offsets(hashes),
         mention_entity=np.array(_flatten(hashes), np.uint64),
         link_indptr=_compute_offsets(links),
@@ -198,11 +201,17 @@ def build_rows(
     )
 
 
-def _read_statements(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the claims of items, how likely each alters something, and what it leaves."""
+def _read_statements(records: Sequence[Mapping[str, Any]], languages: Sequence[str]) -> dict[str, Any]:
+    """Return the cues and claims of items, how likely each alters something, and what it leaves."""
     texts, roles = ([record[name] for record in records] for name in ("text", "role"))
-    claims, alters = read_claims(texts, roles, load_model())
-    return {"claims": claims, "alters": alters, "former": hash_former(texts)}
+    claims, alters = read_claims(texts, roles, load_model(), languages)
+    cues = [read_cues(*said) for said in zip(texts, roles, languages, strict=True)]
+    return {
+        "cues": np.array(cues, np.uint8),
+        "claims": claims,
+        "alters": alters,
+        "former": hash_former(texts, languages),
+    }
 
 
 def _list_entities(hashes: Sequence[Sequence[int]], mentions: Sequence[Sequence[tuple[str, str, str]]]) -> pa.Table:

@@ -183,7 +183,12 @@ def rows_of(made: Mapping[str, Any]) -> RowBatch:
         term_indptr=np.append(0, np.cumsum(np.bincount(row, minlength=n))),
         term_key=hashes()[word],
         term_tf=made["tf"][row, word].astype(np.uint16),
-        **{"order_indptr": nothing, "order_term": np.empty(0, np.uint32), "cues": np.zeros(n, np.uint8)},
+        **{
+            "order_indptr": nothing,
+            "order_term": np.empty(0, np.uint32),
+            "cues": np.zeros(n, np.uint8),
+            "language": np.zeros(n, np.uint8),
+        },
         claims=np.zeros((n, len(CLAIMS)), np.uint8),
         alters=np.zeros(n, np.uint8),
         former=np.zeros((n, FORMER), np.uint32),

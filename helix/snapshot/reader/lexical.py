@@ -15,10 +15,14 @@ from helix.snapshot.index.sparse import SparseField
 from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
 from helix.snapshot.segment.arrays import select_alive
 from helix.text.claims import CLAIMS
+from helix.text.languages import CODES, ENGLISH, NUMBERS
 from helix.text.titles import build_key_filter
 from helix.types import F32, I64, U8, U16, U32, U64, AnyArray
 
 _CACHED_DFS: Final = 65_536  # terms
+
+_MOST_LANGUAGES: Final = 6
+"""Languages of a store in which a question's words are stemmed."""
 
 BM25: Final = (0.9, 0.6)
 """k1 and b of most profiles; their norms are made when a snapshot is warmed."""
@@ -37,7 +41,8 @@ class Lexical:
     def replace_rows(self, rows: RowMap) -> Lexical:
         """Return the same field with other live rows: its lengths stay, document frequencies are counted again."""
         other = copy(self)
-        vars(other).pop("_dfs", None)
+        for name in ("_dfs", "languages"):
+            vars(other).pop(name, None)
         other._rows = rows
         return other
 
@@ -166,6 +171,25 @@ class Lexical:
         for segment, here, local in self._rows.split(rows):
             out[here] = segment["cues"][local]
         return out
+
+    def languages_of(self, rows: AnyArray) -> list[str]:
+        """Return the language of the text of rows, each one of `helix.text.languages.CODES`."""
+        out = np.zeros(len(rows), np.uint8)
+        for segment, here, local in self._rows.split(rows):
+            out[here] = segment["language"][local]
+        return [CODES[number] for number in out.tolist()]
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """Languages of the live items, the most common first; at most `_MOST_LANGUAGES`, English if there are none."""
+        alive, counts = self._rows.alive, np.zeros(len(CODES), np.int64)
+        for start, segment in self._rows.by_segment():
+            numbers = segment["language"]
+            counts += np.bincount(numbers[alive[start : start + len(numbers)]], minlength=len(CODES))
+        counts[NUMBERS[ENGLISH]] += counts[0]  # not known
+        counts[0] = 0
+        order = np.argsort(-counts, kind="stable")[:_MOST_LANGUAGES]
+        return tuple(CODES[number] for number in order.tolist() if counts[number]) or (ENGLISH,)
 
     def claims(self, rows: AnyArray) -> U8:
         """Return the claims of rows, see `helix.text.claims`: uint8[len(rows), columns]."""

@@ -117,6 +117,7 @@ class RowBatch:
     order_indptr: I64
     order_term: U32  # short term ids in reading order, with repeats
     cues: U8  # [n], see helix.text.cues
+    language: U8  # [n], see helix.text.languages.CODES
     claims: U8  # [n, columns], see helix.text.claims
     alters: U8  # [n], how likely each item alters something, of 255
     former: U32  # [n, terms], short ids of what each item leaves
@@ -149,7 +150,7 @@ def _select(column: Any, index: I64) -> Any:
     return column.take(pa.array(index)) if isinstance(column, pa.Table) else column[index]
 
 
-_BY_ROW = ("codes", "scale", "exact", "minhash", "cues", "claims", "alters", "former")
+_BY_ROW = ("codes", "scale", "exact", "minhash", "cues", "language", "claims", "alters", "former")
 _LISTS = {  # offsets, and the flat columns they index
     "term_indptr": ("term_key", "term_tf"),
     "order_indptr": ("order_term",),

@@ -17,6 +17,7 @@ from helix.snapshot.checked_arrays import ArrayKind
 from helix.snapshot.segment.arrays import BANDS
 from helix.snapshot.segment.batch import LINKS
 from helix.text.claims import CLAIMS, FORMER
+from helix.text.languages import CODES
 from helix.types import TYPES
 
 ARRAYS: Final = {
@@ -39,6 +40,7 @@ ARRAYS: Final = {
     "order.indptr": ArrayKind(np.int64, ("n + 1",)),
     "order.term": ArrayKind(np.uint32, ("w",)),
     "cues": ArrayKind(np.uint8, ("n",)),
+    "language": ArrayKind(np.uint8, ("n",), len(CODES)),
     "claims": ArrayKind(np.uint8, ("n", len(CLAIMS))),
     "alters": ArrayKind(np.uint8, ("n",)),
     "former": ArrayKind(np.uint32, ("n", FORMER)),
@@ -82,13 +84,13 @@ OPTIONAL: Final = frozenset(
     name
     for name in ARRAYS
     if name.startswith(("order.", "titles.", "links.", "linked.", "facts.", "steps."))
-    or name in ("vectors.f16", "cues", "claims", "alters", "former")
+    or name in ("vectors.f16", "cues", "language", "claims", "alters", "former")
 )
 """Arrays a segment may lack: vectors in half precision, if the lineage stores none; links, in format 2; the index
-of its facts, if none has a vector; steps, if it has none; term order, cues, claims, alters, former, titles, if an
-earlier release wrote it."""
+of its facts, if none has a vector; steps, if it has none; term order, cues, language, claims, alters, former, titles,
+if an earlier release wrote it."""
 
-LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0, "claims": 0, "alters": 0, "former": 0}
+LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0, "language": 0, "claims": 0, "alters": 0, "former": 0}
 """Arrays that are all zero if missing, and how much longer than the number of rows each is."""
 
 _name = pa.dictionary(pa.int32(), pa.string())

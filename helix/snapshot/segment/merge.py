@@ -39,7 +39,7 @@ def merge_rows(root: Path, sources: Sequence[Source], folder: Path) -> int:
     names = ("order.indptr", "order.term")
     write.save_arrays(folder, dict(zip(names, _merge_lists(sources, *names), strict=True)))
     write.save_arrays(folder, _merge_titles(sources))
-    for name in ("cues", "claims", "alters", "former"):
+    for name in ("cues", "language", "claims", "alters", "former"):
         write.save_arrays(folder, {name: np.concatenate([opened[name][keep] for opened, keep in sources])})
     indptr, entity = _merge_lists(sources, "mentions.indptr", "mentions.entity")
     write.save_arrays(folder, {"mentions.indptr": indptr, "mentions.entity": entity})

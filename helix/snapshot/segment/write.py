@@ -17,6 +17,7 @@ from helix.snapshot.segment.arrays import BANDS, expand_rows, format_hex, hash_b
 from helix.snapshot.segment.batch import LINKS, NO_TIME, RowBatch, hash_parts
 from helix.snapshot.segment.fact_arrays import build_fact_arrays
 from helix.snapshot.segment.layout import FACT_TEXT, NO_NUMBER, STEP_COLUMNS
+from helix.text.languages import CODES
 from helix.text.titles import hash_titles
 from helix.types import ACTIONS, F32, F64, I8, I64, OUTCOMES, ROLES, TYPES, U8, U32, U64, AnyArray
 from helix.util.failpoints import failpoint
@@ -103,15 +104,21 @@ def _build_arrays(rows: RowBatch, columns: pa.Table) -> dict[str, AnyArray]:
         "order.indptr": rows.order_indptr,
         "order.term": rows.order_term,
         "cues": rows.cues,
+        "language": rows.language,
         "claims": rows.claims,
         "alters": rows.alters,
         "former": rows.former,
-        **build_title_arrays(*hash_titles(rows.items["title"].to_pylist(), rows.items["role"].to_pylist())),
+        **_build_titles(rows),
         "mentions.indptr": rows.mention_indptr,
         "mentions.entity": rows.mention_entity,
         **build_link_arrays(ItemLinks(rows.link_indptr, rows.link_key, rows.link_kind)),
         **build_lookup_arrays(columns, hash_bands(rows.minhash), rows.mention_indptr, rows.mention_entity),
     }
+
+
+def _build_titles(rows: RowBatch) -> dict[str, AnyArray]:
+    titles, roles = rows.items["title"].to_pylist(), rows.items["role"].to_pylist()
+    return build_title_arrays(*hash_titles(titles, roles, [CODES[number] for number in rows.language.tolist()]))
 
 
 def build_title_arrays(key: U64, row: AnyArray) -> dict[str, AnyArray]:

@@ -19,6 +19,7 @@ from helix.ranking.bm25 import compute_idf
 from helix.stages.features.lexical import RARE, TermCounts, count_terms, row_lengths
 from helix.text.claims import CLAIMS
 from helix.text.cues import ASKS, FIRST_PERSON, STANDING
+from helix.text.languages import CAPITALISED, ENGLISH
 from helix.text.reading import HINTS, read_hints, read_kind
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, ROLES, U64, AnyArray, Bool, Plan, Query
@@ -122,10 +123,10 @@ def read_signs(query: Query, snap: Snapshot) -> QuestionSigns:
     return QuestionSigns(
         weigh_terms(shorten_ids(query.terms)),
         np.minimum(compute_idf(df, snap.live) / compute_idf(1, snap.live), np.float32(1)),
-        find_names(query.text, query.terms),
+        find_names(query.text, query.terms, query.language),
         _find_named_speakers(query, snap),
-        read_hints(query.text),
-        read_kind(query.text),
+        read_hints(query.text, query.language),
+        read_kind(query.text, query.language),
     )
 
 
@@ -245,10 +246,11 @@ def _score_words(counted: TermCounts, snap: Snapshot) -> F32:
     return np.asarray(idf @ (counts / np.maximum(counts + norm, np.float32(_TINY))) / total, np.float32)
 
 
-def find_names(text: str, terms: U64) -> Bool:
+def find_names(text: str, terms: U64, language: str = ENGLISH) -> Bool:
     """Return which terms a question writes as a name, an identifier or a number: bool[t].
 
-    A capital tells a name, except at the start of a sentence; inside a word, or with digits or marks, an identifier.
+    A capital tells a name, except at the start of a sentence and in German, where all nouns have one; inside a word, or
+    with digits or marks, an identifier.
     """
     found: list[str] = []
     for match in _NAME.finditer(text):
@@ -256,9 +258,10 @@ def find_names(text: str, terms: U64) -> Bool:
         begins = (
             not text[: match.start()].rstrip(" \"'(").rstrip() or text[: match.start()].rstrip(" \"'(")[-1:] in ".?!:"
         )
-        is_capital = word[:1].isupper() and not (begins or _QUESTION_WORDS.fullmatch(word))
+        tells = language not in CAPITALISED and not (begins or _QUESTION_WORDS.fullmatch(word))
+        is_capital = word[:1].isupper() and tells
         if is_capital or any(c.isdigit() or c in "_/." or c.isupper() for c in word[1:]) or word[:1].isdigit():
-            found += tokenise(word)
+            found += tokenise(word, language)
     return np.isin(terms, hash_terms(found))
 
 

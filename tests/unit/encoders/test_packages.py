@@ -183,7 +183,7 @@ def test_the_packaged_sparse_encoder_expands_a_question(cache: Path) -> None:
     assert {"heart", "cardiac", "hospital"} <= {words.id_to_token(int(term)) for term in weights.terms}
 
 
-def test_what_all_vectors_have_in_common_is_taken_off(tmp_path: Path) -> None:
+def test_the_mean_of_unrelated_texts_is_subtracted(tmp_path: Path) -> None:
     """In some models the vectors of unrelated texts are alike, and no threshold tells which are near."""
     source = tiny_bert(tmp_path / "tiny")
     model = registry.describe_model(source)

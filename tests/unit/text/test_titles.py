@@ -149,7 +149,7 @@ def test_a_short_id_counts_every_term_with_it(tmp_path: Path, monkeypatch: pytes
     hashes = {"walnut": high, "parsley": high | 0xFFFFFFFF, "saffron": other | 5, "redis": other + (1 << 32)}
     made = lambda terms: np.array([hashes[term] for term in terms], np.uint64)  # noqa: E731
     monkeypatch.setattr("pipelines.ingest.part.hash_terms", made)
-    monkeypatch.setattr("pipelines.ingest.part.tokenise", str.split)
+    monkeypatch.setattr("pipelines.ingest.part.tokenise", lambda text, language: text.split())
     snap = make_store(tmp_path, ["walnut parsley", "parsley saffron", "redis"], cuts=(1,))
     assert snap.lexical.short_df(np.uint32(0xFFFFFFFF)) == 3
     assert snap.lexical.short_df(np.uint32(7)) == 1
