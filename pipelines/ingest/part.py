@@ -185,7 +185,6 @@ def build_rows(
         order_indptr=_compute_offsets(tokens),
         order_term=shorten_ids(hash_terms(_flatten(tokens))),
         **_read_statements(records, languages),
-        language=np.array([NUMBERS[language] for language in languages], np.uint8),
         mention_indptr=_compute_offsets(hashes),
         mention_entity=np.array(_flatten(hashes), np.uint64),
         link_indptr=_compute_offsets(links),
@@ -202,12 +201,13 @@ def build_rows(
 
 
 def _read_statements(records: Sequence[Mapping[str, Any]], languages: Sequence[str]) -> dict[str, Any]:
-    """Return the cues and claims of items, how likely each alters something, and what it leaves."""
+    """Return the languages, cues and claims of items, how likely each alters something, and what it leaves."""
     texts, roles = ([record[name] for record in records] for name in ("text", "role"))
     claims, alters = read_claims(texts, roles, load_model(), languages)
     cues = [read_cues(*said) for said in zip(texts, roles, languages, strict=True)]
     return {
         "cues": np.array(cues, np.uint8),
+        "language": np.array([NUMBERS[language] for language in languages], np.uint8),
         "claims": claims,
         "alters": alters,
         "former": hash_former(texts, languages),
