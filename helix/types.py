@@ -242,13 +242,14 @@ class Query:
     mentions: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # entity hashes
     term_order: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # terms in reading order, with repeats
     embedded: str = ""  # the text to embed
-    language: str = "en"  # of the question, one of `helix.text.languages.CODES`
+    language: str = "en"  # one of `helix.text.languages.CODES`
     stored: tuple[str, ...] = ("en",)  # languages of the items, the most common first
     words: frozenset[str] = frozenset()  # of the question, lower case
+    corrections: tuple[tuple[str, str, int], ...] = ()  # words that no item has: as written, as meant, term id
+    term_weights: F32 | None = None  # float32[len(terms)], next to 1 of a term as written; None: all 1
     days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question names
     sparse: Sparse | None = None  # weights by the store's sparse encoder
-    # In the deep tier: called with the intent, returns other wordings by name.
-    rewrite: Callable[[str], Mapping[str, str]] | None = None
+    rewrite: Callable[[str], Mapping[str, str]] | None = None  # deep tier: intent → other wordings by name
 
     @property
     def moment(self) -> int:

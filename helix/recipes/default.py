@@ -12,6 +12,7 @@ import numpy as np
 from helix.encoders.token_counter import TokenCounter
 from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
+from helix.question.spelling import add_terms, correct_text, find_corrections, list_corrected
 from helix.question.terms import hash_question
 from helix.ranking.topk import sort_rows
 from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids, items_of, judge, score_rows
@@ -72,7 +73,7 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     n = len(chosen)
     shown = [*range(n), *sorted(i for i in placed if i >= n)]
     items = _make_items(
-        best.take(np.array(shown, np.int64)), [entries[i] for i in shown], snap, judged.relevance[shown]
+        best.take(np.array(shown, np.int64)), [entries[i] for i in shown], query, snap, judged.relevance[shown]
     )
     places, answered = [shown.index(i) for i in placed], judged.answered
     return bundle(query, snap, profile, trace, items[:n], context, tokens, places, answered=answered, beyond=items[n:])
@@ -116,10 +117,21 @@ def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Tr
 def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants) -> Query:
     """Return the question with its search terms and the text to embed."""
     about = remove_request(query.text, query.language) if constants.core else query.text
-    terms, order = hash_question(about, query.language, query.stored)
+    corrections = find_corrections(about, query.language, snap)
+    meant, weights = correct_text(about, corrections), None
+    terms, order = hash_question(meant, query.language, query.stored)
+    if corrections:
+        terms, weights = add_terms(hash_question(about, query.language, query.stored)[0], terms, corrections)
     project = None if query.project is None else snap.projects.index(query.project)
     names = snap.catalog.speaker_names.get(project, frozenset()) if constants.speaker else frozenset()
-    return replace(query, terms=terms, term_order=order, embedded=speak_as(about, names, query.language))
+    return replace(
+        query,
+        terms=terms,
+        term_order=order,
+        term_weights=weights,
+        corrections=corrections,
+        embedded=speak_as(meant, names, query.language),
+    )
 
 
 # ---------------------------------------------------------------- 2 route
@@ -130,7 +142,8 @@ def _add_event_window(plan: Plan, query: Query, snap: Snapshot, profile: HelixPr
     event = find_event(query.text, query.language) if profile.sim.date else None
     if event is None:
         return plan
-    about = replace(query, terms=hash_question(event.phrase, query.language, query.stored)[0])
+    terms, _ = hash_question(event.phrase, query.language, query.stored)
+    about = replace(query, terms=terms, term_weights=None)
     leg = search_lexical(about, snap.lexical, plan, TOP, profile.retrieve.k1, profile.retrieve.b)
     days = find_window(event.relation, snap.columns.time[leg.rows], leg.scores)
     trace.note("anchor", rows_in=plan.allowed_rows, rows_out=len(leg.rows), event=event.phrase, window=days)
@@ -263,11 +276,13 @@ def _read_entries(chosen: Candidates, snap: Snapshot, at: int) -> list[dict[str,
     return entries
 
 
-def _make_items(chosen: Candidates, entries: Sequence[Mapping[str, Any]], snap: Snapshot, relevance: F32) -> list[Item]:
+def _make_items(
+    chosen: Candidates, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, relevance: F32
+) -> list[Item]:
     """Make the shown items.
 
-    `why` gets salience and confidence as they are, not as they were scaled over the pool, and the questions a model
-    wrote for an item.
+    `why` gets salience and confidence as they are, not as they were scaled over the pool, the questions a model
+    wrote for an item, and the misspelled words of the question that it has.
     """
     columns = zip(snap.columns.salience[chosen.row].tolist(), snap.columns.confidence[chosen.row].tolist(), strict=True)
     more: list[dict[str, Any]] = [
@@ -280,4 +295,7 @@ def _make_items(chosen: Candidates, entries: Sequence[Mapping[str, Any]], snap: 
             one if nothing else {**one, "queries": asked}
             for one, nothing, asked in zip(more, unseen, queries, strict=True)
         ]
+    if query.corrections:
+        read = list_corrected(query.corrections, chosen.row, snap)
+        more = [{**one, "corrected": words} if words else one for one, words in zip(more, read, strict=True)]
     return items_of(chosen.pool(), entries, snap, more, relevance)

@@ -98,12 +98,13 @@ def lexical_score(query: Query, field: Field, row: int, k1: float, b: float) -> 
 def _look_up_terms(query: Query, field: Field, k1: float) -> list[_Term]:
     """Look up the terms, rarest first; ties keep the smaller hash first."""
     found = []
-    for hashed in query.terms:
+    factors = np.ones(len(query.terms)) if query.term_weights is None else query.term_weights
+    for hashed, factor in zip(query.terms, factors.tolist(), strict=True):
         parts = field.term(hashed)
         if parts:
             size = sum(len(local) for _, local, _ in parts)
             df = size if field.live == field.rows else field.df(hashed)
-            weight = float(compute_idf(df, field.live))
+            weight = factor * float(compute_idf(df, field.live))
             found.append((df, int(hashed), _Term(weight, weight * (k1 + 1), size, _join_small(parts))))
     return [term for *_, term in sorted(found, key=lambda entry: entry[:2])]
 

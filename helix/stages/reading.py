@@ -104,7 +104,7 @@ def _read_links(rows: I64, snap: Snapshot, moment: int) -> F32:
 def read_rows(linked: Linked, query: Query, vector: F32, snap: Snapshot) -> ReadingRows:
     """Read what is compared of the candidates; no text."""
     rows, columns = linked.rows, snap.columns
-    counted = count_terms(rows, query.terms, query.term_order, snap)
+    counted = count_terms(rows, query.terms, query.term_order, snap, query.term_weights)
     ring = list_neighbours(columns.previous, columns.next, rows)
     ring[2] = rows
     nothing = np.full(len(rows), -1, np.int64)

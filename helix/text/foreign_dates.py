@@ -19,6 +19,9 @@ _DAY: Final = timedelta(days=1)
 _FORMS: Final = ("day_month", "month_year", "ago", "last", "next", "this", "month", "year", "weekday")
 """In order of precedence; then the words of `offsets`."""
 
+_FUTURE: Final = 3
+"""Times that a day or month to come must be nearer than the past one of the same name."""
+
 _SOON: Final = frozenset(("weekday",))
 """Forms that a statement may mean of the past or of the future; in a question they are past."""
 
@@ -116,11 +119,11 @@ def _read(form: str, match: re.Match[str], at: date | None, language: str, *, as
 
 
 def _choose(spans: list[Span], at: date, *, asked: bool) -> Span:
-    """Return the nearest span, the past one of two that are about as near; in a question the last that has begun."""
+    """Return the past span unless one to come is much nearer; in a question the last that has begun."""
     begun = [span for span in spans if span[0] <= at]
     if asked and begun:
         return begun[-1]
-    return min(spans, key=lambda span: abs((span[0] - at).days) * (1.5 if span[0] > at else 1.0))
+    return min(spans, key=lambda span: abs((span[0] - at).days) * (_FUTURE if span[0] > at else 1))
 
 
 def _count(text: str, counts: Mapping[str, int]) -> int:

@@ -79,7 +79,7 @@ def is_plainly_english(words: Sequence[str]) -> bool:
         return False
     marks = sum(word.lower().replace("’", "'") in _MARKS for word in words)
     foreign = sum(not word.isascii() and "’" not in word for word in words)
-    return marks >= max(1, _LEAST_MARKS * len(words)) and foreign * 10 <= len(words)
+    return marks >= max(1, _LEAST_MARKS * len(words)) and foreign * 4 <= len(words)
 
 
 def rank_languages(text: str, among: Collection[str] = ()) -> list[tuple[str, float]]:

@@ -134,7 +134,7 @@ def make_well_formed(text: str) -> str:
 def _find_analyser(language: str) -> _Analyser:
     if language in _LIKE_ENGLISH:
         return _ENGLISH
-    stops = frozenset(_fold(word) for word in list_stop_words(language))
+    stops = frozenset(fold_word(word) for word in list_stop_words(language))
     return _Analyser(stops, STEMMERS.get(language, ""), folds_first=False)
 
 
@@ -174,7 +174,7 @@ def find_rules(language: str) -> str:
 
 def is_stop_word(word: str, language: str) -> bool:
     """Return whether a word of a language is no term."""
-    return _fold(word) in _find_analyser(language).stops
+    return fold_word(word) in _find_analyser(language).stops
 
 
 def split_words(text: str) -> list[str]:
@@ -239,7 +239,7 @@ def _analyse_latin(chunk: str, analyser: _Analyser) -> Iterator[str]:
 
 
 def _analyse_compound(core: str, analyser: _Analyser) -> Iterator[str]:
-    whole = _fold(core)
+    whole = fold_word(core)
     if whole in analyser.stops:
         return
     if _UUID.fullmatch(core):
@@ -250,7 +250,7 @@ def _analyse_compound(core: str, analyser: _Analyser) -> Iterator[str]:
         yield whole
         name = _SLASH.split(core[-MAX_TERM * 2 :])[-1]
         if name != core and "." in name:
-            yield _fold(name)
+            yield fold_word(name)
     for piece in pieces:
         yield from _analyse_word(piece, analyser)
 
@@ -265,14 +265,14 @@ def _analyse_word(word: str, analyser: _Analyser) -> Iterator[str]:
         yield from _stem(word, analyser)
         return
     if parts:
-        yield _fold(word)
+        yield fold_word(word)
     if sum(1 for _ in _BORDER.finditer(word)) <= _MIXED_BORDERS:
         for part in parts:
             yield from _stem(part, _ENGLISH)
 
 
 def _stem(part: str, analyser: _Analyser) -> Iterator[str]:
-    folded = _fold(part)
+    folded = fold_word(part)
     if not folded or folded in analyser.stops:
         return
     if not analyser.stemmer or not folded.isalpha():
@@ -281,10 +281,10 @@ def _stem(part: str, analyser: _Analyser) -> Iterator[str]:
         yield _stemmers.find(analyser.stemmer).stemWord(folded)
     else:
         whole = unicodedata.normalize("NFC", part[:MAX_TERM].lower())
-        yield _fold(_stemmers.find(analyser.stemmer).stemWord(whole))
+        yield fold_word(_stemmers.find(analyser.stemmer).stemWord(whole))
 
 
-def _fold(text: str) -> str:
+def fold_word(text: str) -> str:
     """Return lower case, cut at MAX_TERM, without the accents of Latin letters; й stays different from и."""
     text = text[:MAX_TERM].lower()
     if text.isascii():

@@ -45,7 +45,22 @@ STATEMENTS = (
     "SELECT subject, relation, object, t_valid, t_invalid, item FROM facts ORDER BY t_valid, subject",
     "SELECT id, vouched, queries FROM items WHERE vouched IS NOT NULL OR len(queries) > 0 ORDER BY id",
 )
-_LATER = ("order.indptr", "order.term", "cues", "language", "titles.key", "titles.row", "claims", "alters", "former")
+_LATER = (
+    "order.indptr",
+    "order.term",
+    "cues",
+    "language",
+    "titles.key",
+    "titles.row",
+    "claims",
+    "alters",
+    "former",
+    "words.text",
+    "words.indptr",
+    "words.term",
+    "words.key",
+    "words.word",
+)
 SINCE = {f"{name}.npy" for name in _LATER}
 """What a segment of format 3 has since a later release."""
 

@@ -14,6 +14,7 @@ from helix.snapshot.index.occurrences import count_occurrences
 from helix.snapshot.index.sparse import SparseField
 from helix.snapshot.reader.row_map import RowMap, concatenate, owners_of
 from helix.snapshot.segment.arrays import select_alive
+from helix.snapshot.segment.words import find_similar
 from helix.text.claims import CLAIMS
 from helix.text.languages import CODES, ENGLISH, NUMBERS
 from helix.text.titles import build_key_filter
@@ -197,6 +198,15 @@ class Lexical:
         for segment, here, local in self._rows.split(rows):
             out[here] = segment["claims"][local]
         return out
+
+    # ------------------------------------------------------------ words
+
+    def find_similar(self, word: str) -> dict[str, np.uint64]:
+        """Return the words of live items that one typing error makes of a folded word: term id by word."""
+        found: dict[str, int] = {}
+        for segment in self._rows.segments:
+            found |= find_similar(segment.arrays, word)
+        return {other: np.uint64(term) for other, term in found.items() if self.df(np.uint64(term))}
 
     # ------------------------------------------------------------ titles
 

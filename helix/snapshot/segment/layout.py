@@ -1,9 +1,9 @@
 """The layout of a segment: dtype and shape of every array, names and types of every Arrow file, as in FORMAT.md.
 
 Sizes: n rows, d dimensions, s sessions, t terms, p postings, w words, q titles, m mentions, e entities, l links,
-f facts, ft and fp terms and postings of facts, a steps, k keys of steps. A third entry bounds an array's numbers: they
-are positions below that size, which is checked when a segment is opened. The largest array, terms.rows, is checked by
-its readers.
+f facts, ft and fp terms and postings of facts, a steps, k keys of steps, b distinct words, c bytes and v variants of
+them. A third entry bounds an array's numbers: they are positions below that size, which is checked when a segment is
+opened. The largest array, terms.rows, is checked by its readers.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ ARRAYS: Final = {
     "facts.terms.indptr": ArrayKind(np.int64, ("ft + 1",)),
     "facts.terms.rows": ArrayKind(np.uint32, ("fp",), "f"),
     "facts.terms.tf": ArrayKind(np.uint16, ("fp",)),
+    "words.text": ArrayKind(np.uint8, ("c",)),
+    "words.indptr": ArrayKind(np.int64, ("b + 1",)),
+    "words.term": ArrayKind(np.uint64, ("b",)),
+    "words.key": ArrayKind(np.uint32, ("v",)),
+    "words.word": ArrayKind(np.uint32, ("v",), "b"),
     "steps.key": ArrayKind(np.uint64, ("k",)),
     "steps.step": ArrayKind(np.uint32, ("k",), "a"),
 }
@@ -77,18 +82,19 @@ OFFSETS: Final = {
     "mentioned.indptr": "mentioned.rows",
     "links.indptr": "links.key",
     "facts.terms.indptr": "facts.terms.rows",
+    "words.indptr": "words.text",
 }
 """Arrays of offsets, each with the array it spans completely."""
 
 OPTIONAL: Final = frozenset(
     name
     for name in ARRAYS
-    if name.startswith(("order.", "titles.", "links.", "linked.", "facts.", "steps."))
+    if name.startswith(("order.", "titles.", "links.", "linked.", "facts.", "steps.", "words."))
     or name in ("vectors.f16", "cues", "language", "claims", "alters", "former")
 )
 """Arrays a segment may lack: vectors in half precision, if the lineage stores none; links, in format 2; the index
-of its facts, if none has a vector; steps, if it has none; term order, cues, language, claims, alters, former, titles,
-if an earlier release wrote it."""
+of its facts, if none has a vector; steps or words, if it has none; term order, cues, language, claims, alters, former,
+titles, if an earlier release wrote it."""
 
 LENGTHS: Final = {"links.indptr": 1, "order.indptr": 1, "cues": 0, "language": 0, "claims": 0, "alters": 0, "former": 0}
 """Arrays that are all zero if missing, and how much longer than the number of rows each is."""

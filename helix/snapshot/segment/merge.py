@@ -13,6 +13,8 @@ from helix.snapshot.segment import write
 from helix.snapshot.segment.arrays import BANDS, flatten_rows, hash_bands, parse_hex
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, STEPS, complete_facts
 from helix.snapshot.segment.open import OpenSegment, read_table
+from helix.snapshot.segment.words import collect_words, merge_words
+from helix.text.languages import CODES
 from helix.types import I64, AnyArray, Bool
 from helix.util.failpoints import failpoint
 
@@ -60,7 +62,21 @@ def merge_rows(root: Path, sources: Sequence[Source], folder: Path) -> int:
     write.write_facts(folder, facts, row)
     write.write_fact_index(folder, facts, _merge_fact_index(sources, facts, folder))
     write.write_steps(folder, *_merge_steps(root, sources))
+    write.save_arrays(folder, merge_words([(opened.arrays, _list_retained(opened, keep)) for opened, keep in sources]))
     return n
+
+
+def _list_retained(opened: OpenSegment, keep: Bool) -> set[tuple[str, str]] | None:
+    """Return the words of the retained rows of a segment; None if all are retained, or it has no words at all."""
+    if keep.all() or not len(opened["words.term"]):
+        return None
+    found: set[tuple[str, str]] = set()
+    for start, batch in zip(opened.starts.tolist(), opened.text, strict=True):
+        kept = keep[start : start + batch.num_rows]
+        texts = batch.column("text").filter(pa.array(kept)).to_pylist()
+        codes = [CODES[number] for number in opened["language"][start : start + batch.num_rows][kept].tolist()]
+        found |= collect_words(texts, codes)
+    return found
 
 
 def _merge_items(root: Path, sources: Sequence[Source], folder: Path) -> None:

@@ -17,6 +17,7 @@ from helix.snapshot.segment.arrays import BANDS, expand_rows, format_hex, hash_b
 from helix.snapshot.segment.batch import LINKS, NO_TIME, RowBatch, hash_parts
 from helix.snapshot.segment.fact_arrays import build_fact_arrays
 from helix.snapshot.segment.layout import FACT_TEXT, NO_NUMBER, STEP_COLUMNS
+from helix.snapshot.segment.words import build_word_arrays, collect_words
 from helix.text.languages import CODES
 from helix.text.titles import hash_titles
 from helix.types import ACTIONS, F32, F64, I8, I64, OUTCOMES, ROLES, TYPES, U8, U32, U64, AnyArray
@@ -65,6 +66,8 @@ def write_segment(root: Path, rows: RowBatch, exact: bool = False) -> Segment:
         write_facts(folder, rows.facts, expand_rows(rows.fact_indptr))
         write_fact_index(folder, rows.facts, build_fact_arrays(rows.facts, rows.fact_codes, rows.fact_scale))
         write_steps(folder, rows.steps, expand_rows(rows.step_indptr))
+        words = collect_words(rows.items["text"].to_pylist(), _list_languages(rows))
+        save_arrays(folder, build_word_arrays(words))
         paths.move_into_place(folder, target)
     return Segment(identity, len(rows), describe_tree(root, target))
 
@@ -118,7 +121,11 @@ def _build_arrays(rows: RowBatch, columns: pa.Table) -> dict[str, AnyArray]:
 
 def _build_titles(rows: RowBatch) -> dict[str, AnyArray]:
     titles, roles = rows.items["title"].to_pylist(), rows.items["role"].to_pylist()
-    return build_title_arrays(*hash_titles(titles, roles, [CODES[number] for number in rows.language.tolist()]))
+    return build_title_arrays(*hash_titles(titles, roles, _list_languages(rows)))
+
+
+def _list_languages(rows: RowBatch) -> list[str]:
+    return [CODES[number] for number in rows.language.tolist()]
 
 
 def build_title_arrays(key: U64, row: AnyArray) -> dict[str, AnyArray]:

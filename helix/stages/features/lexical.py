@@ -47,18 +47,20 @@ class LexicalFeatures(NamedTuple):
     rare: F32  # rarity of the question's rarest term in the row, see RARE
 
 
-def count_terms(rows: I64, terms: U64, ordered: U64, snap: Snapshot) -> TermCounts:
+def count_terms(rows: I64, terms: U64, ordered: U64, snap: Snapshot, weights: F32 | None = None) -> TermCounts:
     """Count terms in rows and in the turns around them.
 
     Args:
         rows: int64[n], of the pool.
         terms: ascending.
         ordered: the same in reading order, with repeats.
+        weights: float32[t], factors of the terms' idf; None: all 1.
     """
     ring = list_neighbours(snap.columns.previous, snap.columns.next, rows)
     unique, place = find_distinct(np.concatenate([_NONE, ring.ravel()]))
     df = np.array([snap.lexical.df(term) for term in terms], np.int64)
     weight = np.where(df > 0, compute_idf(df, snap.live), np.float32(0))
+    weight = weight if weights is None else weight * weights
     order = terms.searchsorted(ordered).tolist()
     follow = [pair for pair in dict.fromkeys(pairwise(order)) if pair[0] != pair[1]]
     pairs = np.array(follow, np.int64).reshape(-1, 2).T.copy()

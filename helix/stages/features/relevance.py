@@ -120,9 +120,10 @@ class Evidence(NamedTuple):
 def read_signs(query: Query, snap: Snapshot) -> QuestionSigns:
     """Read the signs of a question; no vector and no rows."""
     df = np.array([snap.lexical.df(term) for term in query.terms], np.int64)
+    weights = np.float32(1) if query.term_weights is None else query.term_weights
     return QuestionSigns(
         weigh_terms(shorten_ids(query.terms)),
-        np.minimum(compute_idf(df, snap.live) / compute_idf(1, snap.live), np.float32(1)),
+        np.minimum(compute_idf(df, snap.live) / compute_idf(1, snap.live), np.float32(1)) * weights,
         find_names(query.text, query.terms, query.language),
         _find_named_speakers(query, snap),
         read_hints(query.text, query.language),
@@ -140,7 +141,7 @@ def read_evidence(
         signs: of the question.
         vector: of the question, float32[d]; None without an encoder.
     """
-    columns, counted = snap.columns, count_terms(rows, query.terms, query.term_order, snap)
+    columns, counted = snap.columns, count_terms(rows, query.terms, query.term_order, snap, query.term_weights)
     own, near, window = _find_terms(counted)
     sessions = columns.session[rows].astype(np.int64)
     z, z_lean, expected = _compare_vectors(counted, vector, snap, plan)

@@ -54,7 +54,7 @@ def compute_parts(
     if sim.rrf:
         found["rrf"] = divide_by_best(np.nan_to_num(rrf))
     own = meaning = np.zeros(len(rows), np.float32)
-    counted = count_terms(rows, query.terms, query.term_order, snap)
+    counted = count_terms(rows, query.terms, query.term_order, snap, query.term_weights)
     if len(query.terms) and (sim.own or sim.window or sim.rare or sim.reply or sim.session):
         words = score_lexical(counted, snap, how)
         best = np.float32(max(float(words.own.max()), _MIN_BEST))

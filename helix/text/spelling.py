@@ -1,0 +1,78 @@
+"""Words of texts, and the words that one typing error makes of another.
+
+A word and its misspelling share a variant with one letter left out, or one of them is such a variant of the other
+(Garbe 2012, "SymSpell"; Mor & Fraenkel 1982). Candidates are compared letter by letter: one letter too many, one too
+few, one wrong, or two swapped (Damerau 1964).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from helix.text.tokenize import UNSPACED, fold_word, tokenise
+
+LEAST_LETTERS: Final = 4
+"""Letters of a word that is compared: shorter ones are near too many others."""
+
+MOST_LETTERS: Final = 24
+
+_RUN: Final = re.compile(rf"[^\W\d_{UNSPACED}]{{{LEAST_LETTERS},}}")
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z\d_]+")
+_CACHE_ENTRIES: Final = 1 << 17
+_words: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+
+
+def list_words(text: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of a text, folded, each with its term; repeats included, stop words and short words left out.
+
+    Identifiers give their parts, which are English in every language.
+    """
+    for match in _RUN.finditer(text):
+        run = match.group()
+        found = _words.get((run, language))
+        if found is None:
+            found = tuple(_analyse(run, language))
+            if len(_words) >= _CACHE_ENTRIES:
+                _words.clear()
+            _words[run, language] = found
+        yield from found
+
+
+def _analyse(run: str, language: str) -> Iterator[tuple[str, str]]:
+    if run[1:].islower() or run.isupper():
+        parts, code = [run], language
+    else:
+        parts, code = _PART.findall(run), "en"
+    for part in parts:
+        word = fold_word(part)
+        if LEAST_LETTERS <= len(word) <= MOST_LETTERS:
+            terms = tokenise(part, code)
+            if len(terms) == 1:
+                yield word, terms[0]
+
+
+def list_variants(word: str) -> set[str]:
+    """Return a word and each form of it without one letter."""
+    return {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
+
+
+def hash_variants(words: Iterable[str]) -> list[int]:
+    """Return the hash of each variant of each word, in order: CRC-32 of UTF-8."""
+    return [zlib.crc32(variant.encode()) for word in words for variant in sorted(list_variants(word))]
+
+
+def is_one_error(first: str, second: str) -> bool:
+    """Return whether one typing error makes the second word of the first; not whether they are equal."""
+    if first == second or abs(len(first) - len(second)) > 1:
+        return False
+    start = 0
+    while start < min(len(first), len(second)) and first[start] == second[start]:
+        start += 1
+    a, b = first[start:], second[start:]
+    if len(a) == len(b):
+        swapped = len(a) > 1 and a[0] == b[1] and a[1] == b[0] and a[2:] == b[2:]
+        return a[1:] == b[1:] or swapped
+    return a[1:] == b if len(a) > len(b) else a == b[1:]
