@@ -19,6 +19,7 @@ from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids
 from helix.recipes.default_pack import count_packable, pack_relevant
 from helix.recipes.default_retrieve import collect_legs, start_legs
 from helix.recipes.default_work import judge_work, look_up_work, put_first
+from helix.recipes.encoder_weights import adapt
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import HelixProfile, QuestionConstants
 from helix.stages.diversify import choose_reserve, diversify, explain_left_out
@@ -48,6 +49,8 @@ PROFILE = HelixProfile
 
 def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, models: Rerankers) -> Bundle:
     """Answer one question from one snapshot. Same snapshot, query, `now` and profile: same answer."""
+    profile, fitted_to_others = adapt(profile, snap)
+    trace.degraded += [fitted_to_others] if fitted_to_others else []
     ranked = rank_question(query, snap, profile, trace)
     if ranked is None:
         return bundle(query, snap, profile, trace, skipped=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from helix.errors import UsageError
+from helix.recipes.encoder_weights import check_encoders
 from helix.recipes.profile_file import build, overlay, parse_toml
 from helix.recipes.registry import RECIPES, recipe
 
@@ -58,4 +59,7 @@ def parse(name: str, text: str) -> Any:
         raise UsageError(
             f"profile {name!r}: recipe is {raw.get('recipe')!r}", f"there are: {', '.join(RECIPES)}; or name a 'base'"
         )
-    return build(recipe(raw["recipe"]).PROFILE, name, raw)
+    profile = build(recipe(raw["recipe"]).PROFILE, name, raw)
+    if hasattr(profile, "encoders"):
+        check_encoders(profile)
+    return profile

@@ -51,6 +51,8 @@ def _build(kind: type[T], name: str, where: str, raw: Mapping[str, Any], given: 
         value, at, hint = raw[key], f"{where}{key}", hints[field.name]
         if is_dataclass(hint):
             value = _build(hint, name, f"{at}.", _check_table(name, at, value))  # type: ignore[arg-type]
+        elif "tables" in field.metadata:
+            _check_table(name, at, value)
         elif "keys" in field.metadata:
             _check_keys(name, f"{at}.", _check_table(name, at, value), set(field.metadata["keys"]))
             for inner in field.metadata["keys"] if "inner" in field.metadata else ():

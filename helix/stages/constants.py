@@ -202,3 +202,4 @@ class HelixProfile:
     diversify: DiversifyConstants
     pack: PackConstants
     weights: Mapping[str, Mapping[str, float]] = field(metadata={"keys": TYPES, "inner": SIGNALS})  # by type
+    encoders: Mapping[str, Mapping[str, float]] = field(metadata={"tables": True})  # see helix.recipes.encoder_weights

@@ -162,21 +162,25 @@ def _report(argv: Sequence[str]) -> int:
 
 
 def _fit(argv: Sequence[str]) -> int:
-    """Fit ranking weights to sets, and test them on haystacks and sets they were not fitted to."""
+    """Fit the ranking's constants to sets for one encoder, and test them on haystacks they were not fitted to."""
     new = build_parser(
         "eval fit",
         _fit.__doc__ or "",
-        "  helix eval fit locomo=locomo10.json beam=beam/ musique=musique/\n\n"
-        'Its output goes below [sim] into a profile of your own (base = "helix") in the folder HELIX_PROFILES.',
+        "  helix eval fit locomo=locomo10.json beam=beam/ musique=musique/\n"
+        "  HELIX_ENCODER=multilingual-e5-small HELIX_SPARSE_ENCODER=splade-tiny helix eval fit … --store work\n\n"
+        'Its output goes into a profile of your own (base = "helix") in the folder HELIX_PROFILES.',
     )
     new.add_argument("sets", nargs="+", metavar="SET=PATH")
-    new.add_argument("--strength", type=float, default=0.1, metavar="L", help="strength of the regularisation (0.1)")
+    new.add_argument("--each", type=int, default=1, metavar="N", help="ask every Nth question of a large set (1)")
     options = new.parse_args(argv)
+    if options.each < 1:
+        raise UsageError(f"--each is {options.each}", "give at least 1")
     from pipelines.eval.fit_weights import fit_weights, format_weights
     from pipelines.eval.report import parse_set
 
     sources = {one.label: (one.set, one.path) for one in map(parse_set, options.sets)}
-    fitted = fit_weights(sources, load(), strength=options.strength, say=print_note)
+    work = Path(options.store).expanduser() if options.store else None
+    fitted = fit_weights(sources, load(), work, each=options.each, say=print_note)
     if options.json:
         print_json(fitted._asdict())
     else:

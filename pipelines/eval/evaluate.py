@@ -87,19 +87,26 @@ def evaluate(
             _write_runs(runs, name, questions, answers)
         values = {way: score.score_answers(questions, given) for way, given in answers.items()}
         sizes = [len(_select_turns(haystacks, question.project)) for question in questions]
-        places = {"count": len(haystacks), "smallest": min(sizes), "median": int(np.median(sizes))}
         return {
             "set": name,
             "questions": len(benchmark.questions),
             "items": memory.snapshot.live,
-            "haystacks": {**places, "turns": sum(map(len, haystacks.values()))},
+            "haystacks": _describe_haystacks(haystacks, sizes),
             "left_out": dict(benchmark.left_out),
             "notes": notes,
             "warnings": score.list_warnings(sizes),
             "rows": _make_rows(values, answers, sizes, profiles),
+            "sessions": _score_sessions(haystacks, questions, answers),
+            "sound": score.score_undoubted(questions, values[profiles[0]]) if profiles else {},
             "kinds": score.summarise_kinds(questions, answers[profiles[0]], values[profiles[0]]) if profiles else {},
             "made": describe_environment(memory.snapshot),
         }
+
+
+def _describe_haystacks(haystacks: Haystacks, sizes: Sequence[int]) -> dict[str, int]:
+    """Return the number of haystacks, the fewest and the median turns of a question's, and the turns of all."""
+    sizes_of = {"smallest": min(sizes), "median": int(np.median(sizes))}
+    return {"count": len(haystacks), **sizes_of, "turns": sum(map(len, haystacks.values()))}
 
 
 def _check_settings(settings: Settings, profiles: Sequence[str]) -> None:
@@ -243,6 +250,16 @@ def _make_rows(
     return rows
 
 
+def _score_sessions(
+    haystacks: Haystacks, questions: Sequence[Question], answers: Mapping[str, Sequence[score.RankedAnswer]]
+) -> dict[str, dict[str, float]]:
+    """Return the figures of sessions of every row; {} for a set whose sessions have one turn each."""
+    turns = [turn for one in haystacks.values() for turn in one]
+    if len(score.list_sessions(turns)) == len(turns):
+        return {}
+    return {way: score.score_sessions(questions, given) for way, given in answers.items() if " pooled" not in way}
+
+
 def _write_runs(
     path: Path, name: str, questions: Sequence[Question], answers: Mapping[str, Sequence[score.RankedAnswer]]
 ) -> None:
@@ -286,6 +303,14 @@ def format_report(report: dict[str, Any]) -> str:
             figures += [f"{row[name]:.1f}" if name != "skipped" else str(row[name]) for name in more]
             cells = "  ".join(f"{figure:>{n}}" for figure, n in zip(figures, width, strict=True))
             lines.append(f"{way:{margin}}  {cells}")
+    if report["sessions"]:
+        names = score.SESSION_METRICS
+        lines.append(" " * margin + "  " + "  ".join(f"{name:>7}" for name in names) + "  (sessions)")
+        for way, row in report["sessions"].items():
+            lines.append(f"{way:{margin}}  " + "  ".join(f"{row[name]:>7.3f}" for name in names))
+    if sound := report["sound"]:
+        n, any_, rec = (sound[name] for name in ("doubted", "any@10", "rec@10"))
+        lines.append(f"without {n} questions whose gold is known to be wrong: any@10 {any_:.3f}, rec@10 {rec:.3f}")
     for kind, row in report["kinds"].items():
         figures = [f"{name} {row[name]:.3f}" for name in ("any@10", "rec@10", "newest") if name in row]
         lines.append(f"{kind}: {row['questions']} questions, {', '.join(figures)}")

@@ -13,6 +13,7 @@ from helix.errors import InputRefused, StoreError, UsageError
 from helix.recipes.load_profile import load as load_profile
 from helix.settings import Settings
 from helix.snapshot.segment.batch import hash_parts
+from helix.util.wordlists import read_toml
 from pipelines.eval.document import (
     Reports,
     check_matplotlib,
@@ -23,7 +24,7 @@ from pipelines.eval.document import (
     replace_file,
 )
 from pipelines.eval.evaluate import Say, evaluate
-from pipelines.eval.score import BUDGETS, GAINS, KS, list_shortfalls
+from pipelines.eval.score import BUDGETS, GAINS, KS, SESSION_METRICS, list_shortfalls
 from pipelines.eval.sets.registry import SETS
 from pipelines.eval.ways import ITEMS, LEGS, RANKED
 
@@ -34,6 +35,12 @@ PARTS = ("levers.md", "relevance.md")
 _LABEL = re.compile(r"[\w-][\w.-]{0,60}")
 _NEWEST = "*newest*: the share of questions whose newest gold turn is ranked above the other gold turns."
 _MAIN = ("rec@10", "ndcg@10", "pack@1000")  # with their intervals
+
+
+_PUBLISHED = ("system", "set", "granularity", "metric", "value", "encoder", "tuned")
+
+TUNED_ON = ("locomo", "beam", "musique")
+"""Sets that the weights of the default profile were fitted to."""
 
 
 class MeasuredSet(NamedTuple):
@@ -141,6 +148,7 @@ def format_document(reports: Reports, folder: str, parts: str = "") -> str:
         summary=_format_summary(reports),
         folder=folder,
         sets="\n\n".join(part for label, report in reports.items() for part in _format_set(label, report) if part),
+        published=_format_published(reports),
         kinds=_format_kinds(reports),
         pooled=_format_pooled(reports),
         profiles=_format_profiles(reports),
@@ -207,6 +215,34 @@ def _format_set(label: str, report: Mapping[str, Any]) -> Iterator[str]:
     )
     names = [f"{metric}@{k}" for metric in ("any", "rec", "all") for k in KS]
     yield format_table(["row", *names], [[way, *(_format(row[name]) for name in names)] for way, row in rows.items()])
+    yield from _format_sessions(report)
+
+
+def _format_sessions(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the figures of sessions, and those without questions whose gold is known to be wrong."""
+    if sessions := report.get("sessions"):
+        yield "Sessions, each ranked as its best turn:"
+        rows = [[way, *(_format(row[name]) for name in SESSION_METRICS)] for way, row in sessions.items()]
+        yield format_table(["row", *SESSION_METRICS], rows)
+    if sound := report.get("sound"):
+        yield (
+            f"The gold of {sound['doubted']} of these questions is known to be wrong. Without them the default profile "
+            f"has any@10 {_format(sound['any@10'])} and rec@10 {_format(sound['rec@10'])}."
+        )
+
+
+def _format_published(reports: Reports) -> str:
+    """Return published figures next to the same of the default profile."""
+    rows = [[one[name] for name in _PUBLISHED] for one in read_toml("pipelines.eval", "published")["figures"]]
+    for label, report in reports.items():
+        if sessions := report.get("sessions"):
+            own, turns = sessions[default_profile(report)], report["rows"][default_profile(report)]
+            encoder, system = report["made"]["encoder"], f"Helix ({label})"
+            tuned = "its own conversations" if report["set"] in TUNED_ON else "other sets"
+            figures = [("sessions", name, _format(own[name])) for name in SESSION_METRICS]
+            figures.append(("turns", "rec@10", _format(turns["rec@10"])))
+            rows += [[system, report["set"], found, name, value, encoder, tuned] for found, name, value in figures]
+    return format_table(["system", "set", "found", "metric", "value", "encoder", "tuned on"], rows)
 
 
 def _format_kinds(reports: Reports) -> str:

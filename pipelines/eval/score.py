@@ -84,6 +84,9 @@ METRICS = (
 GAINS = ("rec@10", "ndcg@10")
 """Metrics compared with the better leg, question by question."""
 
+SESSION_KS = (1, 5, 10)
+SESSION_METRICS = tuple(f"{name}@{k}" for name in ("any", "rec", "all") for k in SESSION_KS)
+
 Floats = F64
 
 
@@ -107,6 +110,34 @@ def score_answer(question: Question, answer: RankedAnswer) -> dict[str, float]:
         "ndcg@10": ndcg_at(ranking, grades, 10),
         **{f"pack@{budget}": len(gold & answer.packs[budget]) / len(gold) for budget in BUDGETS},
     }
+
+
+def list_sessions(turns: Iterable[str]) -> list[str]:
+    """Return the sessions of turns, each once, in order."""
+    return list(dict.fromkeys(turn.partition("\t")[0] for turn in turns))
+
+
+def score_sessions(questions: Sequence[Question], answers: Sequence[RankedAnswer]) -> dict[str, float]:
+    """Return the mean SESSION_METRICS: a session ranks as its best turn does, and is gold if it has a gold turn."""
+    at = {"any": any_at, "rec": recall_at, "all": all_at}
+    rows = []
+    for question, answer in zip(questions, answers, strict=True):
+        ranking, gold = list_sessions(answer.ranking), set(list_sessions(question.gold))
+        rows.append([metric(ranking, gold, k) for metric in at.values() for k in SESSION_KS])
+    return dict(zip(SESSION_METRICS, np.mean(rows, axis=0).round(4).tolist(), strict=True))
+
+
+def score_undoubted(questions: Sequence[Question], values: Floats) -> dict[str, float]:
+    """Return the number of questions whose gold is known to be wrong, and any@10 and rec@10 of the others; {} for 0.
+
+    Args:
+        values: of `score_answers`.
+    """
+    sound = np.array([not question.doubted for question in questions])
+    if sound.all():
+        return {}
+    any_, rec = (float(values[sound, METRICS.index(name)].mean()) for name in ("any@10", "rec@10"))
+    return {"doubted": int((~sound).sum()), "any@10": round(any_, 4), "rec@10": round(rec, 4)}
 
 
 def score_answers(questions: Sequence[Question], answers: Sequence[RankedAnswer]) -> Floats:

@@ -22,6 +22,7 @@ class Question(NamedTuple):
     at: datetime | None = None  # its moment, aware; None: a day after the last turn of its haystack
     newest: str | None = None  # the last said of its gold, where the order of the gold matters
     related: frozenset[str] = frozenset()  # turns that say something of the same, though not the answer
+    doubted: bool = False  # its gold is known to be wrong
 
 
 @dataclass(frozen=True, slots=True)

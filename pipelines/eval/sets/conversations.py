@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from helix.util.wordlists import read_toml
 from pipelines.eval.sets.benchmark import Benchmark, Question, count_note, turn_key, write_lines
 
 # LoCoMo (Maharana et al. 2024): `locomo10.json`, long conversations of two people over many sessions.
@@ -25,7 +26,8 @@ _EVIDENCE = re.compile(r"D:?0{0,9}(\d{1,9}):0{0,9}(\d{1,9})")
 def convert_locomo(path: Path, folder: Path, name: str) -> Benchmark:
     """Write a file for each conversation; a caption replaces a picture, as with the benchmark's authors.
 
-    Evidence that names no turn of its conversation is dropped and counted.
+    Evidence that names no turn of its conversation is dropped and counted; questions whose evidence is known to name
+    other turns than the answer's are marked.
     """
     documents: list[Path] = []
     questions: list[Question] = []
@@ -34,11 +36,14 @@ def convert_locomo(path: Path, folder: Path, name: str) -> Benchmark:
         lines = list(_read_locomo(conversation))
         documents.append(write_lines(folder / f"{conversation['sample_id']}.jsonl", lines))
         place = {line["id"]: turn_key(line["session"], line["id"]) for line in lines}
-        for entry in conversation["qa"]:
+        doubted = read_toml("pipelines.eval", "locomo_doubted").get(conversation["sample_id"], ())
+        for i, entry in enumerate(conversation["qa"]):
             gold, lost = _resolve_evidence(entry.get("evidence") or (), place)
             unknown += lost
             kind = str(entry.get("category", ""))
-            questions.append(Question(conversation["sample_id"], entry["question"], gold, KINDS.get(kind, kind)))
+            kind = KINDS.get(kind, kind)
+            asked = Question(conversation["sample_id"], entry["question"], gold, kind, doubted=i in doubted)
+            questions.append(asked)
     return Benchmark(
         tuple(documents),
         tuple(questions),

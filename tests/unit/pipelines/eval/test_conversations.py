@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -180,3 +181,15 @@ def test_the_test_split_of_qmsum_is_asked(tmp_path: Path, name: str) -> None:
     benchmark = convert("qmsum", tmp_path)
     assert [len(benchmark.documents), *(len(q.gold) for q in benchmark.questions)] == [1, 1]
     assert {one.partition("\t")[0] for one in benchmark.questions[0].gold} == {Path(name).stem}
+
+
+def test_questions_of_locomo_with_a_wrong_gold_are_marked(tmp_path: Path) -> None:
+    path = locomo(tmp_path / "in.json")
+    conversations = json.loads(path.read_text())
+    assert not any(question.doubted for question in convert("locomo", path).questions)
+    conversations[0]["sample_id"] = "conv-26"
+    path.write_text(json.dumps(conversations))
+    asked = [entry["question"] for entry in conversations[0]["qa"]]
+    marked = [asked.index(question.text) for question in convert("locomo", path).questions if question.doubted]
+    assert marked == [i for i in (1, 4) if i < len(asked)]
+    assert marked

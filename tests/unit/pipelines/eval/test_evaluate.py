@@ -90,6 +90,10 @@ def test_a_set_from_end_to_end(measurement: Measured) -> None:
     assert report["notes"] == ["1 pieces of evidence name no turn and were dropped"]
     assert [line.partition(" is ")[0] for line in report["warnings"]] == ["k = 5", "k = 10", "k = 20"]
     assert "for 6 of 6 questions (the smallest has 5 turns)" in report["warnings"][0]
+    assert list(report["sessions"]) == list(report["rows"])
+    assert report["sessions"]["helix"]["any@10"] == 1
+    assert report["sessions"]["bm25"]["rec@1"] <= report["sessions"]["bm25"]["rec@5"]
+    assert report["sound"] == {}
     kinds = report["kinds"]
     assert {kind: row["questions"] for kind, row in kinds.items()} == {"temporal": 5, "single-hop": 1}
     mean = sum(row["questions"] * row["rec@10"] for row in kinds.values()) / 6

@@ -86,7 +86,7 @@ def test_the_report(keep: Path, tmp_path: Path) -> None:
     assert text.endswith("## Levers\n\nBy hand: *x* | y.\n")
     tables = read_tables(text.partition("## Levers")[0])
     assert all(len({len(row) for row in table}) == 1 for table in tables)
-    summary, talk_main, talk_ks, musique_main, _, kinds, pooled, profiles = tables
+    summary, talk_main, talk_ks, sessions, musique_main, _, published, kinds, pooled, profiles = tables
     helix = figures["talk"]["rows"]["helix"]
     assert [row[0] for row in summary[1:]] == ["talk", "musique"]
     assert summary[1][1:4] == ["6", "2", "5"]
@@ -101,6 +101,11 @@ def test_the_report(keep: Path, tmp_path: Path) -> None:
     rows = [["talk", "single-hop", "1"], ["talk", "temporal", "5"], ["musique", "2hop", "1"]]
     assert [row[:3] for row in kinds[1:]] == rows
     assert [row[:2] for row in pooled[1:]] == [["talk", way] for way in ("dense", "bm25", "rrf", "helix")]
+    assert [row[0] for row in sessions[1:]] == [row for row in figures["talk"]["rows"] if "pooled" not in row]
+    own = [row for row in published if row[0] == "Helix (talk)"]
+    assert {row[2] for row in own} == {"sessions", "turns"}
+    assert own[-1][3:5] == ["rec@10", f"{helix['rec@10']:.3f}"]
+    assert len(published) > len(own) + 5  # those of others
     assert profiles[0] == ["set", *PROFILES]
     assert profiles[1][1].startswith(f"{helix['rec@10']:.3f} (")
 

@@ -145,3 +145,23 @@ def test_a_large_k_and_rows_of_too_few_turns_are_named() -> None:
         "questions for which fewer than 20 turns came back: bm25 2, helix 1,000"
     ]
     assert score.list_shortfalls({"dense": {"short": 0}}) == []
+
+
+def test_a_session_ranks_as_its_best_turn() -> None:
+    questions = [ask("1", "s1\ta", "s2\tb"), ask("2", "s3\tc"), ask("3", "s9\tz")]
+    rankings = ["s4\tx s1\tq s4\ty s1\ta s2\tz", "s3\tq", "s1\ta"]
+    answers = [score.RankedAnswer([part.replace("\\t", "\t") for part in one.split(" ")], {}) for one in rankings]
+    row = score.score_sessions(questions, answers)
+    assert row == pytest.approx(
+        {"any@1": 1 / 3, "any@5": 2 / 3, "any@10": 2 / 3, "rec@1": 1 / 3, "rec@5": 2 / 3, "rec@10": 2 / 3}
+        | {"all@1": 1 / 3, "all@5": 2 / 3, "all@10": 2 / 3},
+        abs=1e-4,
+    )
+    assert score.list_sessions(["b\t1", "a\t1", "b\t2"]) == ["b", "a"]
+
+
+def test_questions_with_a_wrong_gold_are_counted_apart() -> None:
+    questions = [QUESTIONS[0]._replace(doubted=True), *QUESTIONS[1:]]
+    values = score.score_answers(questions, ANSWERS)
+    assert score.score_undoubted(QUESTIONS, values) == {}
+    assert score.score_undoubted(questions, values) == {"doubted": 1, "any@10": 0.3333, "rec@10": 0.3333}
