@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from helix.cli import terminal
 from helix.cli.parser import build_parser, print_json, resolve_store
@@ -29,18 +29,41 @@ def status(argv: Sequence[str]) -> int:
     if options.watch:
         return _watch_status(root, options.json)
     from helix.snapshot.ledger.inbox import ROLLED_BACK
-    from helix.snapshot.status import count_by_field, list_old_projects, read_status
+    from helix.snapshot.status import count_by_field, count_languages, list_old_projects, read_status
 
-    state = {**read_status(root), "breakdown": count_by_field(root), "old_projects": list_old_projects(root)}
+    breakdown = {**count_by_field(root), "language": count_languages(root)}
+    state = {**read_status(root), "breakdown": breakdown, "old_projects": list_old_projects(root)}
     if options.json:
         print_json(state)
         return 0
     terminal.print_table(_describe(state), whole=(0,))
+    if advice := advise_encoder(state["encoder"], breakdown["language"]):
+        terminal.print_note(advice)
     for document, error in state["errors"].items():
         terminal.print_note(f"dead        {document[:12]}… {error}")
     if any(not error.startswith(ROLLED_BACK) for error in state["errors"].values()):
         terminal.print_note("'helix retry' tries dead documents again, 'helix drop' removes their text")
     return 0
+
+
+_MANY_FOREIGN: Final = 0.2
+"""Share of items in other languages from which another encoder is worth a reindex."""
+
+
+def advise_encoder(encoder: str | None, languages: Mapping[str, int]) -> str:
+    """Return a note for a store with many items in other languages than its encoder knows; "" for none."""
+    from helix.encoders.registry import MODELS
+    from helix.text.languages import ENGLISH
+
+    model = MODELS.get((encoder or "").partition("@")[0])
+    total = sum(languages.values())
+    foreign = total - languages.get(ENGLISH, 0)
+    if model is None or model.multilingual or foreign < _MANY_FOREIGN * total or not total:
+        return ""
+    return (
+        f"{foreign:,} of {total:,} items are in other languages than English, which {encoder} alone knows: "
+        "'helix reindex --encoder multilingual-e5-small' finds them across languages"
+    )
 
 
 def _describe(state: dict[str, Any]) -> list[tuple[terminal.Cell, terminal.Cell]]:

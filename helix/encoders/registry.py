@@ -39,6 +39,7 @@ class Model:
     width: int = 0  # of its own vectors, if `dim` is a prefix of them; 0: dim
     centred: bool = False  # a layer norm without weights comes before the cut and the unit length
     lower: bool = False  # texts are lower-cased first
+    multilingual: bool = False
     anisotropic: bool = False  # vectors of unrelated texts are alike: what all texts have in common is taken off
     weights: str = "model.safetensors"  # the file to fetch; an ONNX file for an architecture of no library
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import orjson
 
 from helix.errors import StoreError
@@ -15,10 +16,12 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.segment.open import map_deleted_rows, open_segment
 from helix.snapshot.segment.projects import read_projects
 from helix.snapshot.sql import connect_duckdb
 from helix.snapshot.sql_views import register_live_items
 from helix.switches.state import list_off
+from helix.text.languages import CODES, ENGLISH, NUMBERS
 from helix.util.workspaces import list_old_names
 
 WINDOW: Final = 300.0  # seconds over which throughput is measured
@@ -132,6 +135,23 @@ def measure_throughput(root: Path) -> dict[str, float]:
     except (StoreError, FileNotFoundError):  # just removed by gc
         pass
     return {"documents": 0.0, "items": 0.0, "seconds": 0.0}
+
+
+def count_languages(root: Path) -> dict[str, int]:
+    """Count live items by the language of their text, the most common first; {} for a store without any."""
+    _, manifest = inbox.load_current(root)
+    counts = np.zeros(len(CODES), np.int64)
+    deleted = {entry.segment: entry for entry in manifest.deletes} if manifest else {}
+    for segment in manifest.segments if manifest else ():
+        numbers = open_segment(root, segment, ("language",))["language"]
+        counts += np.bincount(numbers, minlength=len(CODES))
+        if segment.id in deleted:
+            rows = map_deleted_rows(root, deleted[segment.id], segment.rows)
+            counts -= np.bincount(numbers[rows], minlength=len(CODES))
+    counts[NUMBERS[ENGLISH]] += counts[0]  # not known: of an earlier release
+    counts[0] = 0
+    order = np.argsort(-counts, kind="stable")
+    return {CODES[i]: int(counts[i]) for i in order.tolist() if counts[i]}
 
 
 def list_old_projects(root: Path) -> dict[str, list[str]]:

@@ -49,19 +49,24 @@ FAR: Final = 20
 SHARE: Final = 0.35
 """Weight of nDCG@20, which tells more of a question than recall@10 alone."""
 
-LEAST_GAIN: Final = 0.0008
-MOST_LOSS: Final = 0.002
-"""Of the objective over either half of the haystacks, for a step to be kept."""
+LEAST_GAIN: Final = 0.0015
+"""Of the objective, for a step to be kept."""
+
+MOST_LOSS: Final = 0.003
+"""Of the objective over any set, and over any fold of the haystacks, for a step to be kept: it must pay everywhere."""
+
+HALVES: Final = ((0, 1), (2, 3))
+"""Folds of the haystacks: each half is measured with constants that were fitted to the other."""
 
 Floats = F64
 
 
 class AskedQuestion(NamedTuple):
-    """A question, its gold turns, and the half of the haystacks that its own is in."""
+    """A question, its gold turns, and the fold of the haystacks that its own is in."""
 
     query: Query
     gold: frozenset[str]
-    half: int
+    fold: int
 
 
 class FittingSet(NamedTuple):
@@ -106,13 +111,12 @@ def fit_weights(
         measure = partial(_measure, sets)
         before = measure(own)
         held_out: dict[str, Floats] = {}
-        for half in (0, 1):
-            changed = ascend(own, names, measure, (1 - half,), say)
-            found = measure(set_constants(own, changed))
+        for half, other in (HALVES, HALVES[::-1]):
+            found = measure(set_constants(own, ascend(own, names, measure, other, say)))
             for label, values in found.items():
                 kept = held_out.get(label, np.empty((0, 3)))
-                held_out[label] = np.concatenate([kept, values[values[:, 2] == half]])
-        changed = ascend(own, names, measure, (0, 1), say)
+                held_out[label] = np.concatenate([kept, values[np.isin(values[:, 2], half)]])
+        changed = ascend(own, names, measure, (*HALVES[0], *HALVES[1]), say)
         after = measure(set_constants(own, changed))
         return Fitted(name_encoders(snap), changed, *map(_summarise, (before, held_out, after)))
 
@@ -127,14 +131,14 @@ def read_fitting_set(name: str, path: Path, root: Path, settings: Settings, each
     _remember_vectors(snap)
     turns = [turn_key(entry["session"], entry["turns"][0]) for entry in snap.text(np.arange(snap.rows))]
     moments = {project: find_last_moment(snap, project) for project in snap.projects}
-    halves = {project: i % 2 for i, project in enumerate(sorted(moments))}
+    folds = {project: i % 4 for i, project in enumerate(sorted(moments))}
     asked = benchmark.questions[:: each if len(benchmark.questions) > 500 else 1]
     questions = []
     for i, question in enumerate(asked):
         at = question.at or moments.get(question.project or "")
         query = build_query(question.text, snap, settings, RecallOptions(project=question.project, now=at))
-        half = halves[question.project] if question.project and len(halves) > 2 else i % 2
-        questions.append(AskedQuestion(query, question.gold, half))
+        fold = folds[question.project] if question.project and len(folds) > 4 else i % 4
+        questions.append(AskedQuestion(query, question.gold, fold))
     return FittingSet(snap, turns, questions)
 
 
@@ -160,13 +164,13 @@ def ascend(
     profile: HelixProfile,
     names: Sequence[str],
     measure: Callable[[HelixProfile], Mapping[str, Floats]],
-    halves: Sequence[int],
+    folds: Sequence[int],
     say: Say,
 ) -> dict[str, float]:
-    """Return the constants whose steps raise the objective over some halves of the haystacks.
+    """Return the constants whose steps raise the objective over some folds of the haystacks.
 
     Args:
-        measure: returns (recall@10, nDCG@20, half) of each question by set, for a profile.
+        measure: returns (recall@10, nDCG@20, fold) of each question by set, for a profile.
     """
     changed: dict[str, float] = {}
     best = measure(profile)
@@ -175,33 +179,41 @@ def ascend(
             for step in STEPS:
                 trial = {**changed, name: round(get_constant(set_constants(profile, changed), name) * step, 4)}
                 found = measure(set_constants(profile, trial))
-                gains = [_compute_objective(found, (half,)) - _compute_objective(best, (half,)) for half in halves]
-                if np.mean(gains) > LEAST_GAIN and min(gains) > -MOST_LOSS:
+                if _pays(found, best, folds):
                     changed, best = trial, found
-                    say(f"{name} = {trial[name]}: {_compute_objective(best, halves):.4f}")
+                    say(f"{name} = {trial[name]}: {_compute_objective(best, folds):.4f}")
                     break
     return changed
 
 
+def _pays(found: Mapping[str, Floats], best: Mapping[str, Floats], folds: Sequence[int]) -> bool:
+    """Return whether a step raises the objective, and lowers it nowhere by much."""
+    sets = [({label: best[label]}, {label: found[label]}) for label in found]
+    lost = [_compute_objective(before, folds) - _compute_objective(after, folds) for before, after in sets]
+    lost += [_compute_objective(best, (fold,)) - _compute_objective(found, (fold,)) for fold in folds]
+    gain = _compute_objective(found, folds) - _compute_objective(best, folds)
+    return gain > LEAST_GAIN and max(lost) < MOST_LOSS
+
+
 def _measure(sets: Mapping[str, FittingSet], profile: HelixProfile) -> dict[str, Floats]:
-    """Return (recall@10, nDCG@20, half) of each question by set: float64[n, 3] each."""
+    """Return (recall@10, nDCG@20, fold) of each question by set: float64[n, 3] each."""
     return {label: np.array([_ask(one, asked, profile) for asked in one.questions]) for label, one in sets.items()}
 
 
 def _ask(given: FittingSet, asked: AskedQuestion, profile: HelixProfile) -> tuple[float, float, int]:
     ranked = rank_question(asked.query, given.snap, profile, Trace())
     if ranked is None:
-        return 0.0, 0.0, asked.half
+        return 0.0, 0.0, asked.fold
     query, vector, plan, pool, _ = ranked
     pool = reorder(pool, query, vector, given.snap, plan, profile.reading)
     ranking = list(dict.fromkeys(given.turns[row] for row in pool.row[: 4 * FAR].tolist()))
     grades = dict.fromkeys(asked.gold, 1.0)
-    return recall_at(ranking, asked.gold, K), ndcg_at(ranking, grades, FAR), asked.half
+    return recall_at(ranking, asked.gold, K), ndcg_at(ranking, grades, FAR), asked.fold
 
 
-def _compute_objective(found: Mapping[str, Floats], halves: Sequence[int]) -> float:
-    """Return the mean over sets of recall@10 + SHARE · nDCG@20 over some halves."""
-    chosen = [values[np.isin(values[:, 2], halves)] for values in found.values()]
+def _compute_objective(found: Mapping[str, Floats], folds: Sequence[int]) -> float:
+    """Return the mean over sets of recall@10 + SHARE · nDCG@20 over some folds."""
+    chosen = [values[np.isin(values[:, 2], folds)] for values in found.values()]
     return float(np.mean([values[:, 0].mean() + SHARE * values[:, 1].mean() for values in chosen if len(values)]))
 
 

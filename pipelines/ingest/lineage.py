@@ -7,12 +7,13 @@ from pathlib import Path
 
 from helix.encoders.dense import Encoder
 from helix.encoders.dense_export import cache_encoder, is_encoder_cached
-from helix.encoders.registry import PREFERRED, choose_encoder
+from helix.encoders.registry import PREFERRED
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.snapshot.index.dense import FLOAT, fit_prefix
 from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Lineage, Manifest
+from pipelines.ingest.encoder_choice import choose_for_store
 from pipelines.ingest.part import pipeline_fingerprint
 
 
@@ -23,18 +24,18 @@ def read_encoder_fingerprint(root: Path) -> str | None:
 
 
 def open_encoder(root: Path, settings: Settings, say: Callable[[str], None] | None = None) -> Encoder:
-    """Open the encoder of the store's lineage; for a new store the best available one, exported at its first use.
+    """Open the encoder of the store's lineage; for a new store that of `choose_for_store`, exported at its first use.
 
     Raises:
         EncoderError: none is available, it is damaged, or the settings name another one than the lineage's.
     """
     _, manifest = inbox.load_current(root)
     if manifest is None:
-        weights = choose_encoder(settings)
+        weights, why = choose_for_store(root, settings)
         cache = Path(settings.cache)
         if say:
             name, first = weights.model.name, PREFERRED[0]
-            better = "" if settings.encoder or name == first else f" ({first} is not available)"
+            better = "" if settings.encoder or name == first else f" ({why or f'{first} is not available'})"
             work = "" if is_encoder_cached(weights, cache) else "; exporting and quantising it, once"
             say(f"encoder: {name} from the {weights.origin}{better}{work}")
         return Encoder(cache_encoder(weights, cache), settings.threads)

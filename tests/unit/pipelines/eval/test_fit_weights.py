@@ -28,11 +28,11 @@ def test_every_fitted_constant_is_in_the_profile() -> None:
 
 
 def measure_dense(peaks: Mapping[int, float]):
-    """Measure a profile whose recall falls with the distance of `sim.dense` from each half's peak."""
+    """Measure a profile whose recall falls with the distance of `sim.dense` from each fold's peak."""
 
     def measure(profile: HelixProfile) -> dict[str, np.ndarray]:
         at = get_constant(profile, "sim.dense")
-        return {"set": np.array([[1 - abs(at - peak), 0.0, half] for half, peak in peaks.items()])}
+        return {"set": np.array([[1 - abs(at - peak), 0.0, fold] for fold, peak in peaks.items()])}
 
     return measure
 
@@ -44,7 +44,7 @@ def test_steps_that_raise_the_objective_are_kept() -> None:
     both = fit_weights.ascend(profile, names, measure_dense({0: 0.8, 1: 0.8}), (0, 1), said.append)
     assert both == {"sim.dense": pytest.approx(0.784)}  # 1.4 · 1.4 of .4
     assert [line.partition(":")[0] for line in said] == ["sim.dense = 0.56", "sim.dense = 0.784"]
-    # A step that one half loses by is not kept, unless only the other half counts.
+    # A step that one fold loses by is not kept, unless only the other counts.
     apart = measure_dense({0: 0.8, 1: 0.1})
     assert fit_weights.ascend(profile, names, apart, (0, 1), said.append) == {}
     assert fit_weights.ascend(profile, names, apart, (1,), said.append) == {"sim.dense": pytest.approx(0.196)}
