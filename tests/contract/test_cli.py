@@ -229,7 +229,7 @@ BETWEEN = [
     (["watch", "A", "--only", "B"], "paths", ["A", "B"]),
     (["bench", "logs", "A", "--json", "B"], "paths", ["A", "B"]),
     (["eval", "report", "a=1", "--keep", "k", "b=2"], "sets", ["a=1", "b=2"]),
-    (["eval", "fit", "a=1", "--strength", "2", "b=2"], "sets", ["a=1", "b=2"]),
+    (["eval", "fit", "a=1", "--each", "2", "b=2"], "sets", ["a=1", "b=2"]),
     (["retry", "A", "--json", "B"], "documents", ["A", "B"]),
     (["eval", "locomo", "--pooled", "file"], "path", "file"),
     (["recall", "--k", "3", "--json", "why", "--budget", "9"], "query", "why"),

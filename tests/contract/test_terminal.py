@@ -244,7 +244,7 @@ def test_the_best_values_of_an_evaluation_are_bold(draw: Draw, capsys: pytest.Ca
     one = {**dict.fromkeys(METRICS, 0.25), "low": 0.125, "high": 0.75, "skipped": 0, "short": 0, "p50": 2.0, "p95": 4.0}
     rows = {"dense": one, "helix": {**one, "rec@10": 0.875, "p50": 8.0}}
     report = {"set": "x", "questions": 2, "items": 3, "rows": rows, "kinds": {}, "left_out": {"no gold": 1}}
-    report |= {"notes": ["a note"], "warnings": []}
+    report |= {"notes": ["a note"], "warnings": [], "sessions": {}, "sound": {}}
     text = draw(lambda: _print_rows(report))
     lines = plain(text).splitlines()
     assert all(len(line) <= 80 for line in lines)
