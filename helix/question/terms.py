@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Final
 
 import numpy as np
 
 from helix.text.language_words import CODES, list_stop_words
-from helix.text.languages import ENGLISH, identify
+from helix.text.languages import CERTAIN, ENGLISH, identify, rank_languages
 from helix.text.tokenize import STOP_WORDS, find_rules, hash_terms, is_stop_word, tokenise
 from helix.types import U64
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
+_LIKELY: Final = 0.5
+"""Probability from which a question with function words of a language is in it, though the store has no such items."""
+
 _FOREIGN: Final = 0.4
 """Share of a question's words that are function words of another language, from which its language is identified."""
 
@@ -22,15 +25,32 @@ _FOREIGN: Final = 0.4
 def find_language(text: str, stored: Sequence[str]) -> str:
     """Return the language of a question, one of `helix.text.languages.CODES`.
 
-    A question to a store in English is English, unless its letters or its function words are of another language.
+    A question to a store in English is English, unless its letters or its function words are of another language. One
+    to any other store is in a language of the store, unless it is certainly in another, or likely so by its words.
 
     Args:
         stored: languages of the store's items, the most common first.
     """
     if tuple(stored) == (ENGLISH,):
         return identify(text)[0] or ENGLISH if _looks_foreign(text) else ENGLISH
-    code, _ = identify(text, {*stored, ENGLISH})
-    return code or stored[0]
+    ranked = rank_languages(text)
+    if not ranked:
+        return stored[0]
+    code, chance = ranked[0]
+    known = {*stored, ENGLISH}
+    if code in known or chance >= CERTAIN or (chance >= _LIKELY and _has_own_words(text, code, known)):
+        return code
+    return next(code for code, _ in ranked if code in known)
+
+
+def _has_own_words(text: str, language: str, others: Collection[str]) -> bool:
+    """Return whether a text has a function word of a language that none of the others has."""
+    own = set(list_stop_words(language)).difference(*(_list_stops(code) for code in others))
+    return any(word in own for word in _WORD.findall(text.lower()))
+
+
+def _list_stops(language: str) -> Collection[str]:
+    return STOP_WORDS if language == ENGLISH else list_stop_words(language)
 
 
 def _looks_foreign(text: str) -> bool:

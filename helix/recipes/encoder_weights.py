@@ -26,9 +26,8 @@ identity stays its own."""
 
 def name_encoders(snap: Snapshot) -> str:
     """Return how a profile names the encoders of a store, without the `@DIMS` of a cut one."""
-    dense = snap.manifest.lineage.name.partition("@")[0] if snap.manifest else ""
     sparse = find_encoder(snap.files.indexes) if snap.lexical.impacts else None
-    return JOIN.join([dense, *([str(sparse.params["model"])] if sparse else [])])
+    return JOIN.join([snap.files.encoder_name, *([str(sparse.params["model"])] if sparse else [])])
 
 
 def adapt(profile: HelixProfile, snap: Snapshot) -> tuple[HelixProfile, str]:

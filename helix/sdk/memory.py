@@ -110,10 +110,10 @@ class Memory(Recaller):
         """Import what a question needs; it takes as long as opening a small store."""
         from helix.question import build  # noqa: F401
         from helix.recipes.load_profile import load
-        from helix.stages.relevance import load_model
+        from helix.stages.relevance import load_model, name_own
 
         recipe(load("helix", self.settings.profiles).recipe)
-        load_model("vectors")
+        load_model("vectors", name_own(self._snapshot))
 
     @property
     def snapshot(self) -> Snapshot:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from helix.ranking.trees import Trees, predict, sigmoid
+from helix.stages.features.across import blind_words, take_rows
 from helix.stages.features.relevance import (
     Evidence,
     QuestionSigns,
@@ -27,8 +28,11 @@ from helix.types import F32, AnyArray, Plan, Query
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
 
-VARIANTS: Final = ("vectors", "words")
-"""Models for a question with a vector, and for one without."""
+VARIANTS: Final = ("vectors", "words", "across")
+"""Models for a question with a vector, for one without, and for items in another language than the question."""
+
+OWN: Final = ("multilingual-e5-small",)
+"""Encoders with models of their own, those of `vectors` and `across`; others have those of all-MiniLM-L6-v2."""
 
 FARTHEST: Final = np.float32(4)
 """Standard deviations from the mean at which a signal is cut off."""
@@ -80,7 +84,16 @@ def estimate_relevance(
     if not len(rows):
         return NOTHING
     found = read_evidence(rows.astype(np.int64), signs, query, vector, snap, plan)
-    return weigh_evidence(found, load_model("words" if vector is None else "vectors"))
+    if vector is None:
+        return weigh_evidence(found, load_model("words"))
+    own = name_own(snap)
+    across = load_model("across", own) if own and not found.shared.all() else None
+    return weigh_evidence(found, load_model("vectors", own), across)
+
+
+def name_own(snap: Snapshot) -> str:
+    """Return the encoder of a store if it is one of OWN, or ""."""
+    return snap.files.encoder_name if snap.files.encoder_name in OWN else ""
 
 
 def find_least(wanted: float | None) -> float:
@@ -102,12 +115,22 @@ def select_relevant(relevance: F32, answered: float, wanted: float | None) -> li
     return [int(i) for i in np.flatnonzero(relevance >= find_least(wanted))]
 
 
-def weigh_evidence(found: Evidence, model: RelevanceModel) -> Relevance:
-    """Return the probabilities of the rows of some evidence."""
-    items = predict(model.item, without_gaps(compute_item_features(found)))
-    answer = regress(model.answer, compute_answer_features(found, items)[None, :])[0]
-    joint = join_logits(items, answer) @ model.joint
-    return Relevance(sigmoid(joint), float(sigmoid(answer[None])[0]))
+def weigh_evidence(found: Evidence, model: RelevanceModel, across: RelevanceModel | None = None) -> Relevance:
+    """Return the probabilities of the rows of some evidence.
+
+    Args:
+        across: for rows in another language than the question's; by default the same model is.
+    """
+    if across is None or found.shared.all():
+        items = predict(model.item, without_gaps(compute_item_features(found)))
+        answer = regress(model.answer, compute_answer_features(found, items)[None, :])[0]
+        joint = join_logits(items, answer) @ model.joint
+        return Relevance(sigmoid(joint), float(sigmoid(answer[None])[0]))
+    foreign = weigh_evidence(blind_words(take_rows(found, ~found.shared)), across)
+    own = weigh_evidence(take_rows(found, found.shared), model) if found.shared.any() else NOTHING
+    relevance = np.empty(len(found.rows), np.float32)
+    relevance[found.shared], relevance[~found.shared] = own.items, foreign.items
+    return Relevance(relevance, max(own.answered, foreign.answered))
 
 
 def without_gaps(signals: F32) -> F32:
@@ -136,13 +159,22 @@ def join_logits(items: F32, answer: np.float32) -> F32:
 
 
 @cache
-def load_model(variant: str) -> RelevanceModel:
-    """Load the packaged model of one of VARIANTS."""
+def load_model(variant: str, encoder: str = "") -> RelevanceModel:
+    """Load the packaged model of one of VARIANTS.
+
+    Args:
+        encoder: one of OWN, or "".
+    """
     from importlib.resources import files  # slow to import
 
-    data = files("helix.stages").joinpath("data", "relevance.npz").read_bytes()
+    data = files("helix.stages").joinpath("data", name_file(encoder)).read_bytes()
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return decode_model({name: arrays[name] for name in arrays.files}, variant)
+
+
+def name_file(encoder: str) -> str:
+    """Return the name of the file of an encoder's models, one of OWN or ""."""
+    return f"relevance-{encoder}.npz" if encoder else "relevance.npz"
 
 
 def decode_model(arrays: dict[str, AnyArray], variant: str) -> RelevanceModel:

@@ -11,6 +11,7 @@
 `[questions]` what a question is about (`helix.text.reading`)
 `[claims]`    what kind of statement a text makes (`helix.text.claims`)
 `[former]`    leads to what a change leaves, and ends of it
+`[denies]`    words that forbid what is named after them or before them
 
 Patterns are in any case and match whole words, but those of [cues]. A language without a file has no cues: its words
 are weighed by statistics alone.

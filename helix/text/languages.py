@@ -63,14 +63,26 @@ def identify(text: str, among: Collection[str] = ()) -> tuple[str, float]:
     Args:
         among: the languages it may be in; all of CODES by default.
     """
+    ranked = rank_languages(text, among)
+    return ranked[0] if ranked else ("", 0.0)
+
+
+def rank_languages(text: str, among: Collection[str] = ()) -> list[tuple[str, float]]:
+    """Return the languages that a text may be in with their probabilities, the most likely first; [] as in `identify`.
+
+    A text that is plainly English has no others.
+
+    Args:
+        among: as in `identify`; the probabilities are shares of theirs.
+    """
     prose = _CODE.sub(" ", text[:MAX_CHARS])
     words = _WORD.findall(prose)
     wide = len(_WIDE.findall(prose))
     if is_plainly_english(words) and (not among or ENGLISH in among):
-        return ENGLISH, 1.0
+        return [(ENGLISH, 1.0)]
     if sum(map(len, words)) < _LEAST_LETTERS and wide < _LEAST_WIDE:
-        return "", 0.0
-    return rank_languages(" ".join(words), among)[0]
+        return []
+    return _rank_prose(" ".join(words), among)
 
 
 def is_plainly_english(words: Sequence[str]) -> bool:
@@ -82,12 +94,7 @@ def is_plainly_english(words: Sequence[str]) -> bool:
     return marks >= max(1, _LEAST_MARKS * len(words)) and foreign * 4 <= len(words)
 
 
-def rank_languages(text: str, among: Collection[str] = ()) -> list[tuple[str, float]]:
-    """Return languages with their probabilities, the most likely first.
-
-    Args:
-        among: as in `identify`. The probabilities are shares of theirs.
-    """
+def _rank_prose(text: str, among: Collection[str]) -> list[tuple[str, float]]:
     chances: Counter[str] = Counter()
     for code, chance in _load().rank(text):
         code = _DIALECTS.get(code, code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +14,8 @@ from helix.sources.note import NAME as NOTE
 from helix.sources.note import NOTES, PINNED
 from helix.stages.supersede import find_superseded
 from helix.text.cues import DECIDES, STANDING
+from helix.text.language_words import find_pattern, has_words
+from helix.text.languages import ENGLISH
 from helix.text.shell import find_main
 from helix.text.step_keys import list_path_ends
 from helix.types import I64, ROLES, Bool
@@ -28,6 +31,10 @@ _NEGATED: Final = re.compile(
     r"\b(?:never|don't|do not|not|no longer|avoid|without|instead of|rather than|stop)\b[^.,;:!?\n]{0,40}$",
     re.IGNORECASE,
 )
+_REACH: Final = 40  # characters before a name in which a word may deny it
+_REACH_AFTER: Final = 24
+_CLAUSE: Final = re.compile("[.,;:!?\n。、，！；：]")
+_HERE: Final = "hier|aquí|ici|qui|aqui|здесь"
 _LAST_WORD: Final = re.compile(r"[\w./-]+[ \t]+$")
 _PLAIN: Final = re.compile(r"[A-Za-z][\w.-]*(?: [A-Za-z][\w.-]*)?")
 
@@ -55,7 +62,8 @@ def find_rules_against(snap: Snapshot, line: str, at: int, rows: Bool | None = N
     """Return the newest rows in which a user forbids what a command line does; see `find_rules_about`."""
     row: I64 = np.flatnonzero((snap.alive if rows is None else snap.alive & rows) & (snap.columns.role == _USER))
     rules = select_rules(snap, row[(snap.lexical.cues(row) & STANDING) > 0], at)[:MOST_READ]
-    against = np.array([forbids(entry["text"], line) for entry in snap.text(rules)], bool)
+    read = zip(snap.text(rules), snap.lexical.languages_of(rules), strict=True)
+    against = np.array([forbids(entry["text"], line, language) for entry, language in read], bool)
     return np.asarray(rules[against][:limit], np.int64)
 
 
@@ -83,7 +91,7 @@ def find_note_session(snap: Snapshot, name: str) -> int:
     return int(codes[0]) if len(codes) else -2
 
 
-def forbids(rule: str, line: str) -> bool:
+def forbids(rule: str, line: str, language: str = ENGLISH) -> bool:
     """Return whether a rule says not to do what a command line does: "never use npm install here".
 
     A rule that also names the right way is not against a line that goes it: "never pytest, always uv run pytest".
@@ -91,20 +99,32 @@ def forbids(rule: str, line: str) -> bool:
     for program in find_main(line):
         first = program.words[0] if program.words else ""
         names = [program.name] if " " in program.name or not _PLAIN.fullmatch(first) else [f"{program.name} {first}"]
-        # A program alone forbids all of it, where no command of its own follows: "never use npm, use pnpm".
-        alone = program.name.partition(" ")[0]
         patterns = [rf"(?<![\w./-]){re.escape(name)}(?![\w/-])" for name in names]
-        patterns.append(
-            rf"(?<![\w./-]){re.escape(alone)}(?=[`'\"]?(?:[.,;:!)]|$|\n| (?:here|directly|any ?more|again)\b))"
-        )
+        patterns.append(rf"(?<![\w./-]){re.escape(program.name.partition(' ')[0])}(?={_find_ends(language)})")
         denied, right = False, False
         for pattern in patterns:
-            for match in re.finditer(pattern, rule):
+            for match in re.finditer(pattern, rule, re.ASCII):
                 before = rule[: match.start()].rstrip("`'\"")
-                if _NEGATED.search(before):
+                if _is_denied(before, rule[match.end() :], language):
                     denied = True
                 elif (last := _LAST_WORD.search(before)) and f"{last[0]}{match[0]}" in line:
                     right = True
         if denied and not right:
             return True
     return False
+
+
+@cache
+def _find_ends(language: str) -> str:
+    """Return what follows a program that a rule forbids as a whole: "never use npm, use pnpm"."""
+    denial = find_pattern(language, "denies", "after")
+    words = rf"| (?:here|directly|any ?more|again|{_HERE})(?![A-Za-z])"
+    return rf"[`'\"]?(?:[.,;:!)]|$|\n|[^\x00-\x7f]{words}{'| ?' + denial.pattern if denial else ''})"
+
+
+def _is_denied(before: str, after: str, language: str) -> bool:
+    """Return whether a clause denies what it names, by the text on either side of the name."""
+    if language == ENGLISH:
+        return _NEGATED.search(before) is not None
+    near, follows = _CLAUSE.split(before)[-1][-_REACH:], _CLAUSE.split(after, maxsplit=1)[0][:_REACH_AFTER]
+    return has_words(language, near, "denies", "before") or has_words(language, follows, "denies", "after")

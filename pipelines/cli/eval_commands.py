@@ -78,6 +78,7 @@ def evaluate(argv: Sequence[str]) -> int:
         "--profile", action="append", default=[], metavar="NAME", help=f"{_PROFILE_HELP} (helix and helix-paper)"
     )
     new.add_argument("--pooled", action="store_true", help="every row again over all haystacks at once, unfiltered")
+    new.add_argument("--misspelled", action="store_true", help="the default profile again, with typing errors")
     new.add_argument("--runs", metavar="FILE", help="JSON lines, one a question and row: ranking, gold, metrics, ms")
     options = new.parse_args(argv)
     if options.set in others:
@@ -96,6 +97,7 @@ def evaluate(argv: Sequence[str]) -> int:
         weights=_split("--sparse", options.sparse, WEIGHTS),
         profiles=profiles,
         pooled=(*LEGS, *WEIGHED, *profiles) if options.pooled else (),
+        misspelled=options.misspelled,
         runs=Path(options.runs).expanduser() if options.runs else None,
         say=print_note,
     )

@@ -21,8 +21,8 @@ def train_relevance(argv: Sequence[str]) -> int:
     from pipelines.eval.relevance.train import train, write_models
 
     with ExitStack() as stack:
-        models = train(_collect(options, stack), print_note)
-    file = write_models(models, Path(options.out).expanduser())
+        models = train(_collect(options, stack), encoder := load().encoder, print_note)
+    file = write_models(models, encoder, Path(options.out).expanduser())
     print_result(options.json, {"file": str(file), "variants": [*models]}, f"wrote {file}")
     return 0
 

@@ -31,6 +31,7 @@ from pipelines.embedded.ingest import ingest
 from pipelines.eval import score
 from pipelines.eval.sets.benchmark import Benchmark, Question, turn_key
 from pipelines.eval.sets.registry import read_set
+from pipelines.eval.typing_errors import misspell_questions
 from pipelines.eval.ways import PROFILES, Ask, ask_profile, list_ways, override_expansion, override_weights
 from pipelines.passes.sparse import encode, open_document_encoder
 
@@ -51,6 +52,7 @@ def evaluate(
     weights: Sequence[str] = (),
     profiles: Sequence[str] = PROFILES,
     pooled: Collection[str] = (),
+    misspelled: bool = False,
     runs: Path | None = None,
     say: Say,
 ) -> dict[str, Any]:
@@ -61,6 +63,7 @@ def evaluate(
         expansions: of EXPANSIONS: the default profile again, with the doc2query field in that state.
         weights: of WEIGHTS: the default profile again, with and without learned-sparse weights.
         pooled: rows that are repeated over all haystacks at once, without the project filter.
+        misspelled: the default profile again, with typing errors in the questions.
         runs: a file for JSON lines, one a question and row: the ranking, the gold and its metrics.
 
     Raises:
@@ -77,11 +80,9 @@ def evaluate(
         benchmark = drop_unanswerable(benchmark, memory.snapshot, haystacks, settings)
         questions = benchmark.questions
         notes = [*benchmark.notes, *_note_missing(benchmark, haystacks), *_note_foreign(benchmark, haystacks)]
-        answers = _answer(questions, memory, settings, profiles, expansions, weights, Path(work))
-        if len(haystacks) > 1:
-            everywhere = [question._replace(project=None) for question in questions if pooled]
-            ways = {way: ask for way, ask in list_ways(memory, settings, profiles, everywhere).items() if way in pooled}
-            answers |= {f"{way} pooled": _ask_all(everywhere, ask) for way, ask in ways.items()}
+        answers = _answer(questions, memory, settings, profiles, expansions, weights, misspelled, Path(work))
+        if len(haystacks) > 1 and pooled:
+            answers |= _answer_pooled(questions, memory, settings, profiles, pooled)
         notes += ["one haystack: pooled is the same"] if pooled and len(haystacks) == 1 else []
         if runs:
             _write_runs(runs, name, questions, answers)
@@ -89,7 +90,7 @@ def evaluate(
         sizes = [len(_select_turns(haystacks, question.project)) for question in questions]
         return {
             "set": name,
-            "questions": len(benchmark.questions),
+            "questions": len(questions),
             "items": memory.snapshot.live,
             "haystacks": _describe_haystacks(haystacks, sizes),
             "left_out": dict(benchmark.left_out),
@@ -214,6 +215,7 @@ def _answer(
     profiles: Sequence[str],
     expansions: Sequence[str],
     weights: Sequence[str],
+    misspelled: bool,
     work: Path,
 ) -> dict[str, list[score.RankedAnswer]]:
     """Return the answers of every way."""
@@ -226,7 +228,18 @@ def _answer(
     for state in dict.fromkeys(weights):
         with override_weights(memory.snapshot, state):
             answers[f"helix, sparse {state}"] = _ask_all(questions, default)
+    if misspelled:
+        answers["helix, misspelled"] = _ask_all(misspell_questions(questions), default)
     return answers
+
+
+def _answer_pooled(
+    questions: Sequence[Question], memory: Memory, settings: Settings, profiles: Sequence[str], pooled: Collection[str]
+) -> dict[str, list[score.RankedAnswer]]:
+    """Return the answers of the ways of `pooled` over all haystacks at once."""
+    everywhere = [question._replace(project=None) for question in questions]
+    ways = list_ways(memory, settings, profiles, everywhere)
+    return {f"{way} pooled": _ask_all(everywhere, ask) for way, ask in ways.items() if way in pooled}
 
 
 def _ask_all(questions: Sequence[Question], ask: Ask) -> list[score.RankedAnswer]:

@@ -58,7 +58,7 @@ from tests.crash.test_kill import write_log
 from tests.support.marks import kill_in_turn, soak_all_but
 from tests.support.processes import list_processes, wait_until
 from tests.support.publishing import make_part, make_serially, publish_log
-from tests.support.tiny import list_ids
+from tests.support.tiny import list_faults, list_ids
 from tests.support.walk import decode, read_all
 
 # Children are forked from a server with all imports and no threads: a kill costs milliseconds.
@@ -575,15 +575,15 @@ def test_a_reindex_to_another_encoder_survives_kills(
     assert contents(store) == NOW
     assert inbox.load_current(store)[1].lineage.dim == 32
     assert not reader.refresh()
-    assert reader.recall("walnut loaf", project="default").degraded == ()
+    assert list_faults(reader.recall("walnut loaf", project="default").degraded) == []
     reindex(store, settings, tiny_encoders[1])
     lineage = inbox.load_current(store)[1].lineage
     assert (lineage.name, lineage.dim) == ("tiny-48", 48)
     assert_reindexed(store, NOW, pipeline_fingerprint(lineage.encoder, settings))
-    assert reader.recall("walnut loaf", project="default").degraded == ()  # by the old lineage
+    assert list_faults(reader.recall("walnut loaf", project="default").degraded) == []  # by the old lineage
     assert reader.refresh()
     assert reader.snapshot.manifest.lineage.dim == 48
-    assert reader.recall("walnut loaf", project="default").degraded == ()
+    assert list_faults(reader.recall("walnut loaf", project="default").degraded) == []
     del reader
     rollback(store, settings)
     assert contents(store) == NOW

@@ -44,7 +44,7 @@ def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
         "t_invalid": given.get("t_invalid"), "t_ingested": given.get("t_ingested", BASE) * 1_000_000,
         "salience": given.get("salience", 0.5), "confidence": given.get("confidence", 0.5), "priority": 1.0,
         "pinned": False, "acl": given.get("acl", []), "tokens": len(text.split()), "content": hash_parts(text),
-        "near": None,
+        "near": None, "language": given.get("language", "en"),
     }  # fmt: skip
 
 
@@ -195,6 +195,11 @@ def add_encoder(snap: Snapshot, vector: Callable[[str], Any]) -> Snapshot:
     )
     snap.files.__dict__.update(encoder=encoder, counter=EstimatedCounter())
     return snap
+
+
+def list_faults(degraded: Sequence[str]) -> list[str]:
+    """Return what is degraded, apart from weights that are not fitted to a test's encoder."""
+    return [one for one in degraded if not one.startswith("weights:")]
 
 
 def read_reasons(found: Bundle) -> dict[str, Any]:

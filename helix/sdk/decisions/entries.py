@@ -49,6 +49,10 @@ class EntryWriter:
         self.read_items([row])
         return str(self._items[row]["text"])
 
+    def language(self, row: int) -> str:
+        """Return the language of an item."""
+        return self.snap.lexical.languages_of(_as_rows([row]))[0]
+
     def fact(self, fact: int) -> dict[str, Any]:
         """Return a fact in words; see `Facts.texts`."""
         self.read_facts([fact])
@@ -96,7 +100,7 @@ class EntryWriter:
             size: characters; 0: one sentence.
         """
         units = self._split_item(row)
-        found = [frozenset(tokenise(unit)) for unit in units]
+        found = [frozenset(tokenise(unit, self.language(row))) for unit in units]
         best, most = "", -1
         for start, unit in enumerate(units):
             passage, covered, end = unit, found[start], start + 1
@@ -139,7 +143,8 @@ class EntryWriter:
     def write_answered(self, row: int, terms: frozenset[str]) -> dict[str, Any] | None:
         """Return the turn that a short item answers, such as "yes, do that"; None for an item that says more."""
         before = int(self.snap.columns.previous[row])
-        if before < 0 or not self.board.stated[before] or len(set(tokenise(self.text(row)))) > _FEW_TERMS:
+        says_more = len(set(tokenise(self.text(row), self.language(row)))) > _FEW_TERMS
+        if before < 0 or not self.board.stated[before] or says_more:
             return None
         cited = self.cite(before)
         return {"text": self.choose_passage(before, terms, PASSAGE), "by": cited["by"], "item": cited["item"]}

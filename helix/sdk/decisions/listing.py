@@ -176,7 +176,9 @@ class _Lister:
         links = self.board.find_earlier(row).tolist()
         old = [int(self.board.chains.old[link]) for link in links]
         if row not in self.set_rows:
-            terms = frozenset(tokenise(find_decision(self.writer.text(row), ROLES[self.columns.role[row]])))
+            language = self.writer.language(row)
+            worded = find_decision(self.writer.text(row), ROLES[self.columns.role[row]], language)
+            terms = frozenset(tokenise(worded, language))
             return self._complete(None, self._write_whole(row, terms), [], WORDED) if terms else None
         topics = [topic for one in old for topic in self._list_changed_topics(one, row)]
         names = [name for one in topics if (name := self.writer.name_topic(int(self.board.topics.first[one])))]
@@ -234,7 +236,7 @@ class _Lister:
         return max(topics, key=lambda topic: len(words & self.writer.list_terms(int(self.board.topics.first[topic]))))
 
     def _list_terms_of_row(self, row: int) -> frozenset[str]:
-        return frozenset(tokenise(self.writer.text(row)))
+        return frozenset(tokenise(self.writer.text(row), self.writer.language(row)))
 
     def _write_changed(self, link: int) -> list[dict[str, Any]]:
         """Return the replaced entries of a link: the topics of its old row with theirs, else a sentence of it."""

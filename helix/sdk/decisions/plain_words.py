@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 from helix.enrich.facts.sentences import is_hedged, normalise, split_sentences
 from helix.enrich.facts.slots import DETERMINER, TRAILING, cut_clause
 from helix.enrich.facts.words import PATTERNS, VAGUE
+from helix.text.language_words import has_words
+from helix.text.languages import ENGLISH
 from helix.text.tokenize import hash_terms, tokenise
 from helix.types import U64
 from helix.util.wordlists import fill_pattern, read_patterns
@@ -69,9 +71,17 @@ REJECTING_TERMS: Final[Sequence[U64]] = tuple(
 """Terms by which items with a rejection are found: an item has all terms of one entry."""
 
 
-def find_decision(text: str, role: str) -> str:
+def find_decision(text: str, role: str, language: str = ENGLISH) -> str:
     """Return the first sentence that states a decision; "" if none does."""
-    return next((raw for raw, _ in _find_matches(text, role, _DECIDED)), "")
+    if language == ENGLISH:
+        return next((raw for raw, _ in _find_matches(text, role, _DECIDED)), "")
+    sentences = (raw.strip() for raw in split_sentences(text)) if role != "tool" else ()
+    return next((one for one in sentences if _states_decision(one, language)), "")
+
+
+def _states_decision(sentence: str, language: str) -> bool:
+    is_asked = sentence.endswith(("?", "？")) or len(sentence) > LONGEST
+    return not is_asked and has_words(language, sentence, "cues", "decides")
 
 
 def find_rejections(text: str, role: str) -> list[WordedRejection]:

@@ -125,6 +125,11 @@ class Generation:
         return self.manifest.lineage.dim if self.manifest else 0
 
     @property
+    def encoder_name(self) -> str:
+        """Name of the lineage's encoder, without the `@DIMS` of a cut one; empty for an empty store."""
+        return self.manifest.lineage.name.partition("@")[0] if self.manifest else ""
+
+    @property
     def indexes(self) -> tuple[Index, ...]:
         """The manifest's indexes."""
         return self.manifest.indexes if self.manifest else ()

@@ -175,10 +175,14 @@ class Lexical:
 
     def languages_of(self, rows: AnyArray) -> list[str]:
         """Return the language of the text of rows, each one of `helix.text.languages.CODES`."""
+        return [CODES[number] for number in self.language_numbers(rows).tolist()]
+
+    def language_numbers(self, rows: AnyArray) -> U8:
+        """Return the place in CODES of the language of rows; 0 is not known: uint8[len(rows)]."""
         out = np.zeros(len(rows), np.uint8)
         for segment, here, local in self._rows.split(rows):
             out[here] = segment["language"][local]
-        return [CODES[number] for number in out.tolist()]
+        return out
 
     @cached_property
     def languages(self) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ import numpy as np
 
 from helix.enrich.changes import weigh_terms
 from helix.native.rows import find_distinct
-from helix.native.vectors import score_neighbours
 from helix.ranking.bm25 import compute_idf
+from helix.stages.features.background import compare_vectors
 from helix.stages.features.lexical import RARE, TermCounts, count_terms, row_lengths
 from helix.text.claims import CLAIMS
 from helix.text.cues import ASKS, FIRST_PERSON, STANDING
-from helix.text.languages import CAPITALISED, ENGLISH
+from helix.text.languages import CAPITALISED, ENGLISH, NUMBERS
 from helix.text.reading import HINTS, read_hints, read_kind
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, ROLES, U64, AnyArray, Bool, Plan, Query
@@ -30,17 +30,10 @@ if TYPE_CHECKING:
 LISTED: Final = 30
 """Best rows that are compared with each other; signals of a list are those of so many."""
 
-_LEAST_BACKGROUND: Final = 64  # sampled items within a filter; with fewer, all of the sample count
-_PRIOR: Final = 24.0  # items' worth of trust in the encoder's own background
-_LEAST_DEVIATION: Final = 0.03  # of cosines; unrelated texts differ by more
-_LEAN: Final = 0.25
 _TOP: Final = 5  # items whose logits describe the answer
 _FAR: Final = 10  # places below the first where the rest begins
 _TINY: Final = 1e-6
 _K1, _B = 0.9, 0.6  # of BM25
-
-UNRELATED: Final = (0.06, 0.08)
-"""Mean and deviation of cosines of unrelated texts, where the encoder's own are unknown."""
 
 ITEM_FEATURES: Final = (
     *("own_english", "own_idf", "own", "near", "window", "session", "own_less", "near_less"),
@@ -86,6 +79,7 @@ class Evidence(NamedTuple):
     """The best n rows of an answer, best first, and what they hold of a question of t terms."""
 
     rows: I64
+    shared: Bool  # bool[n], the item may be in the language of the question
     own: Bool  # bool[t, n], the item has the term
     near: Bool  # with the turns before and after
     window: Bool  # with two turns on either side
@@ -144,13 +138,14 @@ def read_evidence(
     columns, counted = snap.columns, count_terms(rows, query.terms, query.term_order, snap, query.term_weights)
     own, near, window = _find_terms(counted)
     sessions = columns.session[rows].astype(np.int64)
-    z, z_lean, expected = _compare_vectors(counted, vector, snap, plan)
+    z, z_lean, expected = compare_vectors(counted, vector, snap, plan)
     by = np.isin(columns.speaker[rows], signs.speakers)
     times = columns.time[rows]
     within = [np.float32(weight) * ((times >= first) & (times <= last)) for first, last, weight in plan.days]
     pairs = max(counted.pairs.shape[1], 1)
     return Evidence(
         rows,
+        _find_shared(rows, query, snap),
         own,
         near,
         window,
@@ -183,6 +178,14 @@ def read_evidence(
     )
 
 
+def _find_shared(rows: I64, query: Query, snap: Snapshot) -> Bool:
+    """Return which rows are in the question's language, or in one that is not known: bool[n]."""
+    if snap.lexical.languages == (query.language,):
+        return np.ones(len(rows), bool)
+    numbers = snap.lexical.language_numbers(rows)
+    return np.asarray((numbers == NUMBERS.get(query.language, 0)) | (numbers == 0))
+
+
 def _find_named_speakers(query: Query, snap: Snapshot) -> list[int]:
     """Return the codes of the live speakers that the question names: a hidden one is as good as unknown."""
     named = [code for word in query.words for code in snap.catalog.speaker_codes.get(word, ())]
@@ -205,37 +208,6 @@ def _find_in_sessions(window: Bool, sessions: I64) -> Bool:
     for place in range(min(LISTED, len(at))):
         found[:, at[place]] |= window[:, place]
     return found.take(at, axis=1) | window
-
-
-def _compare_vectors(counted: TermCounts, vector: F32 | None, snap: Snapshot, plan: Plan) -> tuple[F32, F32, float]:
-    """Return the cosines of rows, alone and leaned to their neighbours, in deviations of the background.
-
-    The background is a sample of the items that may be searched, with a prior from the encoder. The last value is the
-    expected maximum of as many normal values: √(2 ln n).
-    """
-    n = counted.ring.shape[1]
-    if vector is None:
-        nothing = np.full(n, np.nan, np.float32)
-        return nothing, nothing, 0.0
-    rows = counted.rows[counted.ring[1:4]]
-    alone, leaned = score_neighbours(snap.vectors.table, rows, np.ascontiguousarray(vector, np.float32), _LEAN)
-    sampled, vectors = snap.vectors.sample
-    among = vectors @ vector
-    if plan.allowed is not None and np.count_nonzero(within := plan.allowed[sampled]) >= _LEAST_BACKGROUND:
-        among = among[within]
-    mean, deviation = _measure_background(among, snap)
-    expected = float(np.sqrt(2 * np.log(plan.allowed_rows + 1)))
-    return (alone - mean) / deviation, (leaned - mean) / deviation, expected
-
-
-def _measure_background(among: F32, snap: Snapshot) -> tuple[np.float32, np.float32]:
-    """Return mean and deviation of cosines; few of them are pulled to those of unrelated texts of the encoder."""
-    router = snap.router
-    mean, deviation = router["background"].tolist() if router and "background" in router else UNRELATED
-    n = len(among)
-    centre = (float(among.sum()) + _PRIOR * mean) / (n + _PRIOR)
-    spread = float(((among - centre) ** 2).sum()) + _PRIOR * deviation**2
-    return np.float32(centre), np.float32(max(np.sqrt(spread / (n + _PRIOR)), _LEAST_DEVIATION))
 
 
 def _score_words(counted: TermCounts, snap: Snapshot) -> F32:

@@ -25,6 +25,10 @@ SMALL: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Items of the smallest haystacks: a store begins with few."""
 
 
+PARALLEL: Final = ("xquad",)
+"""Sets whose haystacks say the same in several languages, so that another one helps too."""
+
+
 class Case(NamedTuple):
     """A question to a snapshot."""
 
@@ -55,12 +59,15 @@ def list_cases(one: Haystacks, others: Sequence[Haystacks], most: int, seed: int
         way = draw.choice(("filter", "filter", "store", "small"))
         gold = one.find_rows(question.gold)
         yield _make_case(one, "own", question, *_narrow(one, question, gold, frozenset(), way, draw), gold)
-        if (other := _choose_other(one, others, str(question.project), draw)) is not None:
+        if one.kind in PARALLEL:
+            article = one.find_rows(question.related)
+            yield _make_case(one, "other", question, *_narrow(one, question, frozenset(), article, way, draw))
+        elif (other := _choose_other(one, others, str(question.project), draw)) is not None:
             lender, project = other
             moved = question._replace(project=project)
             yield _make_case(one, "other", question, *_narrow(lender, moved, frozenset(), frozenset(), way, draw))
         if way != "small":
-            removed = gold | one.find_rows(question.related)
+            removed = gold if one.kind in PARALLEL else gold | one.find_rows(question.related)
             yield _make_case(one, "hard", question, *_narrow(one, question, frozenset(), removed, way, draw))
     for question in one.unanswerable:
         yield _make_case(one, "abstention", question, one.snap, question.project)

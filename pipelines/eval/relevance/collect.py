@@ -16,7 +16,14 @@ from pipelines.eval.relevance.log_cases import UNSAID, list_foreign, list_unsaid
 from pipelines.eval.replay.logs import open_logs
 from pipelines.training.router import predict_left_out, read_router, read_training_prompts
 
-MOST: Final[Mapping[str, int]] = {HISTORIES: 1_200, "locomo": 700, "friendsqa": 600, "qmsum": 250, "cranfield": 150}
+MOST: Final[Mapping[str, int]] = {
+    HISTORIES: 1_200,
+    "xquad": 1_500,
+    "locomo": 700,
+    "friendsqa": 600,
+    "qmsum": 250,
+    "cranfield": 150,
+}
 """Questions of a set that are asked; of more, a sample."""
 
 _ANY: Final = 400

@@ -7,11 +7,12 @@ Wolpert 1992), so that it learns how far to trust it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from helix.ranking.trees import Trees, predict
+from helix.stages.features.across import blind_words, take_rows
 from helix.stages.features.relevance import compute_answer_features, compute_item_features
 from helix.stages.relevance import (
     Regression,
@@ -51,8 +52,9 @@ class Signals:
     """Signals of some cases as arrays: one row an item, one row an answer."""
 
     def __init__(self, asked: Sequence[CaseEvidence], variant: str) -> None:
-        self.asked = [one for one in asked if one.evidence is not None]
-        self.evidence = [_blind(one) if variant == "words" else one.evidence for one in self.asked]
+        seen = [_see(one, variant) for one in asked]
+        self.asked = [one for one in seen if one.evidence is not None and len(one.evidence.rows)]
+        self.evidence = [one.evidence for one in self.asked]
         parts = [without_gaps(compute_item_features(one)) for one in self.evidence]  # type: ignore[arg-type]
         sizes = [len(part) for part in parts]
         self.items: F32 = np.vstack(parts)
@@ -74,13 +76,23 @@ class Signals:
         return np.stack(parts)
 
 
-def _blind(one: CaseEvidence) -> Any:
-    """Return the evidence without what an encoder tells."""
+def _see(one: CaseEvidence, variant: str) -> CaseEvidence:
+    """Return a case as a variant sees it.
+
+    With vectors, rows in another language than the question are left out; across languages, those in its own, and a
+    case without others has all of its rows, as if they were in another.
+    """
     found = one.evidence
     if found is None:
-        return None
-    nothing = np.full(len(found.rows), np.nan, np.float32)
-    return found._replace(z=nothing, z_lean=nothing, expected=0.0, general=np.nan, needless=np.nan)
+        return one
+    if variant == "words":
+        nothing = np.full(len(found.rows), np.nan, np.float32)
+        return one._replace(
+            evidence=found._replace(z=nothing, z_lean=nothing, expected=0.0, general=np.nan, needless=np.nan)
+        )
+    chosen = found.shared if variant == "vectors" else ~found.shared | found.shared.all()
+    found = take_rows(found, chosen)
+    return one._replace(evidence=blind_words(found) if variant == "across" else found, gold=one.gold[chosen])
 
 
 def weigh_cases(signals: Signals, chosen: Bool, shares: Mapping[str, float]) -> F32:

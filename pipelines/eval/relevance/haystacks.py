@@ -69,7 +69,7 @@ def open_haystacks(label: str, name: str, path: Path | None, settings: Settings,
     documents.mkdir(parents=True, exist_ok=True)
     benchmark = read_histories(documents) if path is None else read_set(name, path, documents)
     ingest(folder / "store", list(benchmark.documents), settings, format="jsonl")
-    memory = Memory(folder / "store", replace(settings, answers=0))
+    memory = Memory(folder / "store", replace(settings, answers=0), warm=False)
     snap = memory.snapshot
     rows: dict[str, list[int]] = {}
     live = np.flatnonzero(snap.alive)

@@ -134,7 +134,7 @@ def open_logs(folder: Path, settings: Settings, work: Path) -> Logs:
     root = work / "logs" / "store"
     root.parent.mkdir(parents=True, exist_ok=True)
     ingest(root, [folder], settings)
-    memory = Memory(root, replace(settings, answers=0))
+    memory = Memory(root, replace(settings, answers=0), warm=False)
     return Logs(memory, tuple(_read_items(memory, folder)))
 
 

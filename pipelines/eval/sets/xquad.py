@@ -31,23 +31,24 @@ def convert_xquad(path: Path, folder: Path, name: str) -> Benchmark:
         raise ValueError("its languages have different numbers of paragraphs")
     documents = []
     for language, paragraphs in texts.items():
-        lines = [make_passage(f"{language}/{i}", text, f"{name}-{language}") for i, (text, _) in enumerate(paragraphs)]
+        lines = [make_passage(f"{language}/{i}", text, f"{name}-{language}") for i, (text, *_) in enumerate(paragraphs)]
         documents.append(write_lines(folder / f"{language}.jsonl", lines))
     questions = []
     for target in texts:
         for source, paragraphs in texts.items():
             kind = WITHIN if source == target else ACROSS
-            for i, (_, asked) in enumerate(paragraphs):
+            for i, (_, asked, article) in enumerate(paragraphs):
                 gold = frozenset([passage_key(f"{target}/{i}")])
-                questions.append(Question(f"{name}-{target}", asked[i % len(asked)], gold, kind))
+                same = frozenset(passage_key(f"{target}/{j}") for j, one in enumerate(paragraphs) if one[2] == article)
+                questions.append(Question(f"{name}-{target}", asked[i % len(asked)], gold, kind, related=same))
     return Benchmark(tuple(documents), tuple(questions))
 
 
-def _read_paragraphs(path: Path) -> list[tuple[str, list[str]]]:
-    """Return the text of each paragraph, with its questions."""
+def _read_paragraphs(path: Path) -> list[tuple[str, list[str], int]]:
+    """Return the text of each paragraph, with its questions and the number of its article."""
     articles = orjson.loads(path.read_bytes())["data"]
     return [
-        (paragraph["context"], [entry["question"] for entry in paragraph["qas"]])
-        for article in articles
+        (paragraph["context"], [entry["question"] for entry in paragraph["qas"]], number)
+        for number, article in enumerate(articles)
         for paragraph in article["paragraphs"]
     ]

@@ -54,8 +54,8 @@ def test_a_corrected_term_weighs_less_and_a_known_one_as_before(snap: Snapshot) 
     assert query.term_weights is not None
     assert right.term_weights is None
     weights = dict(zip(query.terms.tolist(), query.term_weights.tolist(), strict=True))
-    gateway, memory = hash_terms(["gateway", "memori"]).tolist()
-    assert weights == pytest.approx({gateway: WEIGHT, memory: 1.0})
+    gateway, memory, in_german = hash_terms(["gateway", "memori", "memory"]).tolist()
+    assert weights == pytest.approx({gateway: WEIGHT, memory: 1.0, in_german: 1.0})
     assert query.embedded == "gateway memory"
     plan = Plan(None, len(TEXTS))
     legs = [search_lexical(one, snap.lexical, plan, 10, 0.9, 0.6) for one in (query, right)]

@@ -27,7 +27,7 @@ from helix.stages.features.relevance import (
 from helix.stages.relevance import (
     LEAST_ANSWERED,
     LEAST_RELEVANCE,
-    VARIANTS,
+    OWN,
     Regression,
     RelevanceModel,
     decode_model,
@@ -192,9 +192,11 @@ def test_nothing_has_no_relevance(tmp_path: Path) -> None:
     assert (len(found.items), found.answered) == (0, 0.0)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_model_is_read_as_it_was_written(variant: str, tmp_path: Path) -> None:
-    model = load_model(variant)
+@pytest.mark.parametrize(
+    ("variant", "encoder"), [("vectors", ""), ("words", ""), *((name, OWN[0]) for name in ("vectors", "across"))]
+)
+def test_a_model_is_read_as_it_was_written(variant: str, encoder: str, tmp_path: Path) -> None:
+    model = load_model(variant, encoder)
     again = decode_model(encode_model(model, variant), variant)
     snap = make_store(tmp_path, TEXTS, given=separate_sessions(5))
     found = read(snap, "heron lake", [0, 1, 2])

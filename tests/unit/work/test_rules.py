@@ -38,6 +38,29 @@ def test_a_rule_is_against_a_command(rule: str, line: str, against: bool) -> Non
 
 
 @pytest.mark.parametrize(
+    ("language", "rule", "forbidden", "allowed"),
+    [
+        ("de", "Bitte nie npm install verwenden, immer pnpm.", "npm install", "pnpm install"),
+        ("de", "npm install niemals verwenden", "npm install", "npm test"),
+        ("de", "Nutze pnpm statt npm.", "npm install", "pnpm install"),
+        ("de", "npm nicht verwenden, sondern pnpm", "npm install", "pnpm install"),
+        ("es", "Nunca uses npm aquí, usa pnpm", "npm install", "pnpm install"),
+        ("fr", "N'utilise jamais npm install", "npm install", "npm test"),
+        ("it", "Non usare mai npm install", "npm install", "npm test"),
+        ("ja", "npmの代わりにpnpmを使ってください", "npm install", "pnpm install"),
+        ("ja", "npm installは絶対に使わないでください", "npm install", "npm test"),
+        ("nl", "Gebruik nooit npm, altijd pnpm", "npm install", "pnpm install"),
+        ("pt", "Não use npm aqui, use pnpm", "npm install", "pnpm install"),
+        ("ru", "Никогда не используй npm install", "npm install", "npm test"),
+        ("zh", "别用npm，用pnpm", "npm install", "pnpm install"),
+    ],
+)
+def test_a_rule_forbids_in_its_language(language: str, rule: str, forbidden: str, allowed: str) -> None:
+    assert forbids(rule, forbidden, language)
+    assert not forbids(rule, allowed, language)
+
+
+@pytest.mark.parametrize(
     ("text", "role", "decides"),
     [
         ("We decided that queue.py stays as it is.", "user", True),

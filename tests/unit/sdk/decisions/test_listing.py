@@ -156,6 +156,33 @@ def test_a_short_answer_comes_after_its_question(tmp_path: Path) -> None:
     ]
 
 
+def test_decisions_in_other_languages_are_listed(tmp_path: Path) -> None:
+    said = [
+        (
+            "2026-01-10",
+            "Ich habe mir beides angesehen. Wir haben uns für wöchentliche Freigaben entschieden.",
+            {"type": "decision", "language": "de"},
+        ),
+        ("2026-01-11", "Haben wir im Mai wöchentliche Freigaben beschlossen?", {"type": "decision", "language": "de"}),
+        (
+            "2026-01-12",
+            "Nous avons choisi le second serveur pour la sauvegarde de nuit.",
+            {"type": "decision", "language": "fr"},
+        ),
+        (
+            "2026-01-13",
+            "夜間バックアップは二台目のサーバーに移すことに決めました。",
+            {"type": "decision", "language": "ja"},
+        ),
+    ]
+    snap = make_said_store(tmp_path, said)
+    assert [line.partition(", since")[0] for line in read_lines(snap)] == [
+        said[3][1],
+        said[2][1].rstrip("."),
+        "Ich habe mir beides angesehen. Wir haben uns für wöchentliche Freigaben entschieden",
+    ]
+
+
 def test_plain_words_decide(tmp_path: Path) -> None:
     said = [
         ("2026-01-10", "I looked at both. We agreed on weekly releases.", DECIDED),

@@ -189,7 +189,8 @@ def test_an_item_is_found_by_a_word_it_lacks(
     assert find_sparse(root, question) == {TURNS[2]: 1}
     memory = helix.open(root)
     bundle = memory.recall(question, explain=True)
-    assert bundle.degraded == ()
+    (weights,) = bundle.degraded
+    assert weights.startswith("weights: those of the profile 'helix' are not fitted to the encoder ")
     assert bundle.items[0].text == TURNS[2]
     assert bundle.items[0].why["bm25"] is None  # no other leg finds it
     assert bundle.trace is not None
@@ -224,13 +225,13 @@ def test_a_damaged_query_encoder_degrades_the_answer(weighed_root: Path) -> None
     data[-9] ^= 1
     network.write_bytes(data)
     bundle = helix.open(weighed_root).recall("flight automobile")
-    assert [text.partition(":")[0] for text in bundle.degraded] == ["sparse"]
-    assert "sparse encoder changed" in bundle.degraded[0]
+    assert [text.partition(":")[0] for text in bundle.degraded] == ["weights", "sparse"]
+    assert "sparse encoder changed" in bundle.degraded[1]
     assert TURNS[0] in [item.text for item in bundle.items]
     assert any(str(network.relative_to(weighed_root)) in problem for problem in verify_store(weighed_root).problems)
     network.unlink()
     bundle = helix.open(weighed_root).recall("flight automobile")
-    assert "sparse encoder missing" in bundle.degraded[0]
+    assert "sparse encoder missing" in bundle.degraded[1]
 
 
 def test_a_killed_pass_resumes(
