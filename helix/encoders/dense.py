@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ SPEC: Final = "encoder.json"
 _WINDOW: Final = 2_048  # texts of one tokeniser call; the batches before them are embedded meanwhile
 _REMEDY: Final = "restore the folder from a backup or another node, or rebuild the store with 'helix ingest'"
 _RECIPE: Final = ("dim", "pooling", "query_prefix", "passage_prefix", "max_tokens", "centred", "lower", "pad")
+_MOVES: Final = ("centre", "shifts")  # part of the recipe of encoders that have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class EncoderSpec:
     lower: bool = False
     pad: int = 0  # token that fills a batch
     centre: Sequence[float] = ()  # taken off the unit vector, which is scaled again; empty: nothing is
+    shifts: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    # by language: taken off the unit vector of a passage in it, which is scaled again
     recipe: str = ""  # digest of the fields a vector depends on; "": not recorded
     agreement: Mapping[str, float] = field(
         default_factory=dict
@@ -54,8 +57,8 @@ class EncoderSpec:
 
 def digest_recipe(values: Mapping[str, Any]) -> str:
     """Return sixteen hex digits over the fields a vector depends on; another recipe is another encoder."""
-    centre = [values["centre"]] if values.get("centre") else []  # most encoders have none
-    return shorten(orjson.dumps([*(values[name] for name in _RECIPE), *centre]))
+    more = [values[name] for name in _MOVES if values.get(name)]
+    return shorten(orjson.dumps([*(values[name] for name in _RECIPE), *more]))
 
 
 def fingerprint_encoder(files: Mapping[str, str], recipe: str = "") -> str:
@@ -72,7 +75,9 @@ def load_spec(folder: Path, expect: str | None = None) -> EncoderSpec:
     path = folder / SPEC
     spec = read_spec(EncoderSpec, path, "encoder", _REMEDY)
     check_files(folder, FILES, spec.files, "encoder", _REMEDY)
-    if spec.recipe and spec.recipe != digest_recipe(asdict(spec)):
+    if spec.recipe and spec.recipe != digest_recipe(
+        {name: getattr(spec, name) for name in (*_RECIPE, "centre", "shifts")}
+    ):
         raise EncoderError(f"encoder changed: {path} is not what was exported", _REMEDY)
     if fingerprint_encoder(spec.files, spec.recipe) != spec.fingerprint or (expect and spec.fingerprint != expect):
         fault = f"encoder mismatch: {folder} is {spec.fingerprint}, the store was built with {expect}"
@@ -90,6 +95,7 @@ class Encoder:
         self._tokenizer = open_tokenizer(folder / "tokenizer.json", self.spec.max_tokens)
         self._session = OnnxSession(folder / "model.onnx", threads, "encoder", _REMEDY, "export it for encoding")
         self._centre = np.array(self.spec.centre, np.float32)
+        self._shifts = {language: np.array(shift, np.float32) for language, shift in self.spec.shifts.items()}
 
     @property
     def dim(self) -> int:
@@ -112,14 +118,29 @@ class Encoder:
         """
         return self._embed([self.spec.query_prefix + text for text in texts], 32, None)
 
-    def passages(self, texts: Sequence[str], batch: int = 32, progress: Callable[[int], None] | None = None) -> F32:
+    def passages(
+        self,
+        texts: Sequence[str],
+        batch: int = 32,
+        progress: Callable[[int], None] | None = None,
+        languages: Sequence[str] = (),
+    ) -> F32:
         """Embed passages: float32[n, dim], unit length, in the order given.
 
         The same set of texts gives the same bytes, in any order and number. Among other texts a vector differs
         slightly: int8 activations share one range in a batch. An ONNX run has at most `batch` texts, fewer long ones.
         `progress` gets the number of distinct texts embedded since the last call.
+
+        Args:
+            languages: of the texts; an encoder of many languages takes off what its vectors tell of them.
         """
-        return self._embed([self.spec.passage_prefix + text for text in texts], batch, progress)
+        vectors = self._embed([self.spec.passage_prefix + text for text in texts], batch, progress)
+        return self._shift(vectors, languages) if self._shifts and languages else vectors
+
+    def _shift(self, vectors: F32, languages: Sequence[str]) -> F32:
+        nothing = np.zeros(self.dim, np.float32)
+        shifts = [self._shifts.get(language, nothing) for language in languages]
+        return unit_rows(vectors - np.array(shifts, np.float32).reshape(vectors.shape))
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the token ids of each text, cut to the window: int32[≤ max_tokens] each."""

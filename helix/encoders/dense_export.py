@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import orjson
 
 from helix.encoders.dense import SPEC, Encoder, EncoderSpec, digest_recipe, fingerprint_encoder, load_spec
@@ -32,7 +33,7 @@ from helix.encoders.registry import WHOLE, Model, Weights, find_transformer
 from helix.encoders.session import INPUTS, open_session
 from helix.encoders.spec import FILES, hash_files, shorten, write_spec
 from helix.errors import EncoderError
-from helix.util.wordlists import read_lines
+from helix.util.wordlists import read_lines, read_toml
 
 _CHECKS: Final = 1
 """Version of the comparison; an older export is made again."""
@@ -93,8 +94,12 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
                 if form == "mixed":
                     raise
     describe_encoder(target, weights, form, agreement)
+    centre: list[float] = []
     if weights.model.anisotropic:
-        describe_encoder(target, weights, form, agreement, _measure_centre(Encoder(target)))
+        centre = _measure_centre(Encoder(target))
+        describe_encoder(target, weights, form, agreement, centre)
+    if weights.model.multilingual:
+        describe_encoder(target, weights, form, agreement, centre, _measure_shifts(Encoder(target)))
 
 
 def _measure_centre(encoder: Encoder) -> list[float]:
@@ -124,17 +129,31 @@ def _list_inputs(folder: Path) -> set[str]:
     return {entry.name for entry in _open_graph(folder).get_inputs()}
 
 
+def _measure_shifts(encoder: Encoder) -> dict[str, list[float]]:
+    """Return how the mean vector of the same texts in each language differs from their mean in all languages.
+
+    Vectors of such models tell the language of a text besides its meaning; without it a question finds answers in any
+    language (Libovický, Rosa & Fraser 2020, "On the Language Neutrality of Pre-trained Multilingual Representations").
+    """
+    texts = read_toml("helix.encoders", "parallel")
+    means = {language: encoder.passages(same).mean(0) for language, same in texts.items()}
+    common = np.mean([*means.values()], axis=0)
+    return {language: [round(float(value), 4) for value in mean - common] for language, mean in means.items()}
+
+
 def describe_encoder(
     folder: Path,
     weights: Weights,
     precision: str,
     agreement: Mapping[str, float] | None = None,
     centre: Sequence[float] = (),
+    shifts: Mapping[str, Sequence[float]] | None = None,
 ) -> None:
     """Write encoder.json for the files of an export."""
     if not weights.model.dim:
         weights = replace(weights, model=replace(weights.model, dim=_read_width(folder)))
-    files, recipe = hash_files(folder, FILES), digest_recipe({**_read_fields(weights), "centre": centre})
+    files = hash_files(folder, FILES)
+    recipe = digest_recipe({**_read_fields(weights), "centre": centre, "shifts": shifts})
     spec = EncoderSpec(
         **_read_fields(weights),
         quantising=PRECISIONS[precision],
@@ -144,6 +163,7 @@ def describe_encoder(
         fingerprint=fingerprint_encoder(files, recipe),
         agreement=agreement or {},
         centre=centre,
+        shifts=shifts or {},
     )
     write_spec(folder / SPEC, spec)
 
@@ -161,6 +181,8 @@ def _export_folder(weights: Weights, cache: Path, precision: str) -> Path:
     source = f"{_digest_weights(weights)}:{digest_recipe(_read_fields(weights))}"
     if weights.model.anisotropic:
         source += ":" + shorten("\n".join(read_lines("helix.encoders", "calibration")).encode())
+    if weights.model.multilingual:
+        source += ":" + shorten(repr(read_toml("helix.encoders", "parallel")).encode())
     digest = shorten(f"{source}:{precision}:{_CHECKS}".encode())
     return cache / "encoders" / f"{weights.model.name}-{digest}"
 

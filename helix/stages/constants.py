@@ -117,6 +117,7 @@ class SimilarityConstants:
     title: float
     type: float
     project: float
+    across: float
 
 
 @dataclass(frozen=True, slots=True)

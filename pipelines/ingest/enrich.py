@@ -25,6 +25,7 @@ from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.segment.batch import FACTS, save_rows
 from helix.snapshot.segment.fact_arrays import format_facts
+from helix.text.languages import ENGLISH
 from helix.types import F32, Parsed
 from helix.util.failpoints import failpoint
 from pipelines.ingest.items import ItemBatch, batch_records, judge_items, list_ids, list_vanished, make_items
@@ -65,7 +66,8 @@ def enrich(
     texts = [record["text"] for record in found.records]
     for record, tokens in zip(found.records, counter(texts), strict=True):
         record["tokens"] = tokens
-    vectors = encoder.passages(found.texts, settings.embed_batch, progress)
+    languages = [record.get("language", ENGLISH) for record in found.records]
+    vectors = encoder.passages(found.texts, settings.embed_batch, progress, languages)
     failpoint("enrich.embedded")
     model = load_type_model(encoder, settings)
     judge_items(batch, vectors, model if isinstance(model, TypeModel) else None)

@@ -16,10 +16,11 @@ from helix.enrich.changes import weigh_terms
 from helix.native.rows import find_distinct
 from helix.ranking.bm25 import compute_idf
 from helix.stages.features.background import compare_vectors
+from helix.stages.features.languages import find_shared
 from helix.stages.features.lexical import RARE, TermCounts, count_terms, row_lengths
 from helix.text.claims import CLAIMS
 from helix.text.cues import ASKS, FIRST_PERSON, STANDING
-from helix.text.languages import CAPITALISED, ENGLISH, NUMBERS
+from helix.text.languages import CAPITALISED, ENGLISH
 from helix.text.reading import HINTS, read_hints, read_kind
 from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, ROLES, U64, AnyArray, Bool, Plan, Query
@@ -145,7 +146,7 @@ def read_evidence(
     pairs = max(counted.pairs.shape[1], 1)
     return Evidence(
         rows,
-        _find_shared(rows, query, snap),
+        find_shared(rows, query, snap),
         own,
         near,
         window,
@@ -176,14 +177,6 @@ def read_evidence(
         float(to_logit(np.array(plan.skip_score, np.float32))) if snap.router else np.nan,
         plan.needless,
     )
-
-
-def _find_shared(rows: I64, query: Query, snap: Snapshot) -> Bool:
-    """Return which rows are in the question's language, or in one that is not known: bool[n]."""
-    if snap.lexical.languages == (query.language,):
-        return np.ones(len(rows), bool)
-    numbers = snap.lexical.language_numbers(rows)
-    return np.asarray((numbers == NUMBERS.get(query.language, 0)) | (numbers == 0))
 
 
 def _find_named_speakers(query: Query, snap: Snapshot) -> list[int]:

@@ -15,6 +15,7 @@ import numpy as np
 from helix.native.rows import find_distinct
 from helix.native.vectors import score_neighbours
 from helix.ranking.bm25 import compute_idf, saturate_tf
+from helix.stages.features.languages import find_shared
 from helix.stages.features.lexical import TermCounts, count_terms, score_adjacent, score_lexical
 from helix.stages.features.linked import find_titled
 from helix.text.cues import ASKS, FIRST_PERSON, STANDING
@@ -73,6 +74,8 @@ def compute_parts(
         alone, blended = score_vectors_blended(counted, vector, snap, sim.lean)
         meaning = divide_by_best(alone - mean)
         found["dense"] = divide_by_best(blended - mean)
+        if sim.across and not (shared := find_shared(rows, query, snap)).all() and snap.encoder.spec.shifts:
+            found["across"] = np.where(shared, np.float32(0), found["dense"])
     document = columns.role[rows] == ROLES.index("document")
     if "window" in found and "dense" in found:
         # A document has no turns around it: its own words and vector replace the window, half each.

@@ -18,6 +18,7 @@ from helix.encoders.packages import PACKAGES, Package, find_package, unpack_pack
 from helix.encoders.sparse import find_sparse_encoder
 from helix.errors import EncoderError
 from helix.settings import Settings
+from helix.text.languages import CODES
 from helix.util.hashing import hash_file
 from tests.support.tiny_encoder import tiny_bert
 
@@ -207,3 +208,28 @@ def test_the_mean_of_unrelated_texts_is_subtracted(tmp_path: Path) -> None:
     (centred / "encoder.json").write_text(json.dumps({**spec, "centre": [0.0] * 32}))
     with pytest.raises(EncoderError, match="is not what was exported"):
         load_spec(centred)
+
+
+def test_what_a_vector_tells_of_its_language_is_subtracted(tmp_path: Path) -> None:
+    """In some models any text of the question's language is nearer than the answer in another."""
+    source = tiny_bert(tmp_path / "tiny")
+    model = registry.describe_model(source)
+    folder = tmp_path / "shifted"
+    folder.mkdir()
+    weights = registry.Weights(replace(model, multilingual=True, anisotropic=True), source, "path")
+    dense_export.export_encoder(weights, folder, "fp32")
+    encoder = Encoder(folder)
+    assert set(encoder.spec.shifts) == set(CODES) - {"", "other"}
+    assert np.abs(np.mean([*encoder.spec.shifts.values()], axis=0)).max() < 1e-3  # from the mean of all languages
+    plain = encoder.passages(TEXTS)
+    languages = ["de" if i % 2 else "ja" for i in range(len(TEXTS))]
+    expected = plain - np.array([encoder.spec.shifts[language] for language in languages], np.float32)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.passages(TEXTS, languages=languages), expected, atol=1e-5)
+    np.testing.assert_allclose(encoder.passages(TEXTS, languages=[""] * len(TEXTS)), plain, atol=1e-5)
+    same = encoder.passages(TEXTS, languages=["de"] * len(TEXTS))
+    np.testing.assert_allclose(encoder.passages(TEXTS[::-1], languages=["de"] * len(TEXTS))[::-1], same, atol=1e-5)
+    spec = json.loads((folder / "encoder.json").read_text())
+    (folder / "encoder.json").write_text(json.dumps({**spec, "shifts": {}}))
+    with pytest.raises(EncoderError, match="is not what was exported"):
+        load_spec(folder)

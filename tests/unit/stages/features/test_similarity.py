@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from math import log, sqrt
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -342,3 +343,17 @@ def test_the_pool_is_scored_as_it_is_given(tmp_path: Path) -> None:
     assert [forth[row] for row in order] == pytest.approx(back)
     assert len(set(forth)) == 5
     assert all(left != right for left, right in pairwise(forth))
+
+
+def test_an_item_in_another_language_has_its_meaning_again(tmp_path: Path) -> None:
+    """It cannot have the question's words. Only vectors that are alike in all languages tell its meaning."""
+    vectors = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8]], np.float32)
+    given = [{"session": f"s{i}", "language": language} for i, language in enumerate(("en", "de", ""))]
+    snap = make_store(tmp_path, ["walnut", "Nuss", "x"], vectors, given)
+    snap.files.__dict__["encoder"] = SimpleNamespace(spec=SimpleNamespace(shifts={"de": [0.0, 0.0]}))
+    scores = score_rows(snap, "where is the walnut", (1, 0), dense=0.4, across=0.5)
+    assert scores == pytest.approx([0.4, (0.4 + 0.5) * 0.8, 0.4 * 0.6], abs=0.02)
+    snap.files.__dict__["encoder"] = SimpleNamespace(spec=SimpleNamespace(shifts={}))
+    assert score_rows(snap, "where is the walnut", (1, 0), dense=0.4, across=0.5) == pytest.approx(
+        [0.4, 0.4 * 0.8, 0.4 * 0.6], abs=0.02
+    )
