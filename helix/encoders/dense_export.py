@@ -132,7 +132,7 @@ def _list_inputs(folder: Path) -> set[str]:
 def _measure_shifts(encoder: Encoder) -> dict[str, list[float]]:
     """Return how the mean vector of the same texts in each language differs from their mean in all languages.
 
-    Vectors of such models tell the language of a text besides its meaning; without it a question finds answers in any
+    Vectors of such models also tell the language of a text. Without that a question finds answers in any
     language (Libovický, Rosa & Fraser 2020, "On the Language Neutrality of Pre-trained Multilingual Representations").
     """
     texts = read_toml("helix.encoders", "parallel")

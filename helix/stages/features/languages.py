@@ -1,4 +1,4 @@
-"""Which items may be in the language of the question: the others cannot have its words."""
+"""Items that may be in the language of the question: others cannot have its words."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_the_mean_of_unrelated_texts_is_subtracted(tmp_path: Path) -> None:
         load_spec(centred)
 
 
-def test_what_a_vector_tells_of_its_language_is_subtracted(tmp_path: Path) -> None:
+def test_the_language_of_a_vector_is_subtracted(tmp_path: Path) -> None:
     """In some models any text of the question's language is nearer than the answer in another."""
     source = tiny_bert(tmp_path / "tiny")
     model = registry.describe_model(source)
