@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from helix.stages.constants import HelixProfile
 
 JOIN: Final = " + "
+
+UNFITTED: Final = "weights: "
+"""How a reason in `degraded` begins that stays as long as store and profile do."""
+
 _SECTIONS: Final = ("sim", "link")
 
 _adapted: dict[tuple[int, str], tuple[HelixProfile, HelixProfile, str]] = {}
@@ -47,7 +51,7 @@ def _adapt(profile: HelixProfile, encoders: str) -> tuple[HelixProfile, str]:
     if known == encoders:
         return adapted, ""
     what = sparse if known else dense
-    return adapted, f"weights: those of the profile {profile.name!r} are not fitted to the encoder {what}"
+    return adapted, f"{UNFITTED}those of the profile {profile.name!r} are not fitted to the encoder {what}"
 
 
 def get_constant(profile: HelixProfile, name: str) -> float:

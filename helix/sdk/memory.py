@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from helix import settings as _settings
 from helix.encoders.rerank import Rerankers
 from helix.errors import StoreError, UsageError
+from helix.recipes.encoder_weights import UNFITTED
 from helix.recipes.registry import recipe
 from helix.sdk.answer_cache import AnswerCache
 from helix.sdk.recaller import Recaller
@@ -149,7 +150,8 @@ class Memory(Recaller):
             total = round((time.perf_counter() - began) * 1000, 3)
             return replace(cached, ms={**dict.fromkeys(cached.ms, 0.0), "total": total})  # no stage ran
         bundle = self._compute(whole.seen_by(options.principal, options.projects), query, options, is_traced)
-        if not (is_traced or bundle.degraded):  # a missing model may be available for the next question
+        # A missing model may be available for the next question; the weights stay as they are.
+        if not is_traced and all(reason.startswith(UNFITTED) for reason in bundle.degraded):
             self._answers.put(key, bundle)
         return bundle
 

@@ -91,7 +91,9 @@ def make(root: Path) -> None:
 def stub_encoder() -> Any:
     """Return an encoder whose vectors are hashes, with the methods a commit uses."""
 
-    def passages(texts: Sequence[str], batch: int, progress: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
+    def passages(
+        texts: Sequence[str], batch: int, progress: Any, languages: Sequence[str]
+    ) -> np.ndarray[Any, np.dtype[np.float32]]:
         codes = [np.frombuffer(hashlib.sha256(text.encode()).digest()[:DIM], np.uint8) for text in texts]
         vectors = np.array(codes, np.float32) - 127.5
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)

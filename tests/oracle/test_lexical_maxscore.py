@@ -62,7 +62,7 @@ def test_the_top_rows_are_the_naive_top_rows(tmp_path: Path, seed: int) -> None:
         for k in (1, 3, 10, 1000):
             plan = world.plan(share)
             words = world.rng.sample(WORDS, world.rng.randint(1, 8))
-            query: Any = SimpleNamespace(terms=hash_terms([*words, "absent"]))
+            query: Any = SimpleNamespace(terms=hash_terms([*words, "absent"]), term_weights=None)
             found = search_lexical(query, world.snap.lexical, plan, k, 0.9, 0.6)
             scores = world.score_bm25(words, 0.9, 0.6)
             naive = {i: score for i, score in scores.items() if score and (plan.allowed is None or plan.allowed[i])}
@@ -114,7 +114,7 @@ def test_long_lists_equal_an_exhaustive_search_under_every_filter(seed: int) -> 
     store, keys = make_skewed_store(seed)
     rng = np.random.default_rng(seed)
     for terms in (keys, keys[:1], keys[-3:], rng.choice(keys, 5, replace=False)):
-        query = SimpleNamespace(terms=terms)
+        query = SimpleNamespace(terms=terms, term_weights=None)
         assert is_exhaustive(query, store, Plan(None, store.rows), 100)
         for share in (0.99, 0.4, 0.02, 0.001, 0.0):
             allowed = rng.random(store.rows) < share
@@ -133,13 +133,13 @@ def test_a_narrow_filter_reads_no_long_list(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(lexical, "search_postings", count_sizes)
     allowed = np.zeros(store.rows, bool)
     allowed[::2000] = True
-    assert is_exhaustive(SimpleNamespace(terms=keys), store, Plan(allowed, int(allowed.sum())), 10)
+    assert is_exhaustive(SimpleNamespace(terms=keys, term_weights=None), store, Plan(allowed, int(allowed.sum())), 10)
     assert max(sizes) < 25 * allowed.sum() < max(map(store.df, keys))
 
 
 def test_a_failed_search_does_not_change_the_next() -> None:
     store, keys = make_skewed_store(2, rows=2_000)
-    query: Any = SimpleNamespace(terms=keys)
+    query: Any = SimpleNamespace(terms=keys, term_weights=None)
     broken: Any = Store(store.segments, store.columns.length, store.columns.key)
     broken.norm = FieldNorms(store.columns.length[:50], store.mean_length)
     with pytest.raises(StoreError, match="none of 50 rows"):
@@ -150,7 +150,7 @@ def test_a_failed_search_does_not_change_the_next() -> None:
 def test_word_order_changes_no_bit() -> None:
     store, keys = make_skewed_store(3)
     snap: Any = store
-    queries: list[Any] = [SimpleNamespace(terms=terms) for terms in (keys, keys[::-1])]
+    queries: list[Any] = [SimpleNamespace(terms=terms, term_weights=None) for terms in (keys, keys[::-1])]
     legs = [search_lexical(query, snap, Plan(None, store.rows), 50, 1.2, 0.75) for query in queries]
     assert legs[0].rows.tolist() == legs[1].rows.tolist()
     assert legs[0].scores.tolist() == legs[1].scores.tolist()
@@ -161,7 +161,7 @@ def test_an_empty_result_has_the_right_dtypes(k: int) -> None:
     store, keys = make_skewed_store(4, rows=100)
     snap: Any = store
     for terms in (keys if k <= 0 else keys[:0], np.array([1], np.uint64)):
-        query: Any = SimpleNamespace(terms=terms)
+        query: Any = SimpleNamespace(terms=terms, term_weights=None)
         found = search_lexical(query, snap, Plan(None, store.rows), k, 1.2, 0.75)
         assert (len(found.rows), len(found.scores)) == (0, 0)
         assert (found.rows.dtype, found.scores.dtype) == (np.uint32, np.float32)

@@ -67,7 +67,7 @@ def test_pruned_search_equals_the_exhaustive_one(
     world: Any, k: int, k1_b: tuple[float, float], costs: dict[Any, dict[str, int]]
 ) -> None:
     (store, hashes), allowed = world
-    query: Any = SimpleNamespace(terms=np.append(hashes, np.uint64(5)))  # no row has the last
+    query: Any = SimpleNamespace(terms=np.append(hashes, np.uint64(5)), term_weights=None)  # no row has the last
     plan = Plan(None, store.rows) if allowed.all() else Plan(allowed, int(allowed.sum()))
     with ExitStack() as patched:
         for module, values in costs.items():

@@ -16,6 +16,7 @@ import numpy as np
 
 from helix.encoders.token_counter import EstimatedCounter
 from helix.enrich.neardup import compute_signatures
+from helix.recipes.encoder_weights import UNFITTED
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import paths, writer
@@ -199,7 +200,7 @@ def add_encoder(snap: Snapshot, vector: Callable[[str], Any]) -> Snapshot:
 
 def list_faults(degraded: Sequence[str]) -> list[str]:
     """Return what is degraded, apart from weights that are not fitted to a test's encoder."""
-    return [one for one in degraded if not one.startswith("weights:")]
+    return [one for one in degraded if not one.startswith(UNFITTED)]
 
 
 def read_reasons(found: Bundle) -> dict[str, Any]:
