@@ -23,6 +23,9 @@ FOLDERS = (
 OWNED = ("segments", "indexes", "deletes", "documents", "forgotten", "access", "encoders")
 """Folders of immutable files, whose entries live as long as a manifest names them."""
 
+ENCODER_CHOICE = "encoder-choice.json"
+"""Encoder that a new store begins with where the settings name none: a digest, then {"encoder", "why"}."""
+
 TEMPORARY = ".tmp-"
 STALE = 60.0  # seconds: writing one file takes far less, so an older unfinished file has no writer
 

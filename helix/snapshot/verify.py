@@ -11,8 +11,9 @@ from helix.errors import Damaged, HelixError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import REMEDY
 from helix.snapshot.ledger import cursors
+from helix.snapshot.ledger.digested_file import read_digested
 from helix.snapshot.manifest import File
-from helix.snapshot.paths import OWNED, TEMPORARY
+from helix.snapshot.paths import ENCODER_CHOICE, OWNED, TEMPORARY
 from helix.util.hashing import hash_file
 
 
@@ -67,8 +68,14 @@ def verify_store(root: Path) -> VerifyReport:
         f"sources/{path.name} is damaged: its bytes do not match its digest; remove it, and its source is read again"
         for path in cursors.list_damaged(root)
     ]
+    choices = [path for path in [root / ENCODER_CHOICE] if path.exists()]
+    problems += [
+        f"{path.name} is damaged: its bytes do not match its digest; remove it, and it is made again"
+        for path in choices
+        if read_digested(path) is None
+    ]
     return VerifyReport(
-        len(seen) + len(envelopes) + len(sources) + len(names),
+        len(seen) + len(envelopes) + len(sources) + len(names) + len(choices),
         total,
         len(names),
         tuple(problems),

@@ -18,12 +18,10 @@ from helix.encoders.registry import Weights, choose_encoder, find_encoder
 from helix.settings import Settings
 from helix.snapshot import paths
 from helix.snapshot.ledger import inbox
+from helix.snapshot.ledger.digested_file import read_digested, write_digested
 from helix.text.languages import CERTAIN, ENGLISH, identify
 from pipelines.ingest.enrich import FAULTS
 from pipelines.ingest.versions import read_document
-
-FILE: Final = "encoder-choice.json"
-"""In the store's folder: {"encoder", "why"}."""
 
 MULTILINGUAL: Final = "multilingual-e5-small"
 
@@ -95,20 +93,22 @@ def _read_turns(root: Path, document: str, settings: Settings) -> list[str]:
 
 def _read_decision(root: Path) -> tuple[str, str] | None:
     try:
-        found = orjson.loads((root / FILE).read_bytes())
+        found = orjson.loads(read_digested(root / paths.ENCODER_CHOICE) or b"")
         return str(found["encoder"]), str(found["why"])
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+    except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
 
 
 def _write_decision(root: Path, decided: tuple[str, str]) -> tuple[str, str]:
     """Write a decision, unless another process was first: then return that one."""
-    temporary = root / f".tmp-{os.getpid()}-{FILE}"
-    paths.write_file(temporary, orjson.dumps({"encoder": decided[0], "why": decided[1]}))
+    temporary = root / f"{paths.TEMPORARY}{os.getpid()}-{paths.ENCODER_CHOICE}"
+    write_digested(temporary, orjson.dumps({"encoder": decided[0], "why": decided[1]}))
     try:
-        os.link(temporary, root / FILE)  # fails where it exists
+        os.link(temporary, root / paths.ENCODER_CHOICE)  # fails where it exists
     except FileExistsError:
-        return _read_decision(root) or decided
+        if first := _read_decision(root):
+            return first
+        temporary.replace(root / paths.ENCODER_CHOICE)  # that one is damaged
     finally:
         temporary.unlink(missing_ok=True)
     return decided

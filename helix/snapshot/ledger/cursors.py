@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import orjson
 
-from helix.snapshot import paths
+from helix.snapshot.ledger.digested_file import read_digested, write_digested
 from helix.snapshot.segment.batch import hash_parts
 
 
@@ -76,27 +76,27 @@ def index_by_file(root: Path) -> dict[tuple[int, int], str]:
 def read_cursor(root: Path, key: str) -> Cursor | None:
     """Read the cursor of a source; None if it is missing or damaged."""
     with contextlib.suppress(orjson.JSONDecodeError, TypeError):
-        body = _read_body(root / "sources" / f"{key}.json")
+        body = read_digested(root / "sources" / f"{key}.json")
         return None if body is None else Cursor(**orjson.loads(body))
     return None
 
 
 def write_cursor(root: Path, key: str, cursor: Cursor) -> None:
     """Write the cursor of a source."""
-    _write_body(root / "sources" / f"{key}.json", orjson.dumps(asdict(cursor)))
+    write_digested(root / "sources" / f"{key}.json", orjson.dumps(asdict(cursor)))
 
 
 def read_conversations(root: Path, key: str) -> dict[str, ConversationCursor]:
     """Read the conversations of exports, by the digests of their ids."""
     with contextlib.suppress(orjson.JSONDecodeError, TypeError, AttributeError):
-        body = _read_body(root / "sources" / f"{key}.parts")
+        body = read_digested(root / "sources" / f"{key}.parts")
         return {} if body is None else {name: ConversationCursor(*entry) for name, entry in orjson.loads(body).items()}
     return {}
 
 
 def write_conversations(root: Path, key: str, parts: Mapping[str, ConversationCursor]) -> None:
     """Write the ingested conversations of exports."""
-    _write_body(root / "sources" / f"{key}.parts", orjson.dumps({name: [*entry] for name, entry in parts.items()}))
+    write_digested(root / "sources" / f"{key}.parts", orjson.dumps({name: [*entry] for name, entry in parts.items()}))
 
 
 def list_files(root: Path) -> list[Path]:
@@ -106,17 +106,4 @@ def list_files(root: Path) -> list[Path]:
 
 def list_damaged(root: Path) -> list[Path]:
     """List the cursor files whose bytes do not match their digest."""
-    return [path for path in list_files(root) if _read_body(path) is None]
-
-
-def _read_body(path: Path) -> bytes | None:
-    """Return the body of a file; None if it is missing or damaged."""
-    try:
-        claimed, _, body = path.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    return body if claimed == hash_parts(body.decode("utf-8", "replace")).encode() else None
-
-
-def _write_body(path: Path, body: bytes) -> None:
-    paths.write_file(path, hash_parts(body.decode()).encode() + b"\n" + body)
+    return [path for path in list_files(root) if read_digested(path) is None]

@@ -10,9 +10,11 @@ import pytest
 from helix.encoders import registry
 from helix.encoders.registry import Weights
 from helix.settings import Settings
+from helix.snapshot.paths import ENCODER_CHOICE
+from helix.snapshot.verify import verify_store
 from pipelines.ingest import encoder_choice
 from pipelines.ingest.accept_all import IngestReport, accept_all
-from pipelines.ingest.encoder_choice import FILE, choose_for_store, measure_foreign
+from pipelines.ingest.encoder_choice import choose_for_store, measure_foreign
 
 GERMAN = (
     "Wir haben uns gestern entschieden, die Datenbank auf PostgreSQL umzustellen.",
@@ -60,7 +62,13 @@ def test_other_languages_choose_the_multilingual_encoder_once(tmp_path: Path) ->
     assert choose_for_store(root, Settings(encoder="all-MiniLM-L6-v2")).weights.model.name == "all-MiniLM-L6-v2"
     # Two that decide at once: the first one counts.
     assert encoder_choice._write_decision(root, ("other", "")) == ("multilingual-e5-small", chosen.why)
-    assert [path.name for path in root.iterdir() if "choice" in path.name] == [FILE]
+    # A damaged decision is found, and made again.
+    (root / ENCODER_CHOICE).write_bytes(b"{}")
+    assert any(ENCODER_CHOICE in problem for problem in verify_store(root).problems)
+    assert encoder_choice._write_decision(root, ("other", "")) == ("other", "")
+    assert encoder_choice._read_decision(root) == ("other", "")
+    assert not verify_store(root).problems
+    assert [path.name for path in root.iterdir() if "choice" in path.name] == [ENCODER_CHOICE]
 
 
 @pytest.mark.usefixtures("both")
