@@ -21,7 +21,7 @@ SPEC: Final = "encoder.json"
 _WINDOW: Final = 2_048  # texts of one tokeniser call; the batches before them are embedded meanwhile
 _REMEDY: Final = "restore the folder from a backup or another node, or rebuild the store with 'helix ingest'"
 _RECIPE: Final = ("dim", "pooling", "query_prefix", "passage_prefix", "max_tokens", "centred", "lower", "pad")
-_MOVES: Final = ("centre", "shifts")  # part of the recipe of encoders that have them
+_MOVES: Final = ("centre", "shifts", "query_centre")  # part of the recipe of encoders that have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class EncoderSpec:
     centre: Sequence[float] = ()  # taken off the unit vector, which is scaled again; empty: nothing is
     shifts: Mapping[str, Sequence[float]] = field(default_factory=dict)
     # by language: taken off the unit vector of a passage in it, which is scaled again
+    query_centre: Sequence[float] = ()  # taken off the unit vector of a query, which is scaled again
     recipe: str = ""  # digest of the fields a vector depends on; "": not recorded
     agreement: Mapping[str, float] = field(
         default_factory=dict
@@ -75,9 +76,7 @@ def load_spec(folder: Path, expect: str | None = None) -> EncoderSpec:
     path = folder / SPEC
     spec = read_spec(EncoderSpec, path, "encoder", _REMEDY)
     check_files(folder, FILES, spec.files, "encoder", _REMEDY)
-    if spec.recipe and spec.recipe != digest_recipe(
-        {name: getattr(spec, name) for name in (*_RECIPE, "centre", "shifts")}
-    ):
+    if spec.recipe and spec.recipe != digest_recipe({name: getattr(spec, name) for name in (*_RECIPE, *_MOVES)}):
         raise EncoderError(f"encoder changed: {path} is not what was exported", _REMEDY)
     if fingerprint_encoder(spec.files, spec.recipe) != spec.fingerprint or (expect and spec.fingerprint != expect):
         fault = f"encoder mismatch: {folder} is {spec.fingerprint}, the store was built with {expect}"
@@ -95,6 +94,7 @@ class Encoder:
         self._tokenizer = open_tokenizer(folder / "tokenizer.json", self.spec.max_tokens)
         self._session = OnnxSession(folder / "model.onnx", threads, "encoder", _REMEDY, "export it for encoding")
         self._centre = np.array(self.spec.centre, np.float32)
+        self._query_centre = np.array(self.spec.query_centre, np.float32)
         self._shifts = {language: np.array(shift, np.float32) for language, shift in self.spec.shifts.items()}
 
     @property
@@ -109,14 +109,15 @@ class Encoder:
     def start_query(self, text: str) -> Callable[[], F32]:
         """Tokenise one query; return a function that embeds it. Only that one releases the interpreter's lock."""
         feed = self.feed(self.tokens([self.spec.query_prefix + text]))
-        return lambda: np.asarray(self._pool_run(feed)[0])
+        return lambda: np.asarray(_take_off(self._pool_run(feed), self._query_centre)[0])
 
     def queries(self, texts: Sequence[str]) -> F32:
         """Embed many queries: float32[n, dim].
 
         Under int8 a vector differs slightly from that of `query`: activations share one range in a batch.
         """
-        return self._embed([self.spec.query_prefix + text for text in texts], 32, None)
+        vectors = self._embed([self.spec.query_prefix + text for text in texts], 32, None)
+        return _take_off(vectors, self._query_centre)
 
     def passages(
         self,
@@ -178,8 +179,12 @@ class Encoder:
         return self._pool_run(self.feed(tokens))
 
     def _pool_run(self, feed: Mapping[str, I64]) -> F32:
-        vectors = pool_tokens(self.run(feed), feed["attention_mask"], self.spec)
-        return unit_rows(vectors - self._centre) if len(self._centre) else vectors
+        return _take_off(pool_tokens(self.run(feed), feed["attention_mask"], self.spec), self._centre)
+
+
+def _take_off(vectors: F32, centre: F32) -> F32:
+    """Return unit vectors without a centre, scaled again: float32[n, dim]; as they are where it is empty."""
+    return unit_rows(vectors - centre) if len(centre) else vectors
 
 
 def pool_tokens(hidden: F32, mask: I64, spec: EncoderSpec) -> F32:

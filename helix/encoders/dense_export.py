@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -39,6 +39,17 @@ _CHECKS: Final = 1
 """Version of the comparison; an older export is made again."""
 
 _FIELDS = ("name", "dim", "pooling", "query_prefix", "passage_prefix", "max_tokens", "context", "matryoshka")
+
+
+class Moves(NamedTuple):
+    """What is taken off vectors; see `EncoderSpec`."""
+
+    centre: Sequence[float] = ()
+    shifts: Mapping[str, Sequence[float]] = {}
+    query_centre: Sequence[float] = ()
+
+
+_UNMOVED: Final = Moves()
 
 
 def is_encoder_cached(weights: Weights, cache: Path, precision: str = "int8") -> bool:
@@ -94,12 +105,14 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
                 if form == "mixed":
                     raise
     describe_encoder(target, weights, form, agreement)
-    centre: list[float] = []
+    moves = _UNMOVED
     if weights.model.anisotropic:
-        centre = _measure_centre(Encoder(target))
-        describe_encoder(target, weights, form, agreement, centre)
+        moves = Moves(_measure_centre(Encoder(target)))
+        describe_encoder(target, weights, form, agreement, moves)
     if weights.model.multilingual:
-        describe_encoder(target, weights, form, agreement, centre, _measure_shifts(Encoder(target)))
+        encoder = Encoder(target)
+        moves = moves._replace(shifts=_measure_shifts(encoder), query_centre=_measure_query_centre(encoder))
+        describe_encoder(target, weights, form, agreement, moves)
 
 
 def _measure_centre(encoder: Encoder) -> list[float]:
@@ -141,19 +154,28 @@ def _measure_shifts(encoder: Encoder) -> dict[str, list[float]]:
     return {language: [round(float(value), 4) for value in mean - common] for language, mean in means.items()}
 
 
+def _measure_query_centre(encoder: Encoder) -> list[float]:
+    """Return what all questions have in common, in any language.
+
+    Without that fewer items are near to every question (Suzuki et al. 2013, "Centering Similarity Measures to Reduce
+    Hubs"); in a store of many languages those are code and lists, which are nearer than an answer in another language.
+    """
+    means = [encoder.queries(same).mean(0) for same in read_toml("helix.encoders", "parallel").values()]
+    return [round(float(value), 4) for value in np.mean(means, axis=0)]
+
+
 def describe_encoder(
     folder: Path,
     weights: Weights,
     precision: str,
     agreement: Mapping[str, float] | None = None,
-    centre: Sequence[float] = (),
-    shifts: Mapping[str, Sequence[float]] | None = None,
+    moves: Moves = _UNMOVED,
 ) -> None:
     """Write encoder.json for the files of an export."""
     if not weights.model.dim:
         weights = replace(weights, model=replace(weights.model, dim=_read_width(folder)))
     files = hash_files(folder, FILES)
-    recipe = digest_recipe({**_read_fields(weights), "centre": centre, "shifts": shifts})
+    recipe = digest_recipe({**_read_fields(weights), **moves._asdict()})
     spec = EncoderSpec(
         **_read_fields(weights),
         quantising=PRECISIONS[precision],
@@ -162,8 +184,7 @@ def describe_encoder(
         recipe=recipe,
         fingerprint=fingerprint_encoder(files, recipe),
         agreement=agreement or {},
-        centre=centre,
-        shifts=shifts or {},
+        **moves._asdict(),
     )
     write_spec(folder / SPEC, spec)
 

@@ -20,6 +20,7 @@ from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.text.languages import CODES
 from helix.util.hashing import hash_file
+from helix.util.wordlists import read_toml
 from tests.support.tiny_encoder import tiny_bert
 
 TEXTS = (
@@ -229,7 +230,15 @@ def test_the_language_of_a_vector_is_subtracted(tmp_path: Path) -> None:
     np.testing.assert_allclose(encoder.passages(TEXTS, languages=[""] * len(TEXTS)), plain, atol=1e-5)
     same = encoder.passages(TEXTS, languages=["de"] * len(TEXTS))
     np.testing.assert_allclose(encoder.passages(TEXTS[::-1], languages=["de"] * len(TEXTS))[::-1], same, atol=1e-5)
+    # A question keeps its language, and loses what all questions have in common.
+    every = [text for same in read_toml("helix.encoders", "parallel").values() for text in same]
+    centre = np.array(encoder.spec.query_centre, np.float32)
+    np.testing.assert_allclose(centre, encoder.passages(every).mean(0), atol=1e-3)  # the model has no prefixes
+    expected = (plain - centre) / np.linalg.norm(plain - centre, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.queries(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(encoder.query(TEXTS[0]), expected[0], atol=1e-5)
     spec = json.loads((folder / "encoder.json").read_text())
-    (folder / "encoder.json").write_text(json.dumps({**spec, "shifts": {}}))
-    with pytest.raises(EncoderError, match="is not what was exported"):
-        load_spec(folder)
+    for name, nothing in (("shifts", {}), ("query_centre", [])):
+        (folder / "encoder.json").write_text(json.dumps({**spec, name: nothing}))
+        with pytest.raises(EncoderError, match="is not what was exported"):
+            load_spec(folder)
