@@ -42,7 +42,7 @@ _FIELDS = ("name", "dim", "pooling", "query_prefix", "passage_prefix", "max_toke
 
 
 class Moves(NamedTuple):
-    """What is taken off vectors; see `EncoderSpec`."""
+    """Vectors that others lose; see `EncoderSpec`."""
 
     centre: Sequence[float] = ()
     shifts: Mapping[str, Sequence[float]] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from helix.encoders.token_counter import TokenCounter
+from helix.question.build import reword
 from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
 from helix.question.spelling import add_terms, correct_text, find_corrections, list_corrected
@@ -118,13 +119,15 @@ def rank_question(query: Query, snap: Snapshot, profile: HelixProfile, trace: Tr
 
 
 def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants) -> Query:
-    """Return the question with its search terms and the text to embed."""
-    about = remove_request(query.text, query.language) if constants.core else query.text
+    """Return the question with its typing errors corrected, its search terms, and the text to embed."""
+    about, weights = remove_request(query.text, query.language) if constants.core else query.text, None
     corrections = find_corrections(about, query.language, snap)
-    meant, weights = correct_text(about, corrections), None
-    terms, order = hash_question(meant, query.language, query.stored)
+    terms, order = hash_question(about, query.language, query.stored)
     if corrections:
-        terms, weights = add_terms(hash_question(about, query.language, query.stored)[0], terms, corrections)
+        about = correct_text(about, corrections)
+        query = reword(query, correct_text(query.text, corrections))
+        meant, order = hash_question(about, query.language, query.stored)
+        terms, weights = add_terms(terms, meant, corrections)
     project = None if query.project is None else snap.projects.index(query.project)
     names = snap.catalog.speaker_names.get(project, frozenset()) if constants.speaker else frozenset()
     return replace(
@@ -133,7 +136,7 @@ def add_search_terms(query: Query, snap: Snapshot, constants: QuestionConstants)
         term_order=order,
         term_weights=weights,
         corrections=corrections,
-        embedded=speak_as(meant, names, query.language),
+        embedded=speak_as(about, names, query.language),
     )
 
 

@@ -1,4 +1,4 @@
-"""Words of texts, and the words that one typing error makes of another.
+"""Words and identifiers of texts, and those that one typing error makes of another.
 
 A word and its misspelling share a variant with one letter left out, or one of them is such a variant of the other
 (Garbe 2012, "SymSpell"; Mor & Fraenkel 1982). Candidates are compared letter by letter: one letter too many, one too
@@ -19,8 +19,11 @@ LEAST_LETTERS: Final = 4
 
 MOST_LETTERS: Final = 24
 
+IDENTIFIER: Final = re.compile(r"\b(?=\w{6,40}\b)(?=\w*(?:[^\W_]_+[^\W_]|[a-z][A-Z]))[^\W\d]\w*")
+"""An identifier of several parts, as it is written."""
+
 _RUN: Final = re.compile(rf"[^\W\d_{UNSPACED}]{{{LEAST_LETTERS},}}")
-_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z\d_]+")
+PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z\d_]+")
 _CACHE_ENTRIES: Final = 1 << 17
 _words: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
 
@@ -28,8 +31,10 @@ _words: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
 def list_words(text: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield the words of a text, folded, each with its term; repeats included, stop words and short words left out.
 
-    Identifiers give their parts, which are English in every language.
+    Identifiers of several parts come first, as they are written. Their parts are words, English in every language.
     """
+    for match in IDENTIFIER.finditer(text):
+        yield match.group(), fold_word(match.group())
     for match in _RUN.finditer(text):
         run = match.group()
         found = _words.get((run, language))
@@ -45,7 +50,7 @@ def _analyse(run: str, language: str) -> Iterator[tuple[str, str]]:
     if run[1:].islower() or run.isupper():
         parts, code = [run], language
     else:
-        parts, code = _PART.findall(run), "en"
+        parts, code = PART.findall(run), "en"
     for part in parts:
         word = fold_word(part)
         if LEAST_LETTERS <= len(word) <= MOST_LETTERS:
@@ -60,7 +65,7 @@ def list_variants(word: str) -> set[str]:
 
 
 def hash_variants(words: Iterable[str]) -> list[int]:
-    """Return the hash of each variant of each word, in order: CRC-32 of UTF-8."""
+    """Return the hash of each variant of each folded word, in order: CRC-32 of UTF-8."""
     return [zlib.crc32(variant.encode()) for word in words for variant in sorted(list_variants(word))]
 
 

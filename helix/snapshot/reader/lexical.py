@@ -206,7 +206,7 @@ class Lexical:
     # ------------------------------------------------------------ words
 
     def find_similar(self, word: str) -> dict[str, np.uint64]:
-        """Return the words of live items that one typing error makes of a folded word: term id by word."""
+        """Return the words of live items that one typing error makes of a word or an identifier: term id by word."""
         found: dict[str, int] = {}
         for segment in self._rows.segments:
             found |= find_similar(segment.arrays, word)

@@ -1,4 +1,7 @@
-"""Words of a segment's texts, found by what is left of them without one letter: for questions with typing errors."""
+"""Words and identifiers of a segment's texts, found by what is left of them without one letter.
+
+Questions with typing errors are read by them. Letters are compared as `fold_word` writes them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from helix.text.spelling import hash_variants, is_one_error, list_variants, list_words
-from helix.text.tokenize import hash_terms
+from helix.text.tokenize import fold_word, hash_terms
 from helix.types import AnyArray
 
 
@@ -26,9 +29,9 @@ def build_word_arrays(words: Iterable[tuple[str, str]]) -> dict[str, AnyArray]:
 def _build(words: Sequence[str], terms: AnyArray) -> dict[str, AnyArray]:
     if not words:
         return {}
-    letters = [word.encode() for word in words]
-    key = np.array(hash_variants(words), np.uint32)
-    counts = np.fromiter((len(list_variants(word)) for word in words), np.int64, len(words))
+    letters, folded = [word.encode() for word in words], [fold_word(word) for word in words]
+    key = np.array(hash_variants(folded), np.uint32)
+    counts = np.fromiter((len(list_variants(word)) for word in folded), np.int64, len(words))
     order = np.argsort(key, kind="stable")
     return {
         "words.text": np.frombuffer(b"".join(letters), np.uint8),
@@ -68,11 +71,11 @@ def merge_words(
 
 def find_similar(segment: Mapping[str, AnyArray], word: str) -> list[tuple[str, int]]:
     """Return the words of a segment that one typing error makes of a word, each with its term."""
-    key = segment["words.key"]
+    key, folded = segment["words.key"], fold_word(word)
     if not len(key):
         return []
-    wanted = np.unique(np.array(hash_variants([word]), np.uint32))
+    wanted = np.unique(np.array(hash_variants([folded]), np.uint32))
     first, last = key.searchsorted(wanted), key.searchsorted(wanted, "right")
     places = {int(i) for low, high in zip(first, last, strict=True) for i in segment["words.word"][low:high]}
     found = zip(read_words(segment, sorted(places)), sorted(places), strict=True)
-    return [(other, int(segment["words.term"][i])) for other, i in found if is_one_error(word, other)]
+    return [(other, int(segment["words.term"][i])) for other, i in found if is_one_error(folded, fold_word(other))]

@@ -49,6 +49,19 @@ def test_an_unknown_word_is_read_as_the_nearest_known_ones(snap: Snapshot) -> No
     assert correct_text("as it is", ()) == "as it is"
 
 
+def test_identifiers_are_read_as_a_whole_else_by_their_parts(snap: Snapshot) -> None:
+    def read(text: str) -> tuple[list[tuple[str, str]], str]:
+        found = find_corrections(text, "en", snap)
+        return [one[:2] for one in found], correct_text(text, found)
+
+    assert read("VisibiltyTimeout") == ([("VisibiltyTimeout", "VisibilityTimeout")], "VisibilityTimeout")
+    assert read("visibility_timeuot") == ([("timeuot", "timeout")], "visibility_timeout")
+    assert read("newGatwayError") == ([("gatway", "gateway")], "newGatewayError")
+    assert read("VisibilityTimeout") == ([], "VisibilityTimeout")
+    written, whole = ask("VisibiltyTimeout", snap), ask("VisibilityTimeout", snap)
+    assert set(whole.terms.tolist()) == set(written.terms.tolist())
+
+
 def test_a_corrected_term_weighs_less_and_a_known_one_as_before(snap: Snapshot) -> None:
     query, right = ask("gatway memory", snap), ask("gateway memory", snap)
     assert query.term_weights is not None

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helix.text.spelling import is_one_error, list_variants, list_words
+from helix.text.tokenize import tokenise
 
 WORD = st.text("abcd", max_size=7)
 
@@ -36,6 +37,8 @@ def test_words_one_error_apart_share_a_variant(a: str, b: str) -> None:
 
 def test_words_of_a_text_come_with_their_terms() -> None:
     assert list(list_words("The gateways of VisibilityTimeout, naïve_parsers 42 am db", "en")) == [
+        ("VisibilityTimeout", "visibilitytimeout"),
+        ("naïve_parsers", "naive_parsers"),
         ("gateways", "gateway"),
         ("visibility", "visibl"),
         ("timeout", "timeout"),
@@ -43,8 +46,18 @@ def test_words_of_a_text_come_with_their_terms() -> None:
         ("parsers", "parser"),
     ]
     assert list(list_words("Die Häuser im parseTokens 我们决定", "de")) == [
+        ("parseTokens", "parsetokens"),
         ("hauser", "haus"),
         ("parse", "pars"),
         ("tokens", "token"),
     ]
     assert list(list_words("x" * 40, "en")) == []
+    assert list(list_words(f"a_{'x' * 40} a_b __init__ Title UPPER under_", "en")) == [
+        *(("init", "init"), ("title", "titl"), ("upper", "upper"), ("under", "under"))
+    ]
+
+
+@given(st.from_regex(r"[a-z]{3,8}(_[a-z]{2,8}|[A-Z][a-z]{1,8}){1,3}", fullmatch=True))
+def test_an_identifier_has_the_term_that_items_have(identifier: str) -> None:
+    found = dict(list_words(f"see {identifier} there", "en"))
+    assert len(identifier) > 40 or found[identifier] in tokenise(identifier)
