@@ -72,7 +72,7 @@ def read_quality(text: str) -> dict[str, dict[str, Any]]:
     reports: dict[str, dict[str, Any]] = {}
     for head in read_tables(text, "## All sets")[0]:
         label = head["set"]
-        main, at = read_tables(text, f"### {label}")
+        main, at, *_ = read_tables(text, f"### {label}")  # a third one ranks sessions
         rows: dict[str, dict[str, Any]] = {}
         for row in (*main, *at):
             one = rows.setdefault(row["row"], {"ci": {}})
