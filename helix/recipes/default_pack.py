@@ -60,7 +60,7 @@ def pack_relevant(
     around = _read_neighbours(rows[kept], rows, query, snap, plan, how.neighbours)
     caps = cap_tokens(judged.relevance[kept], query.budget, how)
     relevant = add_outcomes([entries[i] for i in kept], rows[kept], snap)
-    rules = _excerpt_rules(query, snap, how, caps)
+    rules = _excerpt_rules(query, snap, how, caps, rows[kept])
     context, tokens, placed = pack(
         relevant, query.budget, snap.counter, around, how.neighbour_tokens, rules, grouped=how.grouped
     )
@@ -90,6 +90,7 @@ def _read_neighbours(
     return [(i, is_before, entry) for (i, is_before, _), entry in zip(found, entries, strict=True)]
 
 
-def _excerpt_rules(query: Query, snap: Snapshot, constants: PackConstants, caps: I64) -> ExcerptRules:
+def _excerpt_rules(query: Query, snap: Snapshot, how: PackConstants, caps: I64, rows: U32) -> ExcerptRules:
     """Return how long items are shortened: to the sentences that hold the question's terms, weighted by idf."""
-    return ExcerptRules(weigh_terms(query, snap), caps.tolist() if caps.any() else (), constants.full, query.stored)
+    languages = snap.lexical.languages_of(rows)
+    return ExcerptRules(weigh_terms(query, snap), caps.tolist() if caps.any() else (), how.full, languages)

@@ -327,11 +327,11 @@ def read_episodes(rows: U32, query: Query, snap: Snapshot, most: int) -> list[tu
     """
     own, first = np.unique(rows, return_index=True)
     places, weights = np.sort(first), weigh_terms(query, snap) if len(own) else {}
-    found = []
-    for place, entry in zip(places.tolist(), snap.text(rows[places]), strict=True):
+    languages, found = snap.lexical.languages_of(rows[places]), []
+    for place, entry, language in zip(places.tolist(), snap.text(rows[places]), languages, strict=True):
         text, tokens = str(entry["text"]), int(snap.columns.tokens[rows[place]])
         letters = len(text) * most // max(1, tokens)
-        text = text if tokens <= most else excerpt(text, weights, letters, languages=query.stored)
+        text = text if tokens <= most else excerpt(text, weights, letters, language=language)
         found.append((place, False, {**entry, "text": text, "place": "source"}))
     return [one for one in found if one[2]["text"]]
 

@@ -50,7 +50,7 @@ class ExcerptRules(NamedTuple):
     weights: Mapping[str, float] = {}  # idf of the question's terms
     caps: Sequence[int] = ()  # approximate tokens of each item's excerpt; none: only one that does not fit has one
     full: float = 0.0  # share of the budget for the best items in full
-    languages: Sequence[str] = (ENGLISH,)  # of the items
+    languages: Sequence[str] = ()  # of each item; none: English
 
 
 NO_EXCERPTS: Final = ExcerptRules()
@@ -166,20 +166,19 @@ def _shorten(
     cut = [i for i in range(full, wanted) if rules.caps and rules.caps[i] < sizes[i]]
     out, used = list(texts[:wanted]), list(sizes[:wanted])
     for i in cut:
-        out[i] = _cut_text(texts[i], sizes[i], rules.caps[i], rules, rules.caps[i])
+        out[i] = _cut_text(i, texts, sizes, rules.caps[i], rules)
     for i, size in zip(cut, count([f"{out[i]}\n" for i in cut]), strict=True):
         used[i] = size
     n = _count_fitting(_add_up(used, added), room)
     left = room - sum(used[:n]) - sum(added[:n])
-    caps = rules.caps or (0,) * len(texts)
-    last, size = _cut_to_fit(texts[n], sizes[n], left - added[n], count, rules, caps[n]) if n < len(added) else ("", 0)
+    last, size = _cut_to_fit(n, texts, sizes, left - added[n], count, rules) if n < len(added) else ("", 0)
     left -= size + added[n] if last else 0
     for i in (i for i in cut if i < n):
         if sizes[i] - used[i] <= left:
             left -= sizes[i] - used[i]
             out[i] = texts[i]
         elif n == len(texts):  # all texts are in: the first one that is cut gets the room that is left
-            out[i] = _cut_to_fit(texts[i], sizes[i], used[i] + left, count, rules, caps[i])[0] or out[i]
+            out[i] = _cut_to_fit(i, texts, sizes, used[i] + left, count, rules)[0] or out[i]
             break
     return [*out[:n], *[last] * bool(last)]
 
@@ -188,16 +187,20 @@ def _add_up(sizes: Sequence[int], added: Sequence[int]) -> list[int]:
     return [size + more for size, more in zip(sizes, added, strict=False)]
 
 
-def _cut_text(text: str, size: int, room: int, rules: ExcerptRules, longest: int) -> str:
-    """Cut a text of `size` tokens to about `room` tokens, a sentence to `longest`; 0: no sentence is cut."""
-    letters = len(text) / max(1, size)
-    return excerpt(text, rules.weights, int(room * letters), int((longest or size) * letters), rules.languages)
+def _cut_text(i: int, texts: Sequence[str], sizes: Sequence[int], room: int, rules: ExcerptRules) -> str:
+    """Cut text i to about `room` tokens, a sentence to its cap; without one no sentence is cut."""
+    letters = len(texts[i]) / max(1, sizes[i])
+    longest = (rules.caps[i] if rules.caps else 0) or sizes[i]
+    language = rules.languages[i] if rules.languages else ENGLISH
+    return excerpt(texts[i], rules.weights, int(room * letters), int(longest * letters), language)
 
 
-def _cut_to_fit(text: str, size: int, room: int, count: Count, rules: ExcerptRules, longest: int) -> tuple[str, int]:
+def _cut_to_fit(
+    i: int, texts: Sequence[str], sizes: Sequence[int], room: int, count: Count, rules: ExcerptRules
+) -> tuple[str, int]:
     """Return (an excerpt of at most `room` tokens, its tokens); empty if it is not worth its header."""
     for share in (1.0, 0.8):  # letters a token vary by sentence
-        piece = _cut_text(text, size, int(room * share), rules, longest) if room >= _MIN_PIECE else ""
+        piece = _cut_text(i, texts, sizes, int(room * share), rules) if room >= _MIN_PIECE else ""
         tokens = count([f"{piece}\n"])[0] if piece else 0
         if tokens <= room:
             return (piece, tokens) if tokens >= _MIN_PIECE // 2 else ("", 0)

@@ -39,19 +39,20 @@ def add_replacements(
     """
     new = snap.changes.successors(rows, at)
     places = np.flatnonzero(new >= 0)
-    later = dict(zip(places.tolist(), snap.text(new[places]), strict=True)) if len(places) else {}
+    texts, languages = (snap.text(new[places]), snap.lexical.languages_of(new[places])) if len(places) else ([], [])
+    later = dict(zip(places.tolist(), zip(texts, languages, strict=True), strict=True))
     return [
-        {**entry, "replaced": _shorten(later[i], str(entry["text"])) if i in later else None}
+        {**entry, "replaced": _shorten(*later[i], str(entry["text"])) if i in later else None}
         for i, entry in enumerate(entries)
     ]
 
 
-def _shorten(later: Mapping[str, Any], old: str) -> dict[str, Any]:
-    """Shorten a successor's text to the sentences that share most terms with the superseded one."""
+def _shorten(later: Mapping[str, Any], language: str, old: str) -> dict[str, Any]:
+    """Shorten a successor's text, of a language, to the sentences that share most terms with the superseded one."""
     text = str(later["text"])
-    weights = dict.fromkeys(sorted(set(tokenise(old))), 1.0) if len(text) > QUOTED else {}
-    shown = excerpt(text, weights, SHOWN) or text
-    quote = excerpt(shown, weights, QUOTED) or shown
+    weights = dict.fromkeys(sorted(set(tokenise(old, language))), 1.0) if len(text) > QUOTED else {}
+    shown = excerpt(text, weights, SHOWN, language=language) or text
+    quote = excerpt(shown, weights, QUOTED, language=language) or shown
     return {**later, "text": sanitise_name(shown, SHOWN), "quote": sanitise_name(quote, QUOTED)}
 
 

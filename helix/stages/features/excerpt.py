@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from helix.text.languages import ENGLISH
-from helix.text.tokenize import find_rules, tokenise
+from helix.text.tokenize import tokenise
 
 GAP: Final = " … "
 """Replaces what is left out."""
@@ -36,9 +36,7 @@ _SENTENCE: Final = re.compile(
 )
 
 
-def excerpt(
-    text: str, weights: Mapping[str, float], size: int, longest: int = 0, languages: Sequence[str] = (ENGLISH,)
-) -> str:
+def excerpt(text: str, weights: Mapping[str, float], size: int, longest: int = 0, language: str = ENGLISH) -> str:
     """Return the best sentences of a text in reading order, with gaps; a short text as it is.
 
     A sentence scores the sum of the idf of the question's terms in it; ties keep the earlier one first. In code and
@@ -48,7 +46,7 @@ def excerpt(
         weights: idf of the question's terms, as `helix.text.tokenize.tokenise` writes them.
         size: maximum characters of the excerpt, gaps included.
         longest: characters of a sentence; a longer one is cut at white space. 0: `size`.
-        languages: by whose rules the terms may be written.
+        language: of the text, one of `helix.text.languages.CODES`.
 
     Returns:
         empty if no sentence fits.
@@ -56,7 +54,7 @@ def excerpt(
     if len(text) <= size:
         return text
     ends = split_units(text, (longest or size) - 2 * len(GAP))
-    return _join(text, ends, choose_units(score_units(text, ends, weights, languages), ends, size)) if ends else ""
+    return _join(text, ends, choose_units(score_units(text, ends, weights, language), ends, size)) if ends else ""
 
 
 def split_units(text: str, longest: int) -> list[int]:
@@ -98,14 +96,11 @@ def _split_sentences(text: str) -> Iterator[tuple[int, int]]:
             start = at
 
 
-def score_units(
-    text: str, ends: Sequence[int], weights: Mapping[str, float], languages: Sequence[str] = (ENGLISH,)
-) -> list[float]:
+def score_units(text: str, ends: Sequence[int], weights: Mapping[str, float], language: str = ENGLISH) -> list[float]:
     """Return the question's idf mass in each unit, with the prior of the first."""
     wanted = frozenset(weights)
-    rules = sorted({find_rules(language) for language in languages})
     units = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    found = [wanted.intersection([term for code in rules for term in tokenise(unit, code)]) for unit in units]
+    found = [wanted.intersection(tokenise(unit, language)) for unit in units]
     # Summed in the order of the mapping, so that results are reproducible.
     scores = [sum([weight for term, weight in weights.items() if term in terms]) if terms else 0.0 for terms in found]
     scores[0] += _FIRST * sum(weights.values())

@@ -19,6 +19,7 @@ from helix.recipes.default_pack import _excerpt_rules, cap_tokens
 from helix.recipes.load_profile import load
 from helix.stages.features.excerpt import excerpt, score_units, split_units
 from helix.stages.pack import CLOSE, OPEN, ExcerptRules, header, outside_in, pack
+from helix.text.tokenize import tokenise
 from helix.util.sanitise import MAX_NAME, sanitise_text
 from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS, make_store
@@ -61,6 +62,18 @@ def test_a_sentence_scores_the_terms_it_has_and_the_first_a_fifth_of_all() -> No
     ends = split_units(POND, 1_000)
     assert ends == [21, 44, 72, 90, 107]
     assert score_units(POND, ends, WEIGHTS) == pytest.approx([0.6, 0, 3, 0, 1])
+
+
+TEICH = "Der Park hat einen Teich. Viele Vögel leben dort. Am See standen die Häuser. Der Eintritt kostet zwei."
+
+
+def test_a_sentence_is_read_by_the_rules_of_its_items_language() -> None:
+    terms = dict.fromkeys(tokenise("Haus", "de"), 2.0)
+    items = [entry("de", TEICH), entry("en", TEICH)]
+    how = ExcerptRules(terms, [12, 12], 0.0, ["de", "en"])
+    shown = body(pack(items, budget_for(TEICH), words, rules=how)[0])
+    assert "Am See standen die Häuser." in shown[1]
+    assert not any("Häuser" in line for line in shown[2:])
 
 
 def test_an_empty_line_is_no_sentence_and_leaves_no_gap_of_its_own() -> None:
@@ -136,12 +149,14 @@ def test_the_weights_are_the_rarity_of_what_is_asked_for(tmp_path: Path) -> None
     how = replace(load("helix").pack, excerpt=0.06, full=0.25)
     query = make_query("a heron at the lakes", snap, SETTINGS, budget=1_000)
     query = replace(query, terms=np.unique(query.terms))
-    short = _excerpt_rules(query, snap, how, cap_tokens(np.ones(2, np.float32), 1_000, how))
+    rows = np.arange(2, dtype=np.uint32)
+    short = _excerpt_rules(query, snap, how, cap_tokens(np.ones(2, np.float32), 1_000, how), rows)
     assert short.weights == pytest.approx({"heron": np.log(1 + 3.5 / 1.5), "lake": np.log(1 + 2.5 / 2.5)})
     assert (short.caps, short.full) == ([60, 60], 0.25)
     none = cap_tokens(np.ones(2, np.float32), 1_000, replace(how, excerpt=0.0))
-    assert _excerpt_rules(query, snap, how, none).caps == ()
-    assert set(_excerpt_rules(replace(query, terms=query.terms[:1]), snap, how, none).weights) < {"heron", "lake"}
+    assert _excerpt_rules(query, snap, how, none, rows).caps == ()
+    one = replace(query, terms=query.terms[:1])
+    assert set(_excerpt_rules(one, snap, how, none, rows).weights) < {"heron", "lake"}
 
 
 def test_an_excerpt_grows_with_the_root_of_relevance() -> None:
