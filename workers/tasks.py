@@ -99,7 +99,7 @@ def _open_encoder(root: Path) -> tuple[Encoder, TokenCounter]:
 @cache
 def _load_encoder(root: Path, lineage: str | None) -> tuple[Encoder, TokenCounter]:
     encoder = open_encoder(root, load())
-    return encoder, TokenCounter(encoder.folder)
+    return encoder, TokenCounter(encoder.folder, encoder.tokenizer)
 
 
 @_register_task

@@ -91,7 +91,7 @@ class Encoder:
         """Open an exported folder; arguments and errors as in `load_spec`."""
         self.folder = folder
         self.spec = load_spec(folder, expect)
-        self._tokenizer = open_tokenizer(folder / "tokenizer.json", self.spec.max_tokens)
+        self.tokenizer = open_tokenizer(folder / "tokenizer.json", self.spec.max_tokens)
         self._session = OnnxSession(folder / "model.onnx", threads, "encoder", _REMEDY, "export it for encoding")
         self._centre = np.array(self.spec.centre, np.float32)
         self._query_centre = np.array(self.spec.query_centre, np.float32)
@@ -147,8 +147,8 @@ class Encoder:
         """Return the token ids of each text, cut to the window: int32[≤ max_tokens] each."""
         cased = [text.lower() for text in texts] if self.spec.lower else list(texts)
         if len(cased) == 1:  # a question: a batch call would lose the interpreter's lock to other threads for long
-            return [np.array(self._tokenizer.encode(cased[0]).ids, np.int32)]
-        return [np.array(entry.ids, np.int32) for entry in self._tokenizer.encode_batch_fast(cased)]
+            return [np.array(self.tokenizer.encode(cased[0]).ids, np.int32)]
+        return [np.array(entry.ids, np.int32) for entry in self.tokenizer.encode_batch_fast(cased)]
 
     def feed(self, tokens: Sequence[Tokens]) -> dict[str, I64]:
         """Return the inputs of one ONNX run: int64[n, longest] each, padded at the end."""

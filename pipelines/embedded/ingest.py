@@ -73,7 +73,7 @@ def finish(
     pending = inbox.list_pending(root)
     if pending:
         encoder = open_encoder(root, settings, say)
-        counter = TokenCounter(encoder.folder)
+        counter = TokenCounter(encoder.folder, encoder.tokenizer)
         waiting = 0
         for i, document in enumerate(pending):
             waiting += _enrich(root, document, encoder, counter, settings, report)

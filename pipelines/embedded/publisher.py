@@ -85,7 +85,7 @@ class Publisher:
     def _open(self) -> tuple[Encoder, TokenCounter]:
         if self._encoder is None:
             encoder = open_encoder(self.root, self.settings)
-            self._encoder = encoder, TokenCounter(encoder.folder)
+            self._encoder = encoder, TokenCounter(encoder.folder, encoder.tokenizer)
         return self._encoder
 
     def _tidy(self, busy: bool) -> None:

@@ -59,7 +59,7 @@ def make_parts(
     jobs = min(len(documents), settings.threads or os.cpu_count() or 1)
     if jobs <= 1:
         for i, document in enumerate(documents):
-            enrich(root, document, encoder, _make_counter(encoder.folder), settings)
+            enrich(root, document, encoder, _make_counter(encoder), settings)
             made(i + 1)
         return
     folder, fingerprint = encoder.folder, encoder.spec.fingerprint
@@ -117,7 +117,7 @@ def make_part(root: Path, document: str, folder: Path, fingerprint: str, setting
     if part_folder(root, document, pipeline_fingerprint(fingerprint, settings)).is_dir():
         return
     encoder = _load_encoder(folder, fingerprint, settings.threads)
-    enrich(root, document, encoder, _make_counter(folder), settings)
+    enrich(root, document, encoder, _make_counter(encoder), settings)
 
 
 @cache
@@ -126,8 +126,8 @@ def _load_encoder(folder: Path, fingerprint: str, threads: int) -> Encoder:
 
 
 @cache
-def _make_counter(folder: Path) -> TokenCounter:
-    return TokenCounter(folder)
+def _make_counter(encoder: Encoder) -> TokenCounter:
+    return TokenCounter(encoder.folder, encoder.tokenizer)
 
 
 BATCH: Final = 256

@@ -237,7 +237,7 @@ class Generation:
     def counter(self) -> TokenCounter | EstimatedCounter:
         """Count tokens as the encoder does, or estimate them where the encoder is not available."""
         try:
-            return TokenCounter(self.encoder.folder)
+            return TokenCounter(self.encoder.folder, self.encoder.tokenizer)
         except EncoderError:
             return EstimatedCounter()
 

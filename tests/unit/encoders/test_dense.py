@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from helix.cli.main import main
 from helix.encoders import registry, token_counter
@@ -231,6 +231,46 @@ def test_memory_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     long = "ÿ" * 5_000
     assert counter([f"a {long} b"]) == [count_exactly(counter, f"a {long} b")]
     assert long not in counter._sizes
+
+
+def write_sentence_pieces(folder: Path, *pieces: str) -> Tokenizer:
+    """A unigram model with SentencePiece's marks and normalisation."""
+    vocabulary = [("<unk>", -20.0), *[(piece, -float(len(pieces) - i)) for i, piece in enumerate(pieces)]]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, 0, False))
+    blanks, runs = normalizers.Replace(Regex("[\t\n]"), " "), normalizers.Replace(Regex(" {2,}"), " ")
+    tokenizer.normalizer = normalizers.Sequence([blanks, normalizers.NFKC(), runs])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("▁", "always", split=False)
+    tokenizer.add_special_tokens(["<s>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokenizer
+
+
+SENTENCE_PIECES = ["▁", "a", "b", "ab", "▁a", "▁ba", "é", "漢", "1"]
+
+
+@given(text=st.lists(st.sampled_from([*"ab1é漢´ \n\t\x1c\x85\u3000", "<s>"]), max_size=14).map("".join))
+@example(text="a\x85b")
+@example(text="ab <s> a")
+@draw_share(2)
+def test_sentence_pieces_have_the_tokens_the_tokenizer_gives_them(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "pieces"
+    folder.mkdir(exist_ok=True)
+    exact, counter = write_sentence_pieces(folder, *SENTENCE_PIECES), TokenCounter(folder)
+    wanted = len(exact.encode(text.strip(), add_special_tokens=False))
+    assert counter([text.strip()]) == counter([text.strip()]) == [wanted]  # again, from the cached sizes
+
+
+def test_sentence_pieces_are_counted_by_a_tokenizer_that_cuts(tmp_path: Path) -> None:
+    cutting = write_sentence_pieces(tmp_path, *SENTENCE_PIECES)
+    cutting.enable_truncation(4)
+    assert TokenCounter(tmp_path, cutting)(["ab " * 50, "x" * 30]) == TokenCounter(tmp_path)(["ab " * 50, "x" * 30])
+
+
+def test_pieces_that_hold_a_blank_are_counted_whole(tmp_path: Path) -> None:
+    write_sentence_pieces(tmp_path, "▁a", "▁b", "▁a▁b")
+    assert TokenCounter(tmp_path)(["a b", "b a"]) == [1, 2]
 
 
 def test_a_tokenizer_that_joins_over_white_space_counts_whole_texts(tmp_path: Path) -> None:

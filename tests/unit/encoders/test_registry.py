@@ -98,7 +98,7 @@ def test_texts_are_lower_cased_if_the_folder_says_so(plain: Encoder, monkeypatch
     """`test_a_folder_describes_its_model` reads the option."""
     from tokenizers.normalizers import Sequence
 
-    monkeypatch.setattr(plain._tokenizer, "normalizer", Sequence([]))  # the tiny one's own lower-cases as well
+    monkeypatch.setattr(plain.tokenizer, "normalizer", Sequence([]))  # the tiny one's own lower-cases as well
     for lower in (True, False):
         monkeypatch.setattr(plain, "spec", replace(plain.spec, lower=lower))
         assert (plain.tokens(["OLIVE Oil"])[0].tolist() == plain.tokens(["olive oil"])[0].tolist()) is lower
