@@ -13,7 +13,7 @@ import orjson
 from helix.encoders.session import open_tokenizer
 from helix.native.pieces import Vocabulary, build_vocabulary, count_pieces
 
-_CACHED_CHUNKS: Final = 1 << 14
+_CACHED_CHUNKS: Final = 1 << 17
 _CACHED_CHARS: Final = 32  # longer chunks hardly come back
 
 _SPACE: Final = "\u2581"  # SentencePiece's mark of a blank
