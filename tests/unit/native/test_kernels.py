@@ -226,20 +226,20 @@ def test_postings_that_cannot_lift_a_row_into_the_top_are_not_read() -> None:
         search_postings(*given[:-2], 3, 1.0)  # the third row has only the frequent term
 
 
-@given(st.integers(1, 12), st.integers(1, 6), st.sampled_from([1, 7, 64]), st.integers(0, 2**32))
+@given(st.integers(1, 12), st.integers(1, 6), st.sampled_from([1, 7, 64, 1024]), st.integers(0, 2**32))
 def test_the_top_rows_are_complete(k: int, terms: int, width: int, seed: int) -> None:
-    """Each has every gain, summed in the order of the terms."""
+    """Each has every gain, summed in the order of the terms: with few postings in a range, with many, and in between."""
     rng = np.random.default_rng(seed)
     n = 60
     norm, allowed = rng.random(n).astype(np.float32) + np.float32(0.2), rng.random(n) < 0.7
     weight = np.sort(rng.random(terms).astype(np.float32))[::-1].copy()
     rest = np.cumsum([0, *weight[::-1] * np.float32(1.001)])[::-1].astype(np.float32)
-    held = [np.flatnonzero(rng.random(n) < 0.6).tolist() for _ in range(terms)]
+    held = [np.flatnonzero(rng.random(n) < share).tolist() for share in rng.choice([0.03, 0.2, 0.6], terms)]
     whole = np.zeros(n, np.float32)
     for rows, each in zip(held, weight, strict=True):
         whole[rows] += np.where(allowed[rows], np.float32(1) / (norm[rows] + np.float32(1)) * each, np.float32(0))
     postings = make_postings(*([(0, rows)] for rows in held))
-    with patch.object(kernels, "RANGE", width):
+    with patch.object(kernels, "RANGE", width), patch.object(kernels, "LOOK_UP", int(rng.integers(0, 3))):
         found, scores, floor = search_postings(postings, weight, rest, allowed, norm, k, 0.999)
     chosen = np.argsort(-whole, kind="stable")[:k]
     chosen = chosen[whole[chosen] > 0]
