@@ -228,7 +228,7 @@ def test_postings_that_cannot_lift_a_row_into_the_top_are_not_read() -> None:
 
 @given(st.integers(1, 12), st.integers(1, 6), st.sampled_from([1, 7, 64, 1024]), st.integers(0, 2**32))
 def test_the_top_rows_are_complete(k: int, terms: int, width: int, seed: int) -> None:
-    """Each has every gain, summed in the order of the terms: with few postings in a range, with many, and in between."""
+    """Each has every gain, summed in the order of the terms: with few postings in a range, with many, and both."""
     rng = np.random.default_rng(seed)
     n = 60
     norm, allowed = rng.random(n).astype(np.float32) + np.float32(0.2), rng.random(n) < 0.7
