@@ -181,7 +181,8 @@ def search(items: int, questions: int, k: int = 100) -> None:
         )
     for size in (5, 10):
         spoken: list[Any] = [
-            type("Q", (), {"terms": draw_query(words_df, size, rng).terms.astype(np.uint64)}) for _ in range(questions)
+            SimpleNamespace(terms=draw_query(words_df, size, rng).terms.astype(np.uint64), term_weights=None)
+            for _ in range(questions)
         ]
         print_times(
             f"lexical, {size} terms",
