@@ -302,7 +302,7 @@ def test_figures_are_read_from_tables() -> None:
 def test_every_set_and_store_is_there_with_what_is_drawn() -> None:
     quality = json.loads((results.OUT / "quality.json").read_text("utf-8"))
     speed = json.loads((results.OUT / "speed.json").read_text("utf-8"))
-    assert list(quality) == ["locomo", "beam", "musique", "cranfield", "npl"]
+    assert list(quality) == ["locomo", "beam", "musique", "xquad", "cranfield", "npl"]
     for report in quality.values():
         low, high = report["rows"]["helix"]["ci"]["rec@10"]
         assert low < report["rows"]["helix"]["rec@10"] < high
