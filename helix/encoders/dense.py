@@ -102,6 +102,11 @@ class Encoder:
         """Width of a vector."""
         return self.spec.dim
 
+    @property
+    def joins_languages(self) -> bool:
+        """Whether vectors of texts in different languages can be compared."""
+        return bool(self._shifts)
+
     def query(self, text: str) -> F32:
         """Embed one query: float32[dim], unit length, full precision."""
         return self.start_query(text)()

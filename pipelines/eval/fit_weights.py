@@ -147,7 +147,8 @@ class _RememberedEncoder:
 
     def __init__(self, encoder: Any) -> None:
         self._embed = lru_cache(maxsize=None)(encoder.query)
-        self.spec, self.folder, self.dim = encoder.spec, encoder.folder, encoder.dim
+        self.folder, self.tokenizer = encoder.folder, encoder.tokenizer
+        self.joins_languages = encoder.joins_languages
 
     def start_query(self, text: str) -> Callable[[], F32]:
         return partial(self._embed, text)

@@ -21,6 +21,7 @@ from helix.settings import load
 from helix.snapshot import manifest as manifests
 from helix.types import F32
 
+_YES = b"1"
 _MAX_MESSAGE = 1 << 16  # bytes: a text of 4,000 characters, or a vector
 
 
@@ -43,10 +44,13 @@ def start_encoder(root: str) -> EncoderProcess | None:
 class EncoderProcess:
     """A `helix.encoders.dense.Encoder` for questions, in a child of this process."""
 
+    tokenizer = None
+    """Only the child has one."""
+
     def __init__(self, folder: Path, threads: int, fingerprint: str) -> None:
         self.fingerprint = fingerprint
         self._folder = folder
-        self._is_ready = False  # the child has read its model
+        self._joins: bool | None = None  # whether it joins languages, once the child has read its model
         # SOCK_SEQPACKET keeps messages whole, and each side sees the other's end.
         self._socket, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._child = os.fork()
@@ -62,10 +66,15 @@ class EncoderProcess:
         Raises:
             EncoderError: as `Encoder` does, or the child is gone.
         """
-        if not self._is_ready:
-            self._receive()
-            self._is_ready = True
+        _ = self.joins_languages
         return self._folder
+
+    @property
+    def joins_languages(self) -> bool:
+        """As of `Encoder`, once the model is read. Errors are those of `folder`."""
+        if self._joins is None:
+            self._joins = self._receive() == _YES
+        return self._joins
 
     def query(self, text: str) -> F32:
         """Embed one question: float32[dim], unit length.
@@ -107,7 +116,7 @@ def _run_child(parent: socket.socket, folder: Path, threads: int, fingerprint: s
         except EncoderError as error:
             parent.send(b"-" + error.what.encode("utf-8", "replace")[: _MAX_MESSAGE - 1])
             raise
-        parent.send(b"+")
+        parent.send(b"+" + (_YES if encoder.joins_languages else b""))
         while text := parent.recv(_MAX_MESSAGE):
             vector = encoder.query(text.decode("utf-8", "surrogatepass"))
             parent.send(b"+" + np.asarray(vector, np.float32).tobytes())

@@ -74,7 +74,7 @@ def compute_parts(
         alone, blended = score_vectors_blended(counted, vector, snap, sim.lean)
         meaning = divide_by_best(alone - mean)
         found["dense"] = divide_by_best(blended - mean)
-        if sim.across and not (shared := find_shared(rows, query, snap)).all() and snap.encoder.spec.shifts:
+        if sim.across and not (shared := find_shared(rows, query, snap)).all() and snap.encoder.joins_languages:
             found["across"] = np.where(shared, np.float32(0), found["dense"])
     document = columns.role[rows] == ROLES.index("document")
     if "window" in found and "dense" in found:

@@ -220,6 +220,7 @@ def test_the_language_of_a_vector_is_subtracted(tmp_path: Path) -> None:
     weights = registry.Weights(replace(model, multilingual=True, anisotropic=True), source, "path")
     dense_export.export_encoder(weights, folder, "fp32")
     encoder = Encoder(folder)
+    assert encoder.joins_languages
     assert set(encoder.spec.shifts) == set(CODES) - {"", "other"}
     assert np.abs(np.mean([*encoder.spec.shifts.values()], axis=0)).max() < 1e-3  # from the mean of all languages
     plain = encoder.passages(TEXTS)

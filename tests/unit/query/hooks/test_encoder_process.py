@@ -8,11 +8,14 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from helix.encoders import dense_export, registry
 from query.hooks import encoder_process
+from tests.support.tiny_encoder import tiny_bert
 
 TEXT = "why did we pick sqlite 🏺"
 
@@ -113,6 +116,27 @@ def test_one_question_imports_only_what_it_needs(sample_store: Path) -> None:
     ).splitlines()
     assert "characters, project True" in output[0]
     assert output[1] == "[]"
+
+
+def test_it_tells_whether_it_joins_languages(sample_store: Path, tmp_path: Path) -> None:
+    weights = registry.Weights(registry.describe_model(tiny_bert(tmp_path / "tiny")), tmp_path / "tiny", "path")
+    for multilingual in (False, True):
+        folder = tmp_path / str(multilingual)
+        folder.mkdir()
+        model = replace(weights.model, multilingual=multilingual, anisotropic=multilingual)
+        dense_export.export_encoder(replace(weights, model=model), folder, "fp32")
+        output = run(
+            sample_store,
+            f"""
+            from pathlib import Path
+            from helix.encoders.dense import Encoder
+            from query.hooks.encoder_process import EncoderProcess
+            folder = Path({str(folder)!r})
+            other = EncoderProcess(folder, 1, Encoder(folder).spec.fingerprint)
+            print(encoder.joins_languages, other.joins_languages, other.folder == folder, len(other.query("x")) > 0)
+            """,
+        )
+        assert output.split() == ["False", str(multilingual), "True", "True"]
 
 
 def test_it_is_not_started_without_a_gain(sample_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -350,10 +350,10 @@ def test_an_item_in_another_language_has_its_meaning_again(tmp_path: Path) -> No
     vectors = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8]], np.float32)
     given = [{"session": f"s{i}", "language": language} for i, language in enumerate(("en", "de", ""))]
     snap = make_store(tmp_path, ["walnut", "Nuss", "x"], vectors, given)
-    snap.files.__dict__["encoder"] = SimpleNamespace(spec=SimpleNamespace(shifts={"de": [0.0, 0.0]}))
+    snap.files.__dict__["encoder"] = SimpleNamespace(joins_languages=True)
     scores = score_rows(snap, "where is the walnut", (1, 0), dense=0.4, across=0.5)
     assert scores == pytest.approx([0.4, (0.4 + 0.5) * 0.8, 0.4 * 0.6], abs=0.02)
-    snap.files.__dict__["encoder"] = SimpleNamespace(spec=SimpleNamespace(shifts={}))
+    snap.files.__dict__["encoder"] = SimpleNamespace(joins_languages=False)
     assert score_rows(snap, "where is the walnut", (1, 0), dense=0.4, across=0.5) == pytest.approx(
         [0.4, 0.4 * 0.8, 0.4 * 0.6], abs=0.02
     )
