@@ -45,6 +45,9 @@ SHARES: Final[Mapping[str, float]] = {"own": 1.0, "other": 0.5, "hard": 0.35, "n
 MIX: Final[Mapping[str, float]] = {"own": 0.5, "other": 0.25, "hard": 0.15, "none": 0.1, "abstention": 0.0}
 """Share of each kind of case in what the probabilities are calibrated to."""
 
+MIX_ACROSS: Final[Mapping[str, float]] = {"own": 0.25, "other": 0.375, "hard": 0.225, "none": 0.15, "abstention": 0.0}
+"""The same of items in another language than the question, which hold its answer half as often."""
+
 _UNFIT: Final = 8  # items of an unanswerable case that are trained on
 
 
@@ -53,6 +56,7 @@ class Signals:
 
     def __init__(self, asked: Sequence[CaseEvidence], variant: str) -> None:
         seen = [_see(one, variant) for one in asked]
+        self.mix = MIX_ACROSS if variant == "across" else MIX
         self.asked = [one for one in seen if one.evidence is not None and len(one.evidence.rows)]
         self.evidence = [one.evidence for one in self.asked]
         parts = [without_gaps(compute_item_features(one)) for one in self.evidence]  # type: ignore[arg-type]
@@ -147,14 +151,14 @@ def fit_items(signals: Signals, chosen: Bool) -> Trees:
 
 
 def fit_answers(inputs: F32, signals: Signals, chosen: Bool) -> Regression:
-    """Fit the answer's regression, and calibrate it to MIX by two numbers (Platt 1999)."""
+    """Fit the answer's regression, and calibrate it to the variant's mix by two numbers (Platt 1999)."""
     known = np.where(np.isnan(inputs).all(axis=0), np.float32(0), inputs)[chosen]
     mean = np.nanmean(known, axis=0)
     deviation = np.maximum(np.nanstd(known, axis=0), LEAST_DEVIATION)
     x = expand_signals(mean, deviation, inputs[chosen])
     weights, bias = _regress(x, signals.own[chosen], weigh_cases(signals, chosen, SHARES)[chosen], STRENGTH)
     logits = (x @ weights + bias)[:, None]
-    (slope,), shift = _regress(logits, signals.own[chosen], weigh_cases(signals, chosen, MIX)[chosen], 1e3)
+    (slope,), shift = _regress(logits, signals.own[chosen], weigh_cases(signals, chosen, signals.mix)[chosen], 1e3)
     fitted = np.asarray(slope * weights, np.float32).reshape(3, -1)
     return Regression(mean, deviation, fitted, np.asarray(slope * bias + shift, np.float32))
 
@@ -165,7 +169,7 @@ def fit_joint(logits: F32, answers: F32, signals: Signals, chosen: Bool) -> F32:
     x = np.vstack(
         [join_logits(logits[signals.start[i] : signals.start[i + 1]], answers[i]) for i in np.flatnonzero(chosen)]
     )
-    weight = weigh_cases(signals, chosen, MIX)[signals.case][rows]
+    weight = weigh_cases(signals, chosen, signals.mix)[signals.case][rows]
     weights, bias = _regress(x[:, :3], signals.gold[rows], weight, 1e3)
     return np.append(weights, bias).astype(np.float32)
 

@@ -12,7 +12,7 @@ from helix.types import Bool
 from pipelines.eval.relevance.ask import CaseEvidence
 from pipelines.eval.relevance.collect import is_trainable
 from pipelines.eval.relevance.figures import JudgedCases, share_passed, summarise
-from pipelines.eval.relevance.fit import FOLDS, MIX, Signals, cross_fit, weigh_cases
+from pipelines.eval.relevance.fit import FOLDS, Signals, cross_fit, weigh_cases
 from pipelines.eval.relevance.log_cases import FOREIGN, UNSAID
 
 BY: Final = ("conversation", "set")
@@ -42,7 +42,7 @@ def measure_relevance(
         items,
         signals.gold,
     )
-    weights = np.concatenate([weigh_cases(signals, trainable, MIX), np.zeros(len(silent))])
+    weights = np.concatenate([weigh_cases(signals, trainable, signals.mix), np.zeros(len(silent))])
     figures = summarise(judged, {"cases": weights}, LEAST_ANSWERED)
     names = [_name_log(one) for one in (*signals.asked, *silent)]
     logs = share_passed(judged, np.array(names, dtype=str), {"passed": LEAST_ANSWERED, "spoken": hook})
