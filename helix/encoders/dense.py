@@ -104,7 +104,7 @@ class Encoder:
 
     @property
     def joins_languages(self) -> bool:
-        """Whether vectors of texts in different languages can be compared."""
+        """True if vectors of texts in different languages can be compared."""
         return bool(self._shifts)
 
     def query(self, text: str) -> F32:
