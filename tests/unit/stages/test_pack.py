@@ -69,11 +69,12 @@ TEICH = "Der Park hat einen Teich. Viele Vögel leben dort. Am See standen die H
 
 def test_a_sentence_is_read_by_the_rules_of_its_items_language() -> None:
     terms = dict.fromkeys(tokenise("Haus", "de"), 2.0)
-    items = [entry("de", TEICH), entry("en", TEICH)]
+    items = separate_sessions(TEICH, TEICH)
     how = ExcerptRules(terms, [12, 12], 0.0, ["de", "en"])
-    shown = body(pack(items, budget_for(TEICH), words, rules=how)[0])
-    assert "Am See standen die Häuser." in shown[1]
-    assert not any("Häuser" in line for line in shown[2:])
+    german, english = body(pack(items, budget_for(TEICH) + 8, words, rules=how)[0])[1::2]
+    assert "Am See standen die Häuser." in german
+    assert german != TEICH
+    assert "Häuser" not in english
 
 
 def test_an_empty_line_is_no_sentence_and_leaves_no_gap_of_its_own() -> None:
@@ -142,6 +143,13 @@ def test_a_long_text_is_cut_in_time(unit: str) -> None:
     start = time.thread_time()
     assert len(excerpt(unit * (400_000 // len(unit)), WEIGHTS, 300)) <= 300
     assert time.thread_time() - start < 4
+
+
+def test_excerpts_are_made_in_the_languages_of_their_items(tmp_path: Path) -> None:
+    given = [{"session": f"s{i}", "language": language} for i, language in enumerate(("en", "de", "fr"))]
+    snap = make_store(tmp_path, ["heron", "Reiher", "héron"], given=given)
+    query, rows = make_query("heron", snap, SETTINGS), np.array([2, 0, 1], np.uint32)
+    assert _excerpt_rules(query, snap, load("helix").pack, np.full(3, 40), rows).languages == ["fr", "en", "de"]
 
 
 def test_the_weights_are_the_rarity_of_what_is_asked_for(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,6 @@ from pipelines.eval.relevance.figures import (
     summarise,
     trace_coverage,
 )
-from pipelines.eval.relevance.fit import MIX, MIX_ACROSS, weigh_cases
 
 
 def f32(*values: float) -> Any:
@@ -69,16 +66,6 @@ def test_the_figures_of_a_few_cases() -> None:
     assert found["sets"]["all"]["other"] == 0.5
     assert found["prompts"] == {"p": 0.0}
     assert found["ece"]["relevance"] == pytest.approx((0.3 + 0.1 + 0.1) / 3, abs=1e-3)
-
-
-@pytest.mark.parametrize(("mix", "share"), [(MIX, 0.5), (MIX_ACROSS, 0.25)])
-def test_probabilities_are_those_of_a_mix_of_cases(mix: Mapping[str, float], share: float) -> None:
-    """However many cases of a kind there are; other languages hold the answer half as often as the question's own."""
-    kind = np.array(["own"] * 30 + ["other"] * 5 + ["hard"] * 2 + ["none"] * 3 + ["abstention"])
-    given: Any = SimpleNamespace(asked=kind, kind=kind, source=np.array(["x"] * len(kind)))
-    weight = weigh_cases(given, np.ones(len(kind), bool), mix)
-    assert weight[kind == "own"].sum() / weight.sum() == pytest.approx(share)
-    assert weight[-1] == 0
 
 
 def test_a_small_haystack_keeps_the_evidence() -> None:

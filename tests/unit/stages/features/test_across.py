@@ -15,6 +15,8 @@ from helix.stages.features.across import blind_words, take_rows
 from helix.stages.features.relevance import Evidence, compute_item_features, read_evidence, read_signs
 from helix.stages.relevance import OWN, load_model, weigh_evidence
 from helix.stages.route import route
+from pipelines.eval.relevance.ask import CaseEvidence
+from pipelines.eval.relevance.fit import Signals, weigh_cases
 from tests.support.queries import make_query
 from tests.support.tiny import SETTINGS, make_store
 
@@ -89,3 +91,16 @@ def test_rows_in_another_language_are_weighed_by_their_own_model(tmp_path: Path)
     assert both.answered == max(one.answered, other.answered)
     assert weigh_evidence(foreign, own, across).items.tolist() == pytest.approx(other.items.tolist())
     assert weigh_evidence(found, own).items.tolist() != both.items.tolist()
+
+
+@pytest.mark.parametrize(("variant", "share"), [("vectors", 0.5), ("across", 0.25)])
+def test_another_language_is_expected_to_answer_half_as_often(tmp_path: Path, variant: str, share: float) -> None:
+    """However many cases of a kind are trained on."""
+    found = read(make_store(tmp_path, [*GERMAN, *ENGLISH], given=GIVEN), QUESTION, np.eye(4, dtype=np.float32)[0])
+    kinds = ["own"] * 30 + ["other"] * 5 + ["hard"] * 2 + ["none"] * 3 + ["abstention"]
+    signals = Signals(
+        [CaseEvidence("x", "x", kind, QUESTION, "", found, np.eye(4)[0] > 0, 1) for kind in kinds], variant
+    )
+    weight = weigh_cases(signals, np.ones(len(kinds), bool), signals.mix)
+    assert weight[signals.own].sum() / weight.sum() == pytest.approx(share)
+    assert weight[-1] == 0
