@@ -13,7 +13,7 @@ from helix.deep.fusion import compose_answer
 from helix.deep.replies import Replies
 from helix.recipes.load_profile import names
 from helix.sdk.memory import Memory
-from helix.stages.replaced import QUOTED, SHOWN, add_replacements
+from helix.stages.replaced import QUOTED, SHOWN, _shorten, add_replacements
 from helix.types import Bundle, RecallOptions
 from tests.support.tiny import BASE, list_ids, make_store, memory_of
 
@@ -120,6 +120,13 @@ def test_a_long_successor_is_cut_to_the_sentences_about_the_same(tmp_path: Path)
     assert len(entry["replaced"]["quote"]) <= QUOTED
     assert "\n" not in entry["replaced"]["text"]
     assert ask(memory).context.count("</memory>") == 1
+
+
+def test_a_successor_is_cut_by_the_rules_of_its_language() -> None:
+    around = "Die Fähre kam spät und es regnete. " * 9
+    text = f"{around}Am See standen die Häuser. {around}"
+    assert "Häuser" in _shorten({"text": text}, "de", "Ein Haus")["quote"]
+    assert "Häuser" not in _shorten({"text": text}, "en", "Ein Haus")["quote"]
 
 
 def test_an_explanation_names_the_successor(tmp_path: Path) -> None:
