@@ -80,8 +80,7 @@ class Turn:
     origin: str = "human"  # human | assistant | tool | runtime_context | summary | subagent | document | note
     speaker: str | None = None
     time: datetime | None = None  # aware, UTC
-    # exact | derived (an offset, a date, the session's other turns) | file (modification time) | none
-    time_quality: str = "exact"
+    time_quality: str = "exact"  # exact | derived (a date, other turns of the session) | file (its last change) | none
     parent: str | None = None
     title: str | None = None  # a section's own heading path; the session's title otherwise
     type: str | None = None  # of the input; overrides the classifier
@@ -168,15 +167,13 @@ class RecallOptions:
         profile: a packaged profile, or one in the folder `HELIX_PROFILES`.
         mode: of profile cems: `vector`, `hybrid`, or `auto`, by the question's intent; None: as the profile says.
         look_back: of profile annie: hours of its BM25 list; nothing older is in it. None: as the profile says; 0: all.
-        rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items again; `ms` reports how
-            long it takes.
+        rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items again.
         rerank_top: items to rerank, at most 30.
         now: the moment of the question, for recency; by default the clock's.
         explain: return what every stage did, in `trace`.
         why_not: an item id; `trace["why_not"]` names the stage that dropped it.
         tier: `deep` has a language model rewrite the question and order the items, if an endpoint is set
-            (docs/tiers.md); it takes seconds. If the model fails, the fast answer is returned and `degraded` says
-            why.
+            (docs/tiers.md); it takes seconds. If the model fails, the fast answer comes, and `degraded` says why.
     """
 
     k: int | None = None
@@ -272,6 +269,8 @@ class Plan:
     days: tuple[tuple[int, int, float], ...] = ()  # (first second, last second, weight) the question names
     type_scores: F32 | None = None  # float32[len(TYPES)], cosine to each type's centroid
     projects: tuple[int, ...] = ()  # codes of the projects the question names
+    extent: str = ""  # one of `helix.text.asks.Extent`: whether many turns answer
+    advice: bool = False  # the question asks for advice, on which the user's rules bear
     titled: I64 | None = None  # rows of the documents whose titles the question names; None: not looked up
 
 
@@ -398,3 +397,4 @@ class Bundle:
     notice: str | None = None  # why nothing was found, where options of time are the reason
     answered: float = 0.0  # probability that any item helps
     beyond: tuple[Item, ...] = ()  # items after the k best that the context holds, too
+    coverage: Mapping[str, Any] | None = None  # of a question of many turns: extent, turns, sessions, shown

@@ -275,6 +275,7 @@ def bundle(
     *,
     answered: float = 0.0,
     beyond: Sequence[Item] = (),
+    coverage: Mapping[str, Any] | None = None,
     skipped: bool = False,
 ) -> Bundle:
     """Make the answer.
@@ -285,6 +286,7 @@ def bundle(
         placed: positions of the packed ones in `items` followed by `beyond`, in the context's order.
         answered: probability that any item helps.
         beyond: items after the k best that the context holds.
+        coverage: how much a question of many turns bears on.
     """
     trace.note("pack", rows_in=len(items), rows_out=len(placed), tokens=tokens, budget=query.budget)
     trace.total()
@@ -304,6 +306,7 @@ def bundle(
         trace=trace.report(lambda rows: ids(rows, snap)),
         answered=answered,
         beyond=tuple(every[i] for i in sorted(placed) if i >= len(items)),
+        coverage=coverage,
     )
 
 

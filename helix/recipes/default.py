@@ -17,12 +17,14 @@ from helix.question.spelling import add_terms, correct_text, find_corrections, l
 from helix.question.terms import hash_question
 from helix.ranking.topk import sort_rows
 from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids, items_of, judge, score_rows
-from helix.recipes.default_pack import count_packable, pack_relevant
+from helix.recipes.default_pack import Extras, count_packable, pack_relevant
 from helix.recipes.default_retrieve import collect_legs, start_legs
+from helix.recipes.default_wide import add_rules, describe_coverage, keep_covered, leave, put_rules_last, widen
 from helix.recipes.default_work import judge_work, look_up_work, put_first
 from helix.recipes.encoder_weights import adapt
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import HelixProfile, QuestionConstants
+from helix.stages.cover import Covered
 from helix.stages.diversify import choose_reserve, diversify, explain_left_out
 from helix.stages.features.linked import add_linked, find_titled
 from helix.stages.features.relevance import QuestionSigns, read_signs
@@ -39,8 +41,11 @@ from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.route import scope
 from helix.stages.supersede import Superseded, add_successors, demote, find_superseded
 from helix.stages.trace import Trace, measure, value_of
+from helix.text.asks import WIDE
 from helix.text.tokenize import shorten_ids
 from helix.types import F32, U32, Bundle, Candidates, Item, Leg, Plan, Query
+from helix.work.ask import FoundWork
+from helix.work.standing import NO_RULES, Standing, find_standing
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import Rerankers
@@ -65,22 +70,54 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     if query.rerank:
         pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
         trace.record_change("rerank", pool.row, pool.final)
-    trace.record_ranking(pool.pool())
+    covered = trace.run("cover", widen, pool, snap, plan, profile) if plan.extent else leave(pool)
+    if plan.extent:
+        trace.note("cover", rows_in=len(pool), rows_out=len(covered.pool), extent=plan.extent)
+        trace.record_change("cover", covered.pool.row, covered.pool.final)
+    trace.record_ranking(covered.pool.pool())
+    given = Ranked(query, vector, plan, covered.pool, signs)
+    return _answer(given, covered, work, snap, profile, trace)
+
+
+def _answer(
+    given: Ranked, covered: Covered, work: Sequence[FoundWork], snap: Snapshot, profile: HelixProfile, trace: Trace
+) -> Bundle:
+    """Choose the items of an answer, judge them and pack them: stages 7 and 8."""
+    query, vector, plan, pool, signs = given
+    wide = plan.extent in WIDE and profile.pack.wide_items > 0
     chosen = trace.run("diversify", diversify, pool, snap, query.k, profile.diversify)
     _trace_diversify(pool, chosen, snap, profile, trace)
-    most = profile.pack.items
-    best = chosen.join(trace.run("diversify", choose_reserve, pool, chosen, snap, most, profile.diversify))
+    rules = trace.run("standing", find_standing, query, vector, snap, plan, pool) if profile.pack.standing else NO_RULES
+    chosen = put_rules_last(chosen, pool, rules, query, plan)
+    trace.note("standing", rows_in=len(rules.rows), rows_out=int(np.isin(rules.rows, chosen.row).sum()))
+    first = add_rules(chosen, pool, rules)
+    most = profile.pack.wide_items if wide else profile.pack.items
+    best = first.join(trace.run("diversify", choose_reserve, pool, first, snap, most, profile.diversify))
     judged = judge_work(judge(best.row, pool.row, query, vector, snap, plan, trace, signs), best.row, work, query)
-    best = best.take(np.arange(max(len(chosen), count_packable(judged, best.row, query, snap, profile.pack))))
-    entries = _read_entries(best, snap, query.moment)
-    context, tokens, placed = trace.run("pack", pack_relevant, best.row, entries, judged, query, snap, plan, profile)
-    n = len(chosen)
+    judged = keep_covered(judged, best.row, covered)
+    coverage = describe_coverage(covered, judged, best.row, snap, plan, profile)
+    needed = count_packable(judged, best.row, query, snap, profile.pack, wide=wide)
+    best = best.take(np.arange(max(len(first), needed)))
+    entries, extras = _read_entries(best, snap, query.moment), Extras(rules.rows, wide, coverage)
+    packed = trace.run("pack", pack_relevant, best.row, entries, judged, query, snap, plan, profile, extras)
+    placed, n = packed.placed, len(chosen)
     shown = [*range(n), *sorted(i for i in placed if i >= n)]
     items = _make_items(
-        best.take(np.array(shown, np.int64)), [entries[i] for i in shown], query, snap, judged.relevance[shown]
+        best.take(np.array(shown, np.int64)), [entries[i] for i in shown], query, snap, judged.relevance[shown], rules
     )
-    places, answered = [shown.index(i) for i in placed], judged.answered
-    return bundle(query, snap, profile, trace, items[:n], context, tokens, places, answered=answered, beyond=items[n:])
+    return bundle(
+        query,
+        snap,
+        profile,
+        trace,
+        items[:n],
+        packed.context,
+        packed.tokens,
+        [shown.index(i) for i in placed],
+        answered=judged.answered,
+        beyond=items[n:],
+        coverage=None if coverage is None else {**coverage._asdict(), "shown": len(placed) - packed.rules},
+    )
 
 
 class Ranked(NamedTuple):
@@ -270,7 +307,8 @@ def pack_rows(
     profile: HelixProfile,
 ) -> tuple[str, int, list[int]]:
     """Pack items in an order that the deep tier gives; see `pack_relevant`."""
-    return pack_relevant(rows, entries, judged, add_search_terms(query, snap, profile.ask), snap, plan, profile)
+    query, extras = add_search_terms(query, snap, profile.ask), Extras(NO_RULES.rows)
+    return pack_relevant(rows, entries, judged, query, snap, plan, profile, extras)[:3]
 
 
 def _read_entries(chosen: Candidates, snap: Snapshot, at: int) -> list[dict[str, Any]]:
@@ -283,12 +321,17 @@ def _read_entries(chosen: Candidates, snap: Snapshot, at: int) -> list[dict[str,
 
 
 def _make_items(
-    chosen: Candidates, entries: Sequence[Mapping[str, Any]], query: Query, snap: Snapshot, relevance: F32
+    chosen: Candidates,
+    entries: Sequence[Mapping[str, Any]],
+    query: Query,
+    snap: Snapshot,
+    relevance: F32,
+    rules: Standing,
 ) -> list[Item]:
     """Make the shown items.
 
     `why` gets salience and confidence as they are, not as they were scaled over the pool, the questions a model
-    wrote for an item, and the misspelled words of the question that it has.
+    wrote for an item, the misspelled words of the question that it has, and which kind of rule it is.
     """
     columns = zip(snap.columns.salience[chosen.row].tolist(), snap.columns.confidence[chosen.row].tolist(), strict=True)
     more: list[dict[str, Any]] = [
@@ -304,4 +347,9 @@ def _make_items(
     if query.corrections:
         read = list_corrected(query.corrections, chosen.row, snap)
         more = [{**one, "corrected": words} if words else one for one, words in zip(more, read, strict=True)]
+    kinds = dict.fromkeys(rules.preferences.tolist(), "preference")
+    kinds |= dict.fromkeys(rules.instructions.tolist(), "standing instruction")
+    if kinds:
+        named = [kinds.get(row) for row in chosen.row.tolist()]
+        more = [{**one, "rule": kind} if kind else one for one, kind in zip(more, named, strict=True)]
     return items_of(chosen.pool(), entries, snap, more, relevance)

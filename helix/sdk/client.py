@@ -281,6 +281,7 @@ def bundle_of(found: Mapping[str, Any]) -> Bundle:
         trace=found.get("trace"),
         deep=found.get("deep"),
         notice=found.get("notice"),
+        coverage=found.get("coverage"),
     )
 
 

@@ -18,8 +18,8 @@ from helix.redact.redact import redact
 from helix.snapshot import paths
 from helix.snapshot.ledger.inbox import Envelope, accept_envelope, name_document
 from helix.snapshot.segment.batch import hash_parts
-from helix.sources.note import NAME
 from helix.types import TYPES
+from helix.util.note_names import NOTE
 
 MAX_NOTE: Final = 4_000
 """Characters of a note."""
@@ -78,13 +78,13 @@ def write_note(
         "corrects": corrects or None,
     }
     body = orjson.dumps({name: value for name, value in note.items() if value is not None}).decode()
-    document = name_document(body, NAME, place, acl)
+    document = name_document(body, NOTE, place, acl)
     accept_envelope(
         root,
-        Envelope(document, NAME, body, NAME, place, tuple(acl), None, now, dict(redacted), ()),
+        Envelope(document, NOTE, body, NOTE, place, tuple(acl), None, now, dict(redacted), ()),
     )
     return {
-        "id": hash_parts(NAME, identity, "0"),
+        "id": hash_parts(NOTE, identity, "0"),
         "project": place,
         "corrects": corrects or None,
         "redacted": dict(redacted),

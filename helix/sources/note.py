@@ -6,8 +6,6 @@ the inbox. What an agent wrote has the role assistant and the origin `note`, and
 
 from __future__ import annotations
 
-from typing import Final
-
 from helix.errors import InputRefused
 from helix.sources.common.fields import get_flag, get_string, get_text
 from helix.sources.common.json_text import try_json
@@ -15,16 +13,11 @@ from helix.sources.common.sample import Sample
 from helix.sources.common.times import parse_iso
 from helix.sources.common.tools import TOOL_CHARS
 from helix.types import TYPES, Document, Parsed, Session, Step, Turn
+from helix.util.note_names import NOTE, NOTES, PINNED
 
-NAME = "note"
+NAME = NOTE
 JSON = True
 GROWS = False
-
-NOTES: Final = "notes"
-"""The session of a project's notes."""
-
-PINNED: Final = "pinned notes"
-"""The session of those that are pinned."""
 
 
 def detect(sample: Sample) -> bool:

@@ -163,6 +163,14 @@ class RerankConstants:
 
 
 @dataclass(frozen=True, slots=True)
+class CoverConstants:
+    """Of a question that stretches of talk answer."""
+
+    top: int
+    reach: float
+
+
+@dataclass(frozen=True, slots=True)
 class DiversifyConstants:
     """Stage 7. `lambda_` is `lambda` in the file."""
 
@@ -182,6 +190,9 @@ class PackConstants:
     neighbours: int
     neighbour_tokens: int
     grouped: bool
+    wide_items: int
+    wide_excerpt: float
+    standing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +211,7 @@ class HelixProfile:
     rank: RankConstants
     reading: ReadingConstants
     rerank: RerankConstants
+    cover: CoverConstants
     diversify: DiversifyConstants
     pack: PackConstants
     weights: Mapping[str, Mapping[str, float]] = field(metadata={"keys": TYPES, "inner": SIGNALS})  # by type

@@ -9,6 +9,8 @@ best their full text. Recalled text is data: it is sanitised, wrapped in `<memor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -65,6 +67,8 @@ def pack(
     rules: ExcerptRules = NO_EXCERPTS,
     *,
     grouped: bool = True,
+    by_time: bool = False,
+    above: str = "",
 ) -> tuple[str, int, list[int]]:
     """Pack items into a context, best first, up to the first that does not fit.
 
@@ -82,16 +86,18 @@ def pack(
         longest: tokens of a neighbour; longer ones are left out.
         rules: how items are shortened.
         grouped: whether items of one session, day and title share a header; otherwise each has its own.
+        by_time: whether the context is in order of time, not outside-in.
+        above: lines that come first.
 
     Returns:
         (context, its tokens, positions in `entries` in context order). Never over the budget; empty if not even the
         wrapper and a piece of the best item fit.
     """
-    room = budget - sum(count([f"{OPEN}\n", CLOSE]))  # with line breaks, which some counters count
+    room = budget - sum(count([f"{OPEN}\n{above}", CLOSE]))  # with line breaks, which some counters count
     texts = [sanitise_text(str(entry["text"])).strip() for entry in entries]
     sizes = _count_texts(entries, texts, count)
     needed = _count_needed(_count_least_tokens(sizes, rules.caps), room)
-    headers = _make_headers(entries[:needed], count, grouped)
+    headers = _make_headers(entries[:needed], count, grouped=grouped, apart=not by_time)
     outcomes = [str(entry.get("outcome") or "") for entry in entries[:needed]]
     for i, size in enumerate(count([f"{line}\n" if line else "" for line in outcomes])):
         headers.added[i] += size
@@ -102,7 +108,7 @@ def pack(
     else:  # neighbours only where all items fit
         neighbours = _fit_neighbours(around, longest, left, count)
     while bodies:
-        context, placed = _assemble(headers, bodies, neighbours, outcomes, entries)
+        context, placed = _assemble(headers, bodies, neighbours, outcomes, entries, above, by_time=by_time)
         tokens = count([context])[0]
         if tokens <= budget:
             return context, tokens, placed
@@ -132,14 +138,15 @@ def _count_fitting(sizes: Sequence[int], room: float) -> int:
     return sum(total <= room for total in accumulate(sizes))
 
 
-def _make_headers(entries: Sequence[Mapping[str, Any]], count: Count, grouped: bool) -> Headers:
+def _make_headers(entries: Sequence[Mapping[str, Any]], count: Count, *, grouped: bool, apart: bool) -> Headers:
     first: dict[tuple[Any, ...], int] = {}
     keys = [
         (entry["session"], entry["time"] and entry["time"].date(), entry["title"]) if grouped else (i,)
         for i, entry in enumerate(entries)
     ]
     group = [first.setdefault(key, i) for i, key in enumerate(keys)]
-    group[1:2] = [1] * len(group[1:2])  # the first and the last item are never in one group
+    if apart:
+        group[1:2] = [1] * len(group[1:2])  # the first and the last item of a context are never in one group
     several = {of for i, of in enumerate(group) if of != i}
     alone = [header(entry) if group[i] == i else "" for i, entry in enumerate(entries)]
     shared = [_group_header(entry) if i in several else "" for i, entry in enumerate(entries)]
@@ -239,14 +246,18 @@ def _assemble(
     neighbours: Mapping[int, Sequence[tuple[bool, str]]],
     outcomes: Sequence[str],
     entries: Sequence[Mapping[str, Any]],
+    above: str,
+    *,
+    by_time: bool,
 ) -> tuple[str, list[int]]:
     """Return (context, positions of its items in order); groups go outside-in by their best, items in reading order."""
     groups: dict[int, list[int]] = {}
     for i in range(len(bodies)):
         groups.setdefault(headers.group[i], []).append(i)
-    lines, placed = [OPEN], list[int]()
-    for place in outside_in(len(groups)):
-        of, members = list(groups.items())[place]
+    lines, placed = [OPEN + (f"\n{above.rstrip()}" if above else "")], list[int]()
+    ranked = list(groups.items())
+    inwards = [ranked[place] for place in outside_in(len(ranked))]
+    for of, members in sorted(ranked, key=partial(_find_beginning, entries)) if by_time else inwards:
         if len(members) > 1:
             lines.append(headers.shared[of])
         last = ""
@@ -261,6 +272,13 @@ def _assemble(
             lines += [outcomes[i]] if outcomes[i] else []
             lines += [line for before, line in around if not before]
     return "\n".join([*lines, CLOSE]), placed
+
+
+def _find_beginning(entries: Sequence[Mapping[str, Any]], group: tuple[int, list[int]]) -> tuple[bool, datetime, int]:
+    """Return a key that orders groups by the time of their first item; those without a time come last, as ranked."""
+    first = min(group[1], key=lambda i: entries[i].get("ord", i))
+    said = entries[first]["time"]
+    return said is None, said or datetime.min, entries[first].get("ord", first) if said else group[0]
 
 
 def _format_item(head: str, text: str, *, alone: bool) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from helix.native.zones import filter_range
 from helix.stages.skip_rules import describe_prompt, is_general
 from helix.stages.time_limits import explain_row, read_limits
+from helix.text.asks import asks_advice, read_extent
 from helix.text.language_words import has_words, is_courtesy
 from helix.text.languages import ENGLISH
 from helix.text.tokenize import split_project_words
@@ -62,6 +63,8 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
         first_person=first_person,
         asker_speaks=_has(query, _ASKER_SPEAKS, "asker"),
         recent=_has(query, _RECENT, "recent"),
+        extent=read_extent(query.text, query.language),
+        advice=asks_advice(query.text, query.language),
         days=query.days,
         type_scores=_score_types(vector, snap),
         projects=_find_projects(query, snap) if query.project is None else (),

@@ -26,6 +26,9 @@ DECIDES: Final = 16
 PREFERS: Final = 32
 """A user opens with a preference or a convention."""
 
+LIKES: Final = 64
+"""A user says in passing what they prefer: "… and I prefer short functions, so how do I …"."""
+
 NARRATION_WORDS: Final = 40
 """Words of a narration at most; a longer text says more."""
 
@@ -47,6 +50,11 @@ _PREFERS: Final = re.compile(
     r"|in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team),? (?:we|all|every|each|always|never|nothing|no)\b"
     r"|please (?:answer|reply|respond|speak) (?:in|with|without|briefly)\b"
     r"|please use\b.{0,80}\b(?:in|for) (?:all|every|each|your)\b)",
+    re.IGNORECASE,
+)
+_LIKES: Final = re.compile(
+    r"\b(?:i|we)(?:'d| would)? (?:(?:much|really|always|usually|generally|strongly|still|also) )?prefer\b"
+    r"|\b(?:my|our) (?:\w+ )?preferences?\b",
     re.IGNORECASE,
 )
 _DECIDES: Final = re.compile(
@@ -88,6 +96,8 @@ def read_cues(text: str, role: str, language: str = ENGLISH) -> int:
         bits |= STANDING
     if role == "user" and len(text) < MAX_CHARS and not bits & ASKS:
         bits |= (DECIDES if _DECIDES.search(text) else 0) | (PREFERS if _PREFERS.search(text) else 0)
+    if role == "user" and _LIKES.search(text):
+        bits |= LIKES
     if role == "assistant" and _narrates(text):
         bits |= NARRATES
     return bits
@@ -98,4 +108,4 @@ def _read_foreign(text: str, role: str, language: str, *, asks: bool) -> int:
     if role == "user" and len(text) < MAX_CHARS and not asks:
         for name, bit in (("standing", STANDING), ("decides", DECIDES), ("prefers", PREFERS)):
             bits |= bit if has_words(language, text, "cues", name) else 0
-    return bits
+    return bits | (LIKES if role == "user" and has_words(language, text, "cues", "prefers") else 0)

@@ -9,6 +9,7 @@
               or a month) and {WEEKDAY}; names of units; counts in words; days by their distance from today
 `[cues]`      standing instructions, preferences, decisions (`helix.text.cues`); these match as they are
 `[questions]` what a question is about (`helix.text.reading`)
+`[asks]`      whether many turns answer a question, or it asks for advice (`helix.text.asks`)
 `[claims]`    what kind of statement a text makes (`helix.text.claims`)
 `[former]`    leads to what a change leaves, and ends of it
 `[denies]`    words that forbid what is named after them or before them

@@ -10,8 +10,6 @@ import numpy as np
 
 from helix.enrich.trust import LEAST_TRUST
 from helix.snapshot.segment.batch import hash_parts
-from helix.sources.note import NAME as NOTE
-from helix.sources.note import NOTES, PINNED
 from helix.stages.supersede import find_superseded
 from helix.text.cues import DECIDES, STANDING
 from helix.text.language_words import find_pattern, has_words
@@ -19,6 +17,7 @@ from helix.text.languages import ENGLISH
 from helix.text.shell import find_main
 from helix.text.step_keys import list_path_ends
 from helix.types import I64, ROLES, Bool
+from helix.util.note_names import NOTE, NOTES, PINNED
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot

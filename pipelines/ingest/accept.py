@@ -33,9 +33,9 @@ from helix.sources.common.decode import decode
 from helix.sources.common.export import Export, read_entry
 from helix.sources.common.pieces import PIECE_FORMATS, cut_session
 from helix.sources.common.session_text import SessionText
-from helix.sources.note import NAME as NOTE
 from helix.switches.state import read_switches
 from helix.types import Document, Problem
+from helix.util.note_names import NOTE
 from pipelines.ingest.increments import (
     BLOCK,
     add_omitted_lines,

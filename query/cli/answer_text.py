@@ -33,6 +33,8 @@ def print_answer(answer: dict[str, Any]) -> None:
     irrelevant, is_explained = is_irrelevant(answer), bool(answer.get("trace"))
     if irrelevant and answer["items"]:
         print_text(f"nothing relevant ({_format_share(answer['answered'])} likely to help); the nearest:")
+    if counted := answer.get("coverage"):
+        print_text(_format_coverage(counted))
     for rank, item in enumerate(answer["items"][:NEAREST] if irrelevant and not is_explained else answer["items"], 1):
         _print_item(rank, item, is_explained, dim=irrelevant)
     if answer["context"]:
@@ -40,6 +42,15 @@ def print_answer(answer: dict[str, Any]) -> None:
         _print_line("\n", ("context", "bold"), size)
         _print_line(answer["context"])
     _print_summary(answer)
+
+
+def _format_coverage(counted: dict[str, Any]) -> str:
+    """Return how many turns a question bears on, in one line."""
+    turns, sessions = counted["turns"], counted["sessions"]
+    return (
+        f"{turns} turn{'s' * (turns != 1)} in {sessions} session{'s' * (sessions != 1)}; "
+        f"{counted['shown']} in the context, in order of time"
+    )
 
 
 def _format_share(share: float) -> str:
@@ -58,6 +69,8 @@ def _print_item(rank: int, item: dict[str, Any], is_explained: bool, dim: bool =
         (f"  {item['type']:10} {origin}  ", "dim" if dim else ""),
         (source, "dim"),
     )
+    if rule := item["why"].get("rule"):
+        _print_block(f"the user's {rule}", "dim")
     text = printable(" ".join(item["text"].split()))
     _print_block(text if len(text) <= 300 else text[:299] + "…", "dim" if dim else "")
     if later := item["replaced_by"]:

@@ -10,11 +10,11 @@ import numpy as np
 
 from helix.sdk.notes import EVERYWHERE
 from helix.snapshot.segment.batch import NO_TIME
-from helix.sources.note import NOTES, PINNED
 from helix.stages.pack import CLOSE, OPEN, cite_turns
 from helix.stages.supersede import find_superseded
 from helix.text.cues import PREFERS, STANDING
 from helix.types import I64, ROLES, Bool
+from helix.util.note_names import NOTES, PINNED
 from helix.util.sanitise import sanitise_name
 from helix.work.commands import list_commands
 from helix.work.rules import find_note_session, select_rules

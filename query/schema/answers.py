@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from helix.sdk.memory import Memory
 from helix.stages.relevance import LEAST_ANSWERED
 from helix.types import TYPES, Bundle, Item, RecallOptions
+from query.schema.coverage import Coverage
 from query.schema.requests import RecallRequest
 
 TIME_QUALITY: Final[Any] = Field(
@@ -73,6 +74,9 @@ class RecallAnswer(BaseModel):
         default=None, description="of the deep tier: the model's part (`wordings`, `calls`, memories `sent`)"
     )
     notice: str | None = NOTICE
+    coverage: Coverage | None = Field(
+        default=None, description="of a question that many turns answer, such as a summary: how many there are"
+    )
 
 
 class DeepAnswer(BaseModel):
@@ -375,6 +379,7 @@ def render_bundle(bundle: Bundle) -> dict[str, Any]:
         "counter": bundle.counter,
         "ms": dict(bundle.ms),
         "notice": bundle.notice,
+        "coverage": None if bundle.coverage is None else dict(bundle.coverage),
     }
     if bundle.trace is not None:
         answer["trace"] = dict(bundle.trace)

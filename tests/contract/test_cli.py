@@ -63,7 +63,20 @@ def test_recall_json_has_the_promised_shape(sample_store: Path, run_helix) -> No
     assert found["context"].startswith("<memory>")
     assert found["context"].endswith("</memory>")
     assert 0 < found["tokens"] <= 2000
-    stages = {"embed", "route", "dense", "lexical", "fuse", "graph", "rank", "diversify", "relevance", "work", "pack"}
+    stages = {
+        "embed",
+        "route",
+        "dense",
+        "lexical",
+        "fuse",
+        "graph",
+        "rank",
+        "diversify",
+        "relevance",
+        "work",
+        "standing",
+        "pack",
+    }
     assert set(found["ms"]) == stages | {"total"}
     texts = [item["text"] for item in found["items"]]
     assert texts[0] == MARCH
@@ -157,7 +170,19 @@ def test_a_cut_character_in_a_question_is_replaced(sample_store: Path) -> None:
 def test_explain_and_why_not(sample_store: Path, run_helix) -> None:
     call = ("recall", QUESTION, "--store", sample_store, "--k", 3)
     found = as_json(run_helix, *call, "--explain")
-    stages = ["route", "dense", "lexical", "fuse", "graph", "rank", "work", "diversify", "relevance", "pack"]
+    stages = [
+        "route",
+        "dense",
+        "lexical",
+        "fuse",
+        "graph",
+        "rank",
+        "work",
+        "diversify",
+        "standing",
+        "relevance",
+        "pack",
+    ]
     assert [stage["stage"] for stage in found["trace"]["stages"]] == stages
     assert all(stage["ms"] >= 0 and "rows_in" in stage and "rows_out" in stage for stage in found["trace"]["stages"])
     candidates = found["trace"]["candidates"]

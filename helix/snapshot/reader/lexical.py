@@ -173,6 +173,19 @@ class Lexical:
             out[here] = segment["cues"][local]
         return out
 
+    def rows_with(self, bits: int) -> I64:
+        """Return the rows whose cues have any of some bits, ascending; they are looked up once."""
+        found = self._rows_by_cue.get(bits)
+        if found is None:
+            parts = [start + np.flatnonzero(segment["cues"] & bits) for start, segment in self._rows.by_segment()]
+            found = np.concatenate(parts).astype(np.int64) if parts else np.empty(0, np.int64)
+            self._rows_by_cue[bits] = found
+        return found
+
+    @cached_property
+    def _rows_by_cue(self) -> dict[int, I64]:
+        return {}
+
     def languages_of(self, rows: AnyArray) -> list[str]:
         """Return the language of the text of rows, each one of `helix.text.languages.CODES`."""
         return [CODES[number] for number in self.language_numbers(rows).tolist()]

@@ -21,8 +21,8 @@ from helix.sdk.memory import Memory
 from helix.sdk.notes import write_note
 from helix.settings import Settings
 from helix.snapshot.sql import run_statement
-from helix.sources.note import PINNED
 from helix.text.tokenize import tokenise
+from helix.util.note_names import PINNED
 from pipelines.embedded.ingest import finish, ingest
 from pipelines.eval.attacks.sessions import BENIGN, CALLS, PAYLOADS, Attack, list_attacks, write_benign
 from pipelines.ingest.accept_all import IngestReport

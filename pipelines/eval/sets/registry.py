@@ -10,8 +10,11 @@ from pathlib import Path
 from helix.errors import InputRefused, UsageError
 from pipelines.eval.sets.benchmark import Benchmark
 from pipelines.eval.sets.conversations import convert_beam, convert_locomo, convert_longmemeval, convert_qmsum
+from pipelines.eval.sets.fairytaleqa import convert_fairytaleqa
 from pipelines.eval.sets.friendsqa import convert_friendsqa
+from pipelines.eval.sets.histories import convert_histories
 from pipelines.eval.sets.passages import convert_beir, convert_hipporag, convert_ir
+from pipelines.eval.sets.squad_pairs import convert_squad_pairs
 from pipelines.eval.sets.xquad import convert_xquad
 
 Convert = Callable[[Path, Path, str], Benchmark]
@@ -23,6 +26,9 @@ SETS: Mapping[str, Convert] = {
     "longmemeval": convert_longmemeval,
     "qmsum": convert_qmsum,
     "friendsqa": convert_friendsqa,
+    "histories": convert_histories,
+    "fairytaleqa": convert_fairytaleqa,
+    "squad_pairs": convert_squad_pairs,
     **dict.fromkeys(("musique", "hotpotqa", "2wikimultihopqa"), convert_hipporag),
     "xquad": convert_xquad,
     "beir": convert_beir,

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -149,30 +149,33 @@ def test_excerpts_are_made_in_the_languages_of_their_items(tmp_path: Path) -> No
     given = [{"session": f"s{i}", "language": language} for i, language in enumerate(("en", "de", "fr"))]
     snap = make_store(tmp_path, ["heron", "Reiher", "héron"], given=given)
     query, rows = make_query("heron", snap, SETTINGS), np.array([2, 0, 1], np.uint32)
-    assert _excerpt_rules(query, snap, load("helix").pack, np.full(3, 40), rows).languages == ["fr", "en", "de"]
+    assert _excerpt_rules(query, snap, 0.0, np.full(3, 40), rows).languages == ["fr", "en", "de"]
 
 
 def test_the_weights_are_the_rarity_of_what_is_asked_for(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["the heron", "the lake", "a lake", "no more"])
-    how = replace(load("helix").pack, excerpt=0.06, full=0.25)
+    how = replace(load("helix").pack, excerpt=0.06)
     query = make_query("a heron at the lakes", snap, SETTINGS, budget=1_000)
     query = replace(query, terms=np.unique(query.terms))
     rows = np.arange(2, dtype=np.uint32)
-    short = _excerpt_rules(query, snap, how, cap_tokens(np.ones(2, np.float32), 1_000, how), rows)
+    short = _excerpt_rules(query, snap, 0.25, cap_tokens(np.ones(2, np.float32), 1_000, how, wide=False), rows)
     assert short.weights == pytest.approx({"heron": np.log(1 + 3.5 / 1.5), "lake": np.log(1 + 2.5 / 2.5)})
     assert (short.caps, short.full) == ([60, 60], 0.25)
-    none = cap_tokens(np.ones(2, np.float32), 1_000, replace(how, excerpt=0.0))
-    assert _excerpt_rules(query, snap, how, none, rows).caps == ()
+    none = cap_tokens(np.ones(2, np.float32), 1_000, replace(how, excerpt=0.0), wide=False)
+    assert _excerpt_rules(query, snap, 0.25, none, rows).caps == ()
     one = replace(query, terms=query.terms[:1])
-    assert set(_excerpt_rules(one, snap, how, none, rows).weights) < {"heron", "lake"}
+    assert set(_excerpt_rules(one, snap, 0.25, none, rows).weights) < {"heron", "lake"}
 
 
 def test_an_excerpt_grows_with_the_root_of_relevance() -> None:
     how = replace(load("helix").pack, excerpt=0.1, certain=0.2)
     relevance = np.array([1.0, 0.2, 0.05, 0.02, 0.0], np.float32)
-    assert cap_tokens(relevance, 1_000, how).tolist() == [100, 100, 50, 40, 40]
-    assert cap_tokens(relevance, 1_000, replace(how, certain=0.0)).tolist() == [100] * 5
-    assert cap_tokens(relevance, 100, how).tolist() == [40] * 5
+    assert cap_tokens(relevance, 1_000, how, wide=False).tolist() == [100, 100, 50, 40, 40]
+    assert cap_tokens(relevance, 1_000, replace(how, certain=0.0), wide=False).tolist() == [100] * 5
+    assert cap_tokens(relevance, 100, how, wide=False).tolist() == [40] * 5
+    # Of many turns each has its line, and a larger budget gives longer ones.
+    assert cap_tokens(relevance, 1_000, how, wide=True).tolist() == [40] * 5
+    assert cap_tokens(relevance, 4_000, replace(how, certain=0.0), wide=True).tolist() == [80] * 5
 
 
 def test_the_best_stands_first_and_the_second_best_last() -> None:
@@ -191,6 +194,19 @@ def test_the_best_stands_first_and_the_second_best_last() -> None:
         *("[s]", "Ana s#t0: text0", "Ana s#t2: text2", "Ana s#t3: text3"),
         *("[Ana] (s#t1)", "text1"),
     ]
+
+
+def test_a_context_in_order_of_time() -> None:
+    days = [DAY + timedelta(days=day) for day in (3, 1, 2)]
+    said = [entry(i, f"number{i}", session=f"s{i}", time=day, ord=0) for i, day in enumerate(days)]
+    said.append(entry(3, "undated", session="s3"))
+    said += [entry(f"{n}", f"part{n}", session="s1", time=days[1], ord=n) for n in (2, 1)]
+    context, tokens, placed = pack(said, 200, words, by_time=True, above="[6 turns]\n")
+    assert placed == [1, 5, 4, 2, 0, 3]
+    assert body(context)[0] == "[6 turns]"
+    assert tokens == words([context])[0]
+    # Otherwise the second best is last.
+    assert pack(said[:3], 200, words)[2] == [0, 2, 1]
 
 
 def test_a_header_quotes_what_replaced_the_item_and_its_tokens_count() -> None:

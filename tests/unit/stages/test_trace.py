@@ -56,6 +56,7 @@ def test_every_stage_says_rows_in_and_out_and_milliseconds(tmp_path: Path) -> No
         "rank",
         "work",
         "diversify",
+        "standing",
         "relevance",
         "pack",
     ]  # no encoder: no dense leg

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from helix.text import language_words, languages
+from helix.text.asks import WIDE
 from helix.text.cues import ASKS, DECIDES, FIRST_PERSON, PREFERS, STANDING, read_cues
 from helix.text.language_words import find_pattern, is_courtesy, list_stop_words, read_words
 from helix.text.languages import CODES, find_languages, identify
@@ -80,9 +81,11 @@ def test_every_file_of_words_is_complete_and_compiles() -> None:
             "dates",
             "cues",
             "questions",
+            "asks",
             "claims",
             "denies",
         },
+        "asks": {*WIDE, "advice", "past"},
         "cues": {"standing", "prefers", "decides"},
         "questions": {"why", "past", "present", *HINTS} - {"yes", "first", "before", "after", "second"},
         "claims": {"change", "end", "now", "plan", "reason", "agree", "hypo"},
@@ -92,7 +95,7 @@ def test_every_file_of_words_is_complete_and_compiles() -> None:
         assert set(words) - {"former", "spaced", "stop"} == known[""] - {"spaced", "stop"}, code
         assert ("stop" in words) == words.get("spaced", True), code
         assert set(words["denies"]) <= {"before", "after"}, code
-        for group in ("cues", "questions", "claims", "denies"):
+        for group in ("cues", "questions", "asks", "claims", "denies"):
             assert group == "denies" or set(words[group]) == known[group], (code, group)
             assert all(find_pattern(code, group, name) for name in words[group])
         for name in ("first_person", "asker", "recent"):
