@@ -113,8 +113,9 @@ def _append(chosen: Candidates, pool: Candidates, rows: I64) -> Candidates:
     """Append rows of the snapshot with what the pool knows of them; no score is above the last one's."""
     if not len(rows):
         return chosen
-    place = {int(row): i for i, row in enumerate(pool.row.tolist())}
-    known = [place[row] for row in rows.tolist() if row in place]
-    new = pool.take(np.array(known, np.int64)).append(rows[~np.isin(rows, pool.row)])
+    known = rows[np.isin(rows, pool.row)]
+    place = np.argsort(pool.row, kind="stable")
+    found = pool.take(place[np.searchsorted(pool.row, known, sorter=place)])
+    new = found.append(rows[~np.isin(rows, pool.row)])
     last = chosen.final[-1] if len(chosen) else np.float32(0)
     return chosen.join(replace(new, final=np.minimum.accumulate(np.fmin(new.final, last))))

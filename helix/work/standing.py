@@ -54,9 +54,12 @@ def find_standing(query: Query, vector: F32 | None, snap: Snapshot, plan: Plan, 
     """
     rows = snap.lexical.rows_with(STANDING | PREFERS | LIKES)
     columns = snap.columns
-    allowed = snap.alive if plan.allowed is None else plan.allowed & snap.alive
-    rows = rows[allowed[rows] & (columns.role[rows] == _USER)]
-    if query.project is None and len(rows):
+    rows = rows[snap.alive[rows] & (columns.role[rows] == _USER)]
+    if plan.allowed is not None:
+        rows = rows[plan.allowed[rows]]
+    if not len(rows):
+        return NO_RULES
+    if query.project is None:
         rows = rows[np.isin(columns.project[rows], columns.project[pool.row[:BEST]])]
     rows = select_rules(snap, rows[-MOST_READ:], query.moment)
     if vector is not None:

@@ -98,8 +98,9 @@ def musique(folder: Path) -> Path:
     ).parent
 
 
-def convert(name: str, path: Path) -> Benchmark:
-    return read_set(name, path, path.parent / f"{path.name}-converted")
+def convert(name: str, path: Path, folder: Path | None = None) -> Benchmark:
+    """Read a set; its documents go below `folder`, or next to the set, which a test has made."""
+    return read_set(name, path, folder or path.parent / f"{path.name}-converted")
 
 
 def read_turns(benchmark: Benchmark) -> list[dict[str, Any]]:

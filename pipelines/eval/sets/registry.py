@@ -15,6 +15,7 @@ from pipelines.eval.sets.friendsqa import convert_friendsqa
 from pipelines.eval.sets.histories import convert_histories
 from pipelines.eval.sets.passages import convert_beir, convert_hipporag, convert_ir
 from pipelines.eval.sets.squad_pairs import convert_squad_pairs
+from pipelines.eval.sets.written import convert_chats, convert_worlds
 from pipelines.eval.sets.xquad import convert_xquad
 
 Convert = Callable[[Path, Path, str], Benchmark]
@@ -27,6 +28,8 @@ SETS: Mapping[str, Convert] = {
     "qmsum": convert_qmsum,
     "friendsqa": convert_friendsqa,
     "histories": convert_histories,
+    "chats": convert_chats,
+    "worlds": convert_worlds,
     "fairytaleqa": convert_fairytaleqa,
     "squad_pairs": convert_squad_pairs,
     **dict.fromkeys(("musique", "hotpotqa", "2wikimultihopqa"), convert_hipporag),
