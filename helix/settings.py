@@ -15,6 +15,9 @@ def _declare(default: Any, unit: str, meaning: str, source: str = "", *, secret:
     return field(default=default, repr=not secret, metadata={"unit": unit, "meaning": meaning, "source": source})
 
 
+_EITHER = ("on or off", "fast or best")  # units of settings that are one of two words
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The values of all settings. Build them with `load()` and pass them on; never read them at import."""
@@ -39,7 +42,8 @@ class Settings:
     sparse_encoder: str = _declare("", "name or path", "the sparse encoder (SPLADE or inference-free); empty: none")
     token_vectors: str = _declare("off", "on or off", "token vectors kept at ingest, for --rerank late (tiers.md)")
     late_encoder: str = _declare("", "name or path", "late-interaction reranker ('helix models export'); empty: none")
-    cross_encoder: str = _declare("", "name or path", "cross-encoder reranker ('helix models export'); empty: none")
+    cross_encoder: str = _declare("", "name or path", "cross-encoder of quality best ('helix models'); empty: our own")
+    quality: str = _declare("fast", "fast or best", "of a recall that names none; best reads question and item at once")
     cache: str = _declare(str(Path.home() / ".cache" / "helix"), "path", "exported encoders, with their checksums")
     max_document_bytes: int = _declare(1 << 30, "bytes", "a larger input is refused")
     max_line_bytes: int = _declare(16 << 20, "bytes", "a longer line is refused; the rest of its file is accepted")
@@ -131,8 +135,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             ) from None
         if given and setting.metadata["unit"] == "url":
             _check_url(setting.name, given, variable)
-        if setting.metadata["unit"] == "on or off" and given not in ("on", "off"):
-            raise UsageError(f"{variable}={given!r} is neither on nor off", f"unset it (default {setting.default})")
+        if setting.metadata["unit"] in _EITHER and given not in (words := setting.metadata["unit"].split(" or ")):
+            fault = f"{variable}={given!r} is neither {words[0]} nor {words[1]}"
+            raise UsageError(fault, f"unset it (default {setting.default})")
     return Settings(**values)
 
 

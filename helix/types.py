@@ -144,7 +144,6 @@ class Entity(NamedTuple):
 
 # ---------------------------------------------------------------- query side
 
-
 Time = datetime | str | None
 """A moment as callers give it: aware, ISO 8601, or in words such as "yesterday"."""
 
@@ -167,8 +166,8 @@ class RecallOptions:
         profile: a packaged profile, or one in the folder `HELIX_PROFILES`.
         mode: of profile cems: `vector`, `hybrid`, or `auto`, by the question's intent; None: as the profile says.
         look_back: of profile annie: hours of its BM25 list; nothing older is in it. None: as the profile says; 0: all.
-        rerank: `late` (token by token) or `cross` (a cross-encoder) scores the best items again.
-        rerank_top: items to rerank, at most 30.
+        quality: `fast`, or `best`: a cross-encoder scores the best items again. None: the setting's.
+        rerank: `late` (token by token) or `cross`, whatever the quality, for the `rerank_top` best, at most 30.
         now: the moment of the question, for recency; by default the clock's.
         explain: return what every stage did, in `trace`.
         why_not: an item id; `trace["why_not"]` names the stage that dropped it.
@@ -194,6 +193,7 @@ class RecallOptions:
     profile: str = "helix"
     mode: str | None = None
     look_back: float | None = None
+    quality: str | None = None
     rerank: str | None = None
     rerank_top: int = 20
     now: Time = None

@@ -104,15 +104,21 @@ def list_narrowing(plain: Path) -> list[str]:
     return [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] in narrow]
 
 
-def quantise_graph(plain: Path, target: Path, spared: Sequence[str] = ()) -> None:
-    """Write the int8 form of `plain/model.onnx` to `target/model.onnx`, without the `spared` nodes."""
+def quantise_graph(plain: Path, target: Path, spared: Sequence[str] = (), *, portable: bool = False) -> None:
+    """Write the int8 form of `plain/model.onnx` to `target/model.onnx`, without the `spared` nodes.
+
+    Args:
+        portable: signed weights of seven bits, right on every processor and fast; else as suits this one.
+    """
     from optimum.onnxruntime import ORTQuantizer
     from optimum.onnxruntime.configuration import AutoQuantizationConfig
 
-    configure = AutoQuantizationConfig.avx512_vnni if has_vnni() else AutoQuantizationConfig.avx2
+    configure = AutoQuantizationConfig.avx512_vnni if portable or has_vnni() else AutoQuantizationConfig.avx2
+    config = configure(is_static=False, per_channel=True, nodes_to_exclude=list(spared))
+    config.reduce_range |= portable
     ORTQuantizer.from_pretrained(plain, file_name="model.onnx").quantize(
         save_dir=target,
-        quantization_config=configure(is_static=False, per_channel=True, nodes_to_exclude=list(spared)),
+        quantization_config=config,
     )
     (target / "model_quantized.onnx").rename(target / "model.onnx")
 

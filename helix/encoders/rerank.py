@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -27,12 +28,15 @@ from helix.encoders.session import (
 from helix.encoders.spec import FILES, check_files, fingerprint_spec, read_spec, shorten
 from helix.errors import EncoderError
 from helix.settings import Settings
-from helix.types import F32
+from helix.types import F32, F64
 
 FORMAT: Final = 1
 """Format of an exported folder; another number makes every reranker be exported again."""
 
 SPEC: Final = "reranker.json"
+
+OWN: Final = "helix-ranker"
+"""The cross-encoder that comes with Helix, trained by `helix train ranker`."""
 
 BATCH: Final = 32
 """Most passages of one ONNX run."""
@@ -76,6 +80,9 @@ class RerankerSpec:
     pad: int
     files: Mapping[str, str]  # name → sha256
     fingerprint: str = ""
+    ranking: float = 0.0  # cross-encoders: weight of recall's own scores, 0 to 1 among the best, in a logit; 0: unknown
+    language: str = ""  # of the questions it can read; empty: any
+    turns_only: bool = False  # it learned from conversations, and does not order documents
     # For late interaction only.
     dim: int = 0
     query_tokens: int = 0  # a longer question is cut
@@ -125,7 +132,7 @@ def find_exported(wanted: str, settings: Settings) -> Path:
     Raises:
         EncoderError: it does not exist.
     """
-    folder = Path(wanted).expanduser()
+    folder = find_own() if wanted == OWN else Path(wanted).expanduser()
     if (folder / SPEC).is_file():
         return folder
     source = find_reranker(wanted, settings)
@@ -136,6 +143,11 @@ def find_exported(wanted: str, settings: Settings) -> Path:
             f"run 'helix models export {wanted}'",
         )
     return target
+
+
+def find_own() -> Path:
+    """Return the folder of the packaged cross-encoder, ready for use."""
+    return Path(str(resources.files("helix.encoders"))) / "data" / "ranker"
 
 
 def load_spec(folder: Path, kind: str) -> RerankerSpec:
@@ -314,7 +326,11 @@ class CrossEncoder:
         return self.spec.name
 
     def score(self, query: str, texts: Sequence[str]) -> F32:
-        """Score how well each text answers: float32[n] in [0, 1], the sigmoid of the network's logit.
+        """Score how well each text answers: float32[n] in [0, 1], the sigmoid of `weigh`."""
+        return np.asarray(1 / (1 + np.exp(-np.clip(self.weigh(query, texts), -60, 60))), np.float32)
+
+    def weigh(self, query: str, texts: Sequence[str]) -> F64:
+        """Return the network's logit for each text, float64[n]; higher is better.
 
         The same texts give the same scores; among other texts a score differs slightly, as int8 activations share one
         range in a batch.
@@ -329,7 +345,7 @@ class CrossEncoder:
             for row, i in enumerate(positions.tolist()):
                 feed["token_type_ids"][row, : len(tokens[i])] = entries[i].type_ids
             logits[positions] = self._session.run(feed)[:, 0]
-        return np.asarray(1 / (1 + np.exp(-np.clip(logits, -60, 60))), np.float32)
+        return logits
 
     def _cut_question(self, query: str) -> str:
         """Cut a question to half of the window."""
@@ -353,6 +369,7 @@ class Rerankers:
         self._lock = threading.Lock()
         self._late: LateEncoder | None = None
         self._cross: CrossEncoder | None = None
+        self._own: CrossEncoder | None = None
 
     @property
     def late(self) -> LateEncoder | None:
@@ -369,3 +386,13 @@ class Rerankers:
             if self._cross is None and (name := self._settings.cross_encoder):
                 self._cross = CrossEncoder(find_exported(name, self._settings), self._settings.threads)
             return self._cross
+
+    @property
+    def ranker(self) -> CrossEncoder:
+        """The cross-encoder of the recipe helix: the one that the settings name, or the packaged one."""
+        if named := self.cross:
+            return named
+        with self._lock:
+            if self._own is None:
+                self._own = CrossEncoder(find_own(), self._settings.threads)
+            return self._own

@@ -32,6 +32,9 @@ from helix.util.sanitise import MAX_NAME, sanitise_name
 
 RERANK_MODES: Final = ("late", "cross")
 
+QUALITIES: Final = {"fast": None, "best": "cross"}
+"""How each quality reranks, where the caller names no way."""
+
 MODES: Final = ("auto", "hybrid", "vector")
 """Search modes of the recipe cems."""
 
@@ -69,7 +72,7 @@ def build_query(
     project = check_project(options.project, snap.catalog)
     check_known("type", options.type, TYPES)
     _check_profile_options(options, profile)
-    _check_rerank(options, settings)
+    _check_rerank(options)
     now = _parse(options.now, datetime.now(UTC), "now") or datetime.now(UTC)
     stored = snap.lexical.languages
     language = find_language(text, stored)
@@ -97,7 +100,7 @@ def build_query(
         principal=options.principal,
         mode=options.mode,
         look_back=options.look_back,
-        rerank=options.rerank,
+        rerank=options.rerank or QUALITIES[options.quality or settings.quality],
         rerank_top=options.rerank_top,
         terms=hash_question(text, language, stored)[0],
         language=language,
@@ -149,10 +152,9 @@ def _check_profile_options(options: RecallOptions, profile: Profile | None) -> N
             raise UsageError(f"the profile {profile.name!r} has no {name}", f"leave it out, or use the profile {has!r}")
 
 
-def _check_rerank(options: RecallOptions, settings: Settings) -> None:
+def _check_rerank(options: RecallOptions) -> None:
     check_known("rerank tier", options.rerank, RERANK_MODES)
-    if options.rerank == "cross" and not settings.cross_encoder:
-        raise UsageError("no cross-encoder is set", "name one in HELIX_CROSS_ENCODER, or use 'late'")
+    check_known("quality", options.quality, tuple(QUALITIES))
     if options.rerank:
         check_top(options.rerank_top)
 

@@ -16,8 +16,9 @@ from helix.question.rewrite import remove_request, speak_as
 from helix.question.spelling import add_terms, correct_text, find_corrections, list_corrected
 from helix.question.terms import hash_question
 from helix.ranking.topk import sort_rows
-from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids, items_of, judge, score_rows
+from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids, items_of, judge
 from helix.recipes.default_pack import Extras, count_packable, pack_relevant
+from helix.recipes.default_rerank import rerank_best
 from helix.recipes.default_retrieve import collect_legs, start_legs
 from helix.recipes.default_wide import add_rules, describe_coverage, keep_covered, leave, put_rules_last, widen
 from helix.recipes.default_work import judge_work, look_up_work, put_first
@@ -37,7 +38,6 @@ from helix.stages.narration import demote_narration
 from helix.stages.rank import rank, split_score
 from helix.stages.reading import reorder
 from helix.stages.replaced import add_replacements
-from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.route import scope
 from helix.stages.supersede import Superseded, add_successors, demote, find_superseded
 from helix.stages.trace import Trace, measure, value_of
@@ -63,13 +63,13 @@ def recall(query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, mo
     query, vector, plan, pool, signs = ranked
     pool = trace.run("rank", reorder, pool, query, vector, snap, plan, profile.reading)
     trace.record_change("reading", pool.row, pool.final)
+    if query.rerank:
+        pool = trace.run("rerank", rerank_best, pool, query, snap, plan, profile, trace, models)
+        trace.record_change("rerank", pool.row, pool.final)
     work = trace.run("work", look_up_work, query, snap, plan, pool)
     before, pool = len(pool), put_first(pool, work)
     trace.note("work", rows_in=before, rows_out=len(pool), found=len(work))
     trace.record_change("work", pool.row, pool.final)
-    if query.rerank:
-        pool = trace.run("rerank", _rerank, pool, query, snap, profile, trace, models)
-        trace.record_change("rerank", pool.row, pool.final)
     covered = trace.run("cover", widen, pool, snap, plan, profile) if plan.extent else leave(pool)
     if plan.extent:
         trace.note("cover", rows_in=len(pool), rows_out=len(covered.pool), extent=plan.extent)
@@ -266,20 +266,6 @@ def _rank(
 
 def _demote(pool: Candidates, snap: Snapshot, superseded: Superseded, share: float) -> Candidates:
     pool = replace(pool, final=demote(pool.row.astype(np.int64), pool.final, superseded, share))
-    return pool.take(sort_rows(pool.final, snap.columns.key[pool.row]))
-
-
-def _rerank(
-    pool: Candidates, query: Query, snap: Snapshot, profile: HelixProfile, trace: Trace, models: Rerankers
-) -> Candidates:
-    """Score the best few again, by token or by a cross-encoder; they change places among themselves only."""
-    scores, how = score_rows(query, pool.row[: query.rerank_top], snap, models, trace)
-    unusable = explain_unusable(scores)
-    trace.note("rerank", rows_in=len(scores), rows_out=len(scores), by=query.rerank, unusable=unusable, **how)
-    seen = np.full(len(pool), np.nan, np.float32)
-    seen[: len(scores)] = scores
-    final = rerank(pool.final, scores, profile.rerank.weight)
-    pool = replace(pool, rerank=seen, final=final)
     return pool.take(sort_rows(pool.final, snap.columns.key[pool.row]))
 
 

@@ -40,6 +40,7 @@ class Recaller(ABC):
         profile: str = "helix",
         mode: str | None = None,
         look_back: float | None = None,
+        quality: str | None = None,
         rerank: str | None = None,
         rerank_top: int = 20,
         now: Time = None,
@@ -47,10 +48,7 @@ class Recaller(ABC):
         why_not: str | None = None,
         tier: str = "fast",
     ) -> Bundle:
-        """Answer one question, of at most `max_query_chars` characters; `RecallOptions` explains each option.
-
-        Raises UsageError for a wrong argument, AccessError for a key, StoreError for a damaged store or no server.
-        """
+        """Answer one question by `RecallOptions`. Raises UsageError, AccessError for a key, StoreError for no store."""
         options = RecallOptions(
             k=k,
             budget=budget,
@@ -70,6 +68,7 @@ class Recaller(ABC):
             profile=profile,
             mode=mode,
             look_back=look_back,
+            quality=quality,
             rerank=rerank,
             rerank_top=rerank_top,
             now=now,

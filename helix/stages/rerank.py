@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from helix.errors import UsageError
-from helix.types import F32
+from helix.types import F32, AnyArray
 
 MAX_ITEMS: Final = 30
 """Items to rerank."""
@@ -73,13 +73,14 @@ def explain_unusable(scores: F32) -> str:
     return ""
 
 
-def rerank(final: F32, scores: F32, weight: float) -> F32:
+def rerank(final: F32, scores: F32, weight: float, ranking: float = 0.0) -> F32:
     """Return new scores of the pool, in its order; only those of the first m = len(scores) items change.
 
-    With f and s scaled to [0, 1] over the first m, b = (1 − weight)·f + weight·s, and the new score is
-    low + b·(high − low), where high is the best item's score and low that of item m. So all of the first m stay above
-    item m + 1. If item m + 1 has the score of item m, low is the next float32 above it; if high − low < 0.0001, high is
-    low + 0.0001, so that equal items get an order.
+    With f and s scaled to [0, 1] over the first m, b = (1 − weight)·f + weight·s; for a network that was trained as an
+    addition to the ranking, b = ranking·f + scores, scaled to [0, 1]. The new score is low + b·(high − low), where high
+    is the best item's score and low that of item m. So all of the first m stay above item m + 1. If item m + 1 has the
+    score of item m, low is the next float32 above it; if high − low < 0.0001, high is low + 0.0001, so that equal items
+    get an order.
 
     If the rerank scores are flat or not finite, or the weight is 0, nothing changes; see `explain_unusable`.
 
@@ -87,6 +88,7 @@ def rerank(final: F32, scores: F32, weight: float) -> F32:
         final: float32[n], finite, best first.
         scores: float32[m], m ≤ n, higher is better, of the first m.
         weight: weight of the rerank scores; at 1 they alone order the first m.
+        ranking: weight of f next to the scores as they are; 0: `weight` counts.
 
     Raises:
         UsageError: more than `MAX_ITEMS` scores or more than items, or a weight outside 0 to 1.
@@ -104,13 +106,14 @@ def rerank(final: F32, scores: F32, weight: float) -> F32:
     if m < len(final) and final[m] >= final[m - 1]:
         low = float(np.nextafter(final[m], np.float32(np.inf), dtype=np.float32))
     high = max(high, low + _SPAN)
-    blend = (1 - weight) * _scale(final[:m]) + weight * _scale(scores)
+    own = _scale(final[:m])
+    blend = _scale(ranking * own + scores) if ranking else (1 - weight) * own + weight * _scale(scores)
     out = final.copy()
     out[:m] = np.maximum(low + blend * (high - low), low)
     return out
 
 
-def _scale(values: F32) -> F32:
+def _scale(values: AnyArray) -> F32:
     """Scale to [0, 1], in float64; all 0 if values do not differ."""
     wide = values.astype(np.float64)
     low, high = wide.min(), wide.max()

@@ -190,9 +190,14 @@ def train(argv: Sequence[str]) -> int:
         from pipelines.cli.relevance import train_relevance
 
         return train_relevance(argv[1:])
+    if argv[:1] == ["ranker"]:
+        from pipelines.cli.train_ranker import train_ranker
+
+        return train_ranker(argv[1:])
     examples = (
         "  helix train --store memory\n\nThese have a --help of their own:\n"
-        "  changes    models of what is true now\n  relevance  models of what helps with a question"
+        "  changes    models of what is true now\n  ranker     the network that reads question and item together\n"
+        "  relevance  models of what helps with a question"
     )
     options = build_parser("train", train.__doc__ or "", examples).parse_args(argv)
     from pipelines.training.retention import train as run

@@ -62,7 +62,8 @@ def _make_parser() -> Parser:
     add("--mode", metavar="MODE", help="of the profile cems: auto, hybrid or vector")
     text = "of the profile annie: hours of its BM25 list, such as 168 (all)"
     add("--look-back", metavar="HOURS", type=float, help=text)
-    add("--rerank", metavar="TIER", help="late or cross: score the best items again, more slowly")
+    add("--quality", metavar="Q", help="best: read question and items together, in some 50 ms more (fast)")
+    add("--rerank", metavar="TIER", help="late or cross: score the best items again, whatever the quality")
     add("--rerank-top", metavar="N", type=int, default=20, help="items to score again, at most 30 (20)")
     add("--tier", metavar="TIER", default="fast", help="deep: a language model helps, for seconds (fast)")
     add("--snapshot", metavar="N", type=int, help="a retained generation (the newest)")

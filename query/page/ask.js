@@ -16,7 +16,7 @@ import { drawStages } from './waterfall.js';
 
 const form = /** @type {HTMLFormElement} */ (byId('ask-form'));
 const body = byId('answer');
-const MORE = ['min_relevance', 'since', 'until', 'as_of', 'ingested_as_of', 'session', 'entities', 'rerank', 'current_only'];
+const MORE = ['min_relevance', 'since', 'until', 'as_of', 'ingested_as_of', 'session', 'entities', 'quality', 'rerank', 'current_only'];
 let calls = 0;
 let shown = ''; // the address whose answer is shown
 /** @type {HTMLElement | null} */
@@ -120,7 +120,7 @@ export function readQuestion(params) {
   /** @type {import('./api.js').Json} */
   const question = { query: params.get('q') ?? '' };
   const filters = ['project', 'type', 'speaker', 'session', 'since', 'until', 'as_of', 'ingested_as_of'];
-  const words = [...filters, 'profile', 'mode', 'rerank', 'now'];
+  const words = [...filters, 'profile', 'mode', 'quality', 'rerank', 'now'];
   for (const name of words) if (params.get(name)) question[name] = params.get(name);
   for (const name of ['k', 'budget', 'look_back', 'min_relevance']) if (params.get(name)) question[name] = Number(params.get(name));
   if (params.get('current_only')) question.current_only = true;

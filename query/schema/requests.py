@@ -77,6 +77,10 @@ MinRelevance = Annotated[
         "least relevance of an item in the context; 0: every item; default: as measured", 0.05, minimum=0, maximum=1
     ),
 ]
+Quality = Annotated[
+    Literal["fast", "best"] | None,
+    _describe("best: a network reads question and items together, some 50 ms more; default: as the server is set"),
+]
 SessionId = Annotated[str, _describe("a session, as recall shows it", "c3")]
 
 
@@ -109,6 +113,7 @@ class RecallRequest(PrincipalRequest):
     mode: Mode = None
     look_back: LookBack = None
     now: Annotated[str | None, _describe("the time of the question, ISO 8601; default: the clock")] = None
+    quality: Quality = None
     rerank: Annotated[str | None, _describe("late or cross: score the best items again, more slowly")] = None
     rerank_top: Annotated[int, _describe("items to score again", 20, minimum=1, maximum=30)] = 20
     explain: Annotated[bool, _describe("report every stage, in `trace`")] = False

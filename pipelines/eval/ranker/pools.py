@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from helix.question.build import build_query
+from helix.recipes.common import weigh_terms
 from helix.recipes.default import rank_question
 from helix.recipes.load_profile import load
 from helix.settings import Settings
@@ -23,7 +25,7 @@ from pipelines.eval.evaluate import find_last_moment
 from pipelines.eval.sets.benchmark import Question, turn_key
 from pipelines.eval.sets.registry import read_set
 
-DEPTH: Final = 50
+DEPTH: Final = 30
 """Best items of a pool."""
 
 
@@ -39,14 +41,14 @@ class RankedPool(NamedTuple):
     aside: Bool  # bool[n], neither right nor wrong
     turns: Sequence[str]  # native turn of each
     wanted: int  # gold turns, found or not
+    texts: Sequence[str]  # what is read of each
 
 
 class PooledSet(NamedTuple):
-    """The pools of a set, and the text of each item that is in one."""
+    """The pools of a set."""
 
     label: str
     pools: Sequence[RankedPool]
-    texts: Mapping[int, str]
 
 
 def read_pools(
@@ -76,12 +78,10 @@ def read_pools(
         query = build_query(question.text, snap, settings, RecallOptions(project=question.project, now=at))
         found, scores = rank_rows(query, snap, profile, depth)
         gold = [row for turn in sorted(question.gold) for row in rows_of.get(turn, ())] if missed else []
-        pools.append(_make_pool(question, found, scores, np.array(gold, np.int64), turns))
-    rows = np.unique(np.concatenate([pool.rows for pool in pools]))
-    texts: dict[int, str] = {}
-    for part in np.array_split(rows, len(rows) // 5_000 + 1):
-        texts |= dict(zip(part.tolist(), read_pair_texts(part, snap), strict=True))
-    return PooledSet(label, pools, texts)
+        pool = _make_pool(question, found, scores, np.array(gold, np.int64), turns)
+        texts = read_pair_texts(pool.rows, snap, weigh_terms(query, snap)) if len(pool.rows) else []
+        pools.append(pool._replace(texts=[*map(sys.intern, texts)]))
+    return PooledSet(label, pools)
 
 
 def rank_rows(query: Query, snap: Snapshot, profile: HelixProfile, depth: int) -> tuple[I64, F32]:
@@ -109,4 +109,5 @@ def _make_pool(question: Question, found: I64, scores: F32, gold: I64, turns: Se
         np.array([turn in question.related for turn in own], bool),
         own,
         len(question.gold),
+        (),
     )

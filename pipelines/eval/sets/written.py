@@ -33,21 +33,20 @@ def convert_chats(path: Path, folder: Path, name: str) -> Benchmark:
 
 
 def convert_worlds(path: Path, folder: Path, name: str) -> Benchmark:
-    """Make a file and a project of each world, and a document of each passage.
+    """Make a file of each world, and a document of each passage; all are one project, as an encyclopaedia is.
 
     Args:
         path: a folder of such files.
     """
     documents, questions = [], []
     for file, content in _read_files(path):
-        project = f"{name}-{file.stem}"
         lines = [
-            make_passage(f"{file.stem}/{one['id']}", one["text"], project, one["title"]) for one in content["passages"]
+            make_passage(f"{file.stem}/{one['id']}", one["text"], name, one["title"]) for one in content["passages"]
         ]
         documents.append(write_lines(folder / f"{file.stem}.jsonl", lines))
         for entry in content["questions"]:
             gold = frozenset(passage_key(f"{file.stem}/{identity}") for identity in entry["gold"])
-            questions.append(Question(project, entry["q"], gold))
+            questions.append(Question(name, entry["q"], gold))
     return Benchmark(tuple(documents), tuple(questions))
 
 

@@ -27,13 +27,15 @@ class PoolLike(Protocol):
     scores: F32
     gold: Bool
     aside: Bool
+    texts: Sequence[str]
 
 
 class SetLike(Protocol):
-    """The pools of a set, and the text of each row."""
+    """The pools of a set."""
 
-    pools: Sequence[Any]
-    texts: Mapping[int, str]
+    @property
+    def pools(self) -> Sequence[Any]:
+        """Of type `PoolLike`."""
 
 
 class DrawnList(NamedTuple):
@@ -52,7 +54,6 @@ class ListSource:
         self._usable = {
             label: [pool for pool in one.pools if _is_usable(pool)] for label, one in sets.items() if shares[label] > 0
         }
-        self._texts = {label: one.texts for label, one in sets.items()}
         self._labels = [label for label, pools in self._usable.items() if pools]
         weights = np.array([shares[label] for label in self._labels])
         self._weights, self._length = weights / weights.sum(), length
@@ -72,7 +73,7 @@ class ListSource:
         n = min(self._length - 1, len(wrong))
         others = self._random.choice(wrong, n, replace=False, p=chance / chance.sum())
         chosen = np.concatenate([[right], others])
-        texts = [self._texts[label][row] for row in pool.rows[chosen].tolist()]
+        texts = [pool.texts[i] for i in chosen.tolist()]
         return DrawnList(label, shorten_question(pool.question), texts, scale_scores(pool.scores)[chosen])
 
 

@@ -20,6 +20,8 @@ from torch.nn import functional
 FIRST_SCALE: Final = 10.0
 """Of both agreements at the start."""
 
+_LAYER: Final = "encoder.encoder.layer."
+
 CLS, SEP = 101, 102  # of BERT's vocabulary
 
 
@@ -92,6 +94,24 @@ def _mean(hidden: Tensor, chosen: Tensor) -> Tensor:
     """Return the mean of the chosen tokens of each text: float32[n, width]."""
     share = chosen.float() / chosen.sum(1, keepdim=True).clamp(min=1)
     return (hidden * share[..., None]).sum(1)
+
+
+def shrink_network(large: PairNetwork, folder: Path, layers: int) -> PairNetwork:
+    """Begin a smaller network from a trained one: layers at equal distances, the first and the last among them.
+
+    Args:
+        folder: of the sentence encoder that the large one was begun from.
+    """
+    small = open_network(folder, layers)
+    own = large.named_tensors()
+    count = 1 + max(int(name.split(".")[3]) for name in own if name.startswith(_LAYER))
+    taken = [round(i * (count - 1) / max(layers - 1, 1)) for i in range(layers)]
+    tensors = {name: value for name, value in own.items() if not name.startswith(_LAYER)}
+    for to, at in enumerate(taken):
+        start = f"{_LAYER}{at}."
+        tensors |= {f"{_LAYER}{to}.{name[len(start) :]}": own[name] for name in own if name.startswith(start)}
+    small.load_tensors(tensors)
+    return small
 
 
 def open_network(folder: Path, layers: int) -> PairNetwork:

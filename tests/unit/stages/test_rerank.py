@@ -50,6 +50,13 @@ def test_the_blend_by_hand() -> None:
     assert np.argsort(-blend(f32(0.5, 0.5, 0.5, 0.5), f32(1, 3, 2), 0.5)).tolist() == [1, 2, 0, 3]  # ties are broken
 
 
+def test_scores_that_add_to_the_ranking_by_hand() -> None:
+    """f = 1, .5, 0; 4·f + s = 4, 3, 5, scaled to .5, 0, 1 and to .9 and .5."""
+    final = f32(0.9, 0.7, 0.5, 0.4)
+    assert blend(final, f32(0, 1, 5), 0.25, 4.0) == pytest.approx([0.7, 0.5, 0.9, 0.4])
+    assert blend(final, f32(0, 0.1, 0.2), 0.25, 4.0)[:3].tolist() == sorted(final[:3].tolist(), reverse=True)
+
+
 @pytest.mark.parametrize("weight", [0.1, 0.5, 1.0])
 def test_no_item_passes_the_border_of_the_top_at_any_scores(weight: float) -> None:
     rng = np.random.default_rng(0)

@@ -78,9 +78,9 @@ def test_worlds(tmp_path: Path) -> None:
     write_json(tmp_path / "01.json", {"passages": passages, "questions": [{"q": "Where?", "gold": ["p1", "p2"]}]})
     benchmark = convert("worlds", tmp_path)
     gold = frozenset({"corpus/01/p1\t01/p1", "corpus/01/p2\t01/p2"})
-    assert benchmark.questions == (Question("worlds-01", "Where?", gold),)
+    assert benchmark.questions == (Question("worlds", "Where?", gold),)
     assert [(one["title"], one["project"]) for one in read_turns(benchmark)] == [
-        ("Oker", "worlds-01"), ("Lin", "worlds-01")
+        ("Oker", "worlds"), ("Lin", "worlds")
     ]  # fmt: skip
 
 

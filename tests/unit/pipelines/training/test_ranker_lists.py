@@ -15,12 +15,12 @@ def make_pool(name: str, gold: list[int], aside: list[int], n: int = 9) -> Ranke
     rows = np.arange(n)
     scores = np.linspace(0.9, 0.1, n, dtype=np.float32)
     return RankedPool(
-        f"what of {name}", "p", n, rows, scores, np.isin(rows, gold), np.isin(rows, aside), [""] * n, len(gold)
+        f"what of {name}", "p", n, rows, scores, np.isin(rows, gold), np.isin(rows, aside), [""] * n, len(gold), ()
     )
 
 
 def make_set(label: str, *pools: RankedPool) -> PooledSet:
-    return PooledSet(label, pools, {row: f"{label} {row}" for row in range(9)})
+    return PooledSet(label, [pool._replace(texts=[f"{label} {row}" for row in range(9)]) for pool in pools])
 
 
 def test_a_list_has_one_right_item_first_and_none_that_is_neither() -> None:

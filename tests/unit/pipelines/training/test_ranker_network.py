@@ -68,14 +68,18 @@ def sets() -> Mapping[str, PooledSet]:
     for i, thing in enumerate(things):
         rows = np.array([*(j for j in range(6) if j != i), i])
         gold = rows == i
-        pools.append(RankedPool(f"where is the {thing}", "p", 6, rows, scores, gold, gold & False, [""] * 6, 1))
-    return {"things": PooledSet("things", pools, texts)}
+        read = [texts[row] for row in rows.tolist()]
+        pools.append(RankedPool(f"where is the {thing}", "p", 6, rows, scores, gold, gold & False, [""] * 6, 1, read))
+    return {"things": PooledSet("things", pools)}
 
 
 def run(folder: Path, sets: Mapping[str, PooledSet], out: Path, steps: int = 6) -> network.PairNetwork:
-    plan = fit.TrainingPlan({"things": 1.0}, layers=1, steps=steps, lists=2, length=4, rate=1e-3, seed=3)
+    plan = fit.TrainingPlan({"things": 1.0}, steps=steps, lists=2, length=4, rate=1e-3, seed=3)
+    torch.manual_seed(1)
+    made = network.open_network(folder, 1)
     with mock.patch.multiple(fit, KEPT=2, LOGGED=2, HELD_OUT=4):
-        return fit.train(folder, sets, sets, out, plan, lambda line: None)
+        fit.train(made, folder, sets, sets, out, plan, lambda line: None)
+    return made
 
 
 def test_training_learns_and_takes_up_where_it_ended(
