@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -80,9 +80,9 @@ class RerankerSpec:
     pad: int
     files: Mapping[str, str]  # name → sha256
     fingerprint: str = ""
-    ranking: float = 0.0  # cross-encoders: weight of recall's own scores, 0 to 1 among the best, in a logit; 0: unknown
-    language: str = ""  # of the questions it can read; empty: any
-    turns_only: bool = False  # it learned from conversations, and does not order documents
+    ranking: float = field(default=0.0, metadata={"later": True})  # weight of recall's scores in a logit; 0: unknown
+    language: str = field(default="", metadata={"later": True})  # of the questions it can read; empty: any
+    turns_only: bool = field(default=False, metadata={"later": True})  # it does not order documents
     # For late interaction only.
     dim: int = 0
     query_tokens: int = 0  # a longer question is cut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -28,12 +28,12 @@ def read_spec(kind: type[SpecT], path: Path, noun: str, remedy: str, version: in
     if not path.is_file():
         raise EncoderError(f"{noun} missing: {path} does not exist", remedy)
     try:
-        fields = orjson.loads(path.read_bytes())
-        spec = kind(**fields)
+        given = orjson.loads(path.read_bytes())
+        spec = kind(**given)
     except (orjson.JSONDecodeError, TypeError) as error:
         raise EncoderError(f"{noun} unreadable: {path}: {error}", remedy) from None
-    if version is not None and fields["format"] != version:
-        raise EncoderError(f"{noun} of format {fields['format']}, not {version}: {path}", remedy)
+    if version is not None and given["format"] != version:
+        raise EncoderError(f"{noun} of format {given['format']}, not {version}: {path}", remedy)
     return spec
 
 
@@ -57,8 +57,12 @@ def hash_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def fingerprint_spec(spec: Any) -> str:
-    """Return sixteen hex digits over every field of a description but `fingerprint`."""
-    values = {name: value for name, value in asdict(spec).items() if name != "fingerprint"}
+    """Return sixteen hex digits over every field of a description but `fingerprint`.
+
+    A field with `later` in its metadata counts only where it is set, so that what was written without it is as it was.
+    """
+    unset = {one.name for one in fields(spec) if one.metadata.get("later") and getattr(spec, one.name) == one.default}
+    values = {name: value for name, value in asdict(spec).items() if name != "fingerprint" and name not in unset}
     return shorten(orjson.dumps(values, option=orjson.OPT_SORT_KEYS))
 
 

@@ -12,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from helix.cli.main import main
 from helix.encoders import registry, rerank
-from helix.encoders.rerank import CrossEncoder, Rerankers, find_reranker, load_spec, open_late
+from helix.encoders.rerank import SPEC, CrossEncoder, Rerankers, find_reranker, load_spec, open_late
 from helix.encoders.rerank_export import cache_reranker, reranker_kind
+from helix.encoders.spec import shorten
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.stages.rerank import explain_unusable
@@ -232,3 +234,18 @@ heavy = {{"torch", "transformers", "optimum", "onnx", "sklearn", "helix.encoders
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_an_export_of_before_a_field_was_added_is_still_valid(models: Path, tmp_path: Path) -> None:
+    """Its fingerprint covers the fields that there were. Break: count unset later fields, and it is refused."""
+    shutil.copytree(models / "walnut-int8", tmp_path / "old")
+    written = json.loads((tmp_path / "old" / SPEC).read_text())
+    later = ("ranking", "language", "turns_only")
+    old = {name: value for name, value in written.items() if name not in later}
+    fields = {name: value for name, value in old.items() if name != "fingerprint"}
+    old["fingerprint"] = shorten(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
+    (tmp_path / "old" / SPEC).write_text(json.dumps(old))
+    assert load_spec(tmp_path / "old", "cross").ranking == 0
+    (tmp_path / "old" / SPEC).write_text(json.dumps({**old, "ranking": 2.0}))
+    with pytest.raises(EncoderError, match="reranker changed"):
+        load_spec(tmp_path / "old", "cross")
