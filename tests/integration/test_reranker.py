@@ -60,7 +60,7 @@ def scoring(monkeypatch: pytest.MonkeyPatch, scores: Callable[[int], Any]) -> li
         asked.append(len(rows))
         return RerankScores(np.asarray(scores(len(rows)), np.float32))
 
-    monkeypatch.setattr("helix.recipes.default.score_rows", score_rows)
+    monkeypatch.setattr("helix.recipes.default_rerank.score_rows", score_rows)
     return asked
 
 
