@@ -19,6 +19,8 @@ ENCODER = "all-MiniLM-L6-v2"
 
 def train_ranker(argv: Sequence[str]) -> int:
     """Train the ranker on the packaged chats, worlds and histories and on sets of 'helix eval', and export it."""
+    from pipelines.eval.document import check_matplotlib
+    from pipelines.eval.ranker.card import write_log
     from pipelines.eval.ranker.train import SHARES, LearntSet, Sizes, list_own
     from pipelines.eval.ranker.train import train_ranker as run
     from pipelines.eval.report import parse_set
@@ -38,6 +40,7 @@ def train_ranker(argv: Sequence[str]) -> int:
     )
     new.add_argument("--out", required=True, metavar="DIR", help="a new folder for the ranker")
     new.add_argument("--work", metavar="DIR", help="retains stores, checkpoints and logs (removed at the end)")
+    new.add_argument("--docs", metavar="DIR", help="a folder for the log and the curves (helix-recall[report])")
     sizes = Sizes()
     new.add_argument("--steps", type=int, default=sizes.steps, metavar="N", help=f"of six layers ({sizes.steps})")
     text = f"of the network that is exported ({sizes.small_steps})"
@@ -45,6 +48,8 @@ def train_ranker(argv: Sequence[str]) -> int:
     new.add_argument("--layers", type=int, default=sizes.layers, metavar="N", help=f"of that one ({sizes.layers})")
     new.add_argument("--seed", type=int, default=sizes.seed, metavar="N", help=f"of all draws ({sizes.seed})")
     options = new.parse_args(argv)
+    if options.docs:
+        check_matplotlib()
     settings = load()
     encoder = find_encoder(ENCODER, settings)
     if encoder is None:
@@ -64,5 +69,7 @@ def train_ranker(argv: Sequence[str]) -> int:
             Sizes(options.steps, options.small_steps, options.layers, options.seed),
             print_note,
         )
+        if options.docs:
+            write_log(work, Path(options.docs).expanduser())
     print_result(options.json, card, f"wrote {options.out}: {card['export']['bytes'] / 1e6:.1f} MB")
     return 0

@@ -74,9 +74,9 @@ def _list_rerankers(settings: Settings) -> list[dict[str, Any]]:
     named = {"late": settings.late_encoder, "cross": settings.cross_encoder}
     kinds = {name: known.kind for name, known in rerank.RERANKERS.items()}
     for kind, name in named.items():
-        if name and name not in kinds:
+        if name and name != rerank.OWN and name not in kinds:
             kinds[name] = kind
-    rows = []
+    rows = [_describe_own(settings)]
     for name, kind in kinds.items():
         row = {"name": name, "use": f"rerank {kind}", "licence": "", "origin": None, "folder": None, "exported": None}
         try:
@@ -90,6 +90,14 @@ def _list_rerankers(settings: Settings) -> list[dict[str, Any]]:
             row["licence"] = rerank.RERANKERS[name].licence
         rows.append({**row, "default": named[kind] == name})
     return rows
+
+
+def _describe_own(settings: Settings) -> dict[str, Any]:
+    """Describe the packaged ranker, which needs no export; it is the default where no cross-encoder is named."""
+    folder = str(rerank.find_own())
+    spec = rerank.load_spec(rerank.find_own(), "cross")
+    row = {"name": rerank.OWN, "use": "rerank cross", "licence": spec.licence, "origin": "package"}
+    return {**row, "folder": folder, "exported": folder, "default": settings.cross_encoder in ("", rerank.OWN)}
 
 
 def export_model(name: str, settings: Settings) -> dict[str, str]:

@@ -19,6 +19,7 @@ from helix.settings import Settings
 from helix.text.languages import ENGLISH
 from helix.util.hashing import hash_file_once
 from pipelines.eval.changes.history import PACKAGED as HISTORIES
+from pipelines.eval.ranker.card import NETWORKS, format_card
 from pipelines.eval.ranker.pools import PooledSet, RankedPool, read_pools
 from pipelines.eval.ranker.weigh import choose_weight
 from pipelines.eval.sets.registry import read_set
@@ -161,7 +162,7 @@ def train_ranker(
     sizes: Sizes,
     say: Say,
 ) -> dict[str, Any]:
-    """Train, shrink and export the ranker; return its card, which is written to `out/training.json`, too.
+    """Train, shrink and export the ranker; return its figures: `out/training.json`, and `out/README.md` in words.
 
     Args:
         apart: sets that are measured; their questions are not learned from.
@@ -189,11 +190,13 @@ def train_ranker(
     set_ranking(out, ranking)
     card = {
         "language": ENGLISH,
+        "licence": LICENCE,
         "sets": digest_sets(sets),
+        "apart": [one.name for one in apart],
         "questions": {label: [len(learnt[label].pools), len(held[label].pools)] for label in learnt},
         "layers": sizes.layers,
         **plans,
-        "held_out": {name: read_last(work / name / "log.jsonl") for name in plans},
+        "held_out": {name: read_last(work / name / "log.jsonl") for name in NETWORKS},
         "export": checked._asdict(),
         "ranking": ranking,
         "figures": figures,
@@ -202,6 +205,7 @@ def train_ranker(
         "torch": version("torch"),
     }
     (out / "training.json").write_bytes(orjson.dumps(card, option=orjson.OPT_INDENT_2) + b"\n")
+    (out / "README.md").write_text(format_card(card), "utf-8")
     return card
 
 
