@@ -79,10 +79,12 @@ def evaluate(argv: Sequence[str]) -> int:
     )
     new.add_argument("--pooled", action="store_true", help="every row again over all haystacks at once, unfiltered")
     new.add_argument("--misspelled", action="store_true", help="the default profile again, with typing errors")
+    new.add_argument("--best", action="store_true", help="the default profile again, with quality best")
     new.add_argument("--runs", metavar="FILE", help="JSON lines, one a question and row: ranking, gold, metrics, ms")
     options = new.parse_args(argv)
     if options.set in others:
         raise UsageError(f"{options.set!r} has to be the first word", f"run 'helix eval {options.set}' …")
+    from pipelines.eval.evaluate import Again
     from pipelines.eval.evaluate import evaluate as run
     from pipelines.eval.ways import EXPANSIONS, LEGS, PROFILES, WEIGHED, WEIGHTS
 
@@ -93,11 +95,14 @@ def evaluate(argv: Sequence[str]) -> int:
         load(),
         # Never HELIX_STORE: a benchmark is no memory.
         store=Path(options.store).expanduser() if options.store else None,
-        expansions=_split("--expansion", options.expansion, EXPANSIONS),
-        weights=_split("--sparse", options.sparse, WEIGHTS),
         profiles=profiles,
         pooled=(*LEGS, *WEIGHED, *profiles) if options.pooled else (),
-        misspelled=options.misspelled,
+        again=Again(
+            _split("--expansion", options.expansion, EXPANSIONS),
+            _split("--sparse", options.sparse, WEIGHTS),
+            options.misspelled,
+            options.best,
+        ),
         runs=Path(options.runs).expanduser() if options.runs else None,
         say=print_note,
     )

@@ -43,9 +43,11 @@ def train_ranker(argv: Sequence[str]) -> int:
     new.add_argument("--docs", metavar="DIR", help="a folder for the log and the curves (helix-recall[report])")
     sizes = Sizes()
     new.add_argument("--steps", type=int, default=sizes.steps, metavar="N", help=f"of six layers ({sizes.steps})")
-    text = f"of the network that is exported ({sizes.small_steps})"
+    new.add_argument(
+        "--layers", type=int, default=sizes.layers, metavar="N", help=f"that are exported ({sizes.layers})"
+    )
+    text = f"of a network of fewer layers, from the first ({sizes.small_steps})"
     new.add_argument("--small-steps", type=int, default=sizes.small_steps, metavar="N", help=text)
-    new.add_argument("--layers", type=int, default=sizes.layers, metavar="N", help=f"of that one ({sizes.layers})")
     new.add_argument("--seed", type=int, default=sizes.seed, metavar="N", help=f"of all draws ({sizes.seed})")
     options = new.parse_args(argv)
     if options.docs:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -42,17 +42,27 @@ Haystacks = Mapping[str, set[str]]
 """Turns by project."""
 
 
+class Again(NamedTuple):
+    """Further rows of the default profile."""
+
+    expansions: Sequence[str] = ()  # of EXPANSIONS: with the doc2query field in that state
+    weights: Sequence[str] = ()  # of WEIGHTS: with and without learned-sparse weights
+    misspelled: bool = False  # with typing errors in the questions
+    best: bool = False  # with quality best
+
+
+_ONCE: Final = Again()
+
+
 def evaluate(
     name: str,
     path: Path,
     settings: Settings,
     *,
     store: Path | None = None,
-    expansions: Sequence[str] = (),
-    weights: Sequence[str] = (),
     profiles: Sequence[str] = PROFILES,
     pooled: Collection[str] = (),
-    misspelled: bool = False,
+    again: Again = _ONCE,
     runs: Path | None = None,
     say: Say,
 ) -> dict[str, Any]:
@@ -60,10 +70,8 @@ def evaluate(
 
     Args:
         store: retains the ingested set, and may exist; a temporary one by default.
-        expansions: of EXPANSIONS: the default profile again, with the doc2query field in that state.
-        weights: of WEIGHTS: the default profile again, with and without learned-sparse weights.
         pooled: rows that are repeated over all haystacks at once, without the project filter.
-        misspelled: the default profile again, with typing errors in the questions.
+        again: further rows of the default profile.
         runs: a file for JSON lines, one a question and row: the ranking, the gold and its metrics.
 
     Raises:
@@ -75,12 +83,12 @@ def evaluate(
     with tempfile.TemporaryDirectory() as work:
         benchmark = read_set(name, path, Path(work) / "documents")
         memory = _ingest(benchmark, store or Path(work) / "store", settings, say)
-        _check_fields(memory.snapshot, expansions, weights)
+        _check_fields(memory.snapshot, again)
         haystacks = read_haystacks(memory.snapshot)
         benchmark = drop_unanswerable(benchmark, memory.snapshot, haystacks, settings)
         questions = benchmark.questions
         notes = [*benchmark.notes, *_note_missing(benchmark, haystacks), *_note_foreign(benchmark, haystacks)]
-        answers = _answer(questions, memory, settings, profiles, expansions, weights, misspelled, Path(work))
+        answers = _answer(questions, memory, settings, profiles, again, Path(work))
         if len(haystacks) > 1 and pooled:
             answers |= _answer_pooled(questions, memory, settings, profiles, pooled)
         notes += ["one haystack: pooled is the same"] if pooled and len(haystacks) == 1 else []
@@ -201,10 +209,10 @@ def _ingest(benchmark: Benchmark, root: Path, settings: Settings, say: Say) -> M
     return Memory(root, replace(settings, answers=0))  # every question is worked out
 
 
-def _check_fields(snap: Snapshot, expansions: Sequence[str], weights: Sequence[str]) -> None:
-    if expansions and snap.lexical.expansion is None:
+def _check_fields(snap: Snapshot, again: Again) -> None:
+    if again.expansions and snap.lexical.expansion is None:
         raise UsageError("no model wrote anything for these items", "keep them with --store and run 'helix expand'")
-    if weights and snap.lexical.impacts is None:
+    if again.weights and snap.lexical.impacts is None:
         raise UsageError("no sparse encoder weighed these items", "set HELIX_SPARSE_ENCODER")
 
 
@@ -213,23 +221,23 @@ def _answer(
     memory: Memory,
     settings: Settings,
     profiles: Sequence[str],
-    expansions: Sequence[str],
-    weights: Sequence[str],
-    misspelled: bool,
+    again: Again,
     work: Path,
 ) -> dict[str, list[score.RankedAnswer]]:
     """Return the answers of every way."""
     default = partial(ask_profile, memory, "helix")
     ways = list_ways(memory, settings, profiles, questions)
     answers = {way: _ask_all(questions, ask) for way, ask in ways.items()}
-    for state in dict.fromkeys(expansions):
+    for state in dict.fromkeys(again.expansions):
         with override_expansion(memory.snapshot, state, work):
             answers[f"helix, expansion {state}"] = _ask_all(questions, default)
-    for state in dict.fromkeys(weights):
+    for state in dict.fromkeys(again.weights):
         with override_weights(memory.snapshot, state):
             answers[f"helix, sparse {state}"] = _ask_all(questions, default)
-    if misspelled:
+    if again.misspelled:
         answers["helix, misspelled"] = _ask_all(misspell_questions(questions), default)
+    if again.best:
+        answers["helix, best"] = _ask_all(questions, partial(ask_profile, memory, "helix", quality="best"))
     return answers
 
 

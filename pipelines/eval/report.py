@@ -23,7 +23,7 @@ from pipelines.eval.document import (
     format_table,
     replace_file,
 )
-from pipelines.eval.evaluate import Say, evaluate
+from pipelines.eval.evaluate import Again, Say, evaluate
 from pipelines.eval.score import BUDGETS, GAINS, KS, SESSION_METRICS, list_shortfalls
 from pipelines.eval.sets.registry import SETS
 from pipelines.eval.ways import ITEMS, LEGS, RANKED
@@ -83,7 +83,12 @@ def measure(
     keep.mkdir(parents=True, exist_ok=True)
     refused = []
     for one in sets:
-        asked: dict[str, Any] = {"set": one.set, "path": str(one.path.absolute()), "profiles": list(profiles)}
+        asked: dict[str, Any] = {
+            "set": one.set,
+            "path": str(one.path.absolute()),
+            "profiles": list(profiles),
+            "best": True,
+        }
         if _read_figures(keep / f"{one.label}.json").get("asked") == asked:
             say(f"{one.label}: kept")
             continue
@@ -96,6 +101,7 @@ def measure(
                 store=keep / "stores" / f"{one.label}-{hash_parts(one.set, asked['path'])[:8]}",  # a store for each set
                 profiles=profiles,
                 pooled=(*LEGS, *profiles[:1]),
+                again=Again(best=True),
                 say=lambda line, label=one.label: say(f"{label}: {line}"),  # type: ignore[misc]
             )
         except InputRefused as error:  # the other sets are measured

@@ -120,13 +120,16 @@ def _ask_legs(
     return RankedAnswer(_flatten(turns), packs, ms=ms)
 
 
-def ask_profile(memory: Memory, profile: str, question: Question) -> RankedAnswer:
-    """Answer by the normal recall, once a budget. Only packed items count, not the turns around them."""
+def ask_profile(memory: Memory, profile: str, question: Question, quality: str | None = None) -> RankedAnswer:
+    """Answer by the normal recall, once a budget. Only packed items count, not the turns around them.
+
+    Args:
+        quality: fast or best; by default as the settings say.
+    """
+    fixed: dict[str, Any] = {"project": question.project, "now": question.at, "quality": quality}
 
     def ask(budget: int) -> Bundle:
-        return memory.recall(
-            question.text, project=question.project, profile=profile, k=ITEMS[budget], budget=budget, now=question.at
-        )
+        return memory.recall(question.text, profile=profile, k=ITEMS[budget], budget=budget, **fixed)
 
     began = time.perf_counter()
     ranked = ask(RANKED)

@@ -14,9 +14,6 @@ from pipelines.eval.document import add_grid, add_legend, fill_template, format_
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NETWORKS: Final = ("large", "small")
-"""The networks that are trained, each with its plan, log and figures."""
-
 _SHOWN: Final = 12  # hex digits of a digest
 _COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
@@ -35,7 +32,7 @@ def format_card(card: Mapping[str, Any]) -> str:
         for one in card["sets"]
     ]
     rows = [
-        [label, *(f"{held[name].get(label, 0):.2f}" for name in NETWORKS)]
+        [label, *(f"{one.get(label, 0):.2f}" for one in held.values())]
         + [f"{figures[label][way]:.3f}" if label in figures else "" for way in ("ranking", "ranker")]
         for label in questions
     ]
@@ -45,12 +42,14 @@ def format_card(card: Mapping[str, Any]) -> str:
         version=version("helix-recall"),
         layers=str(card["layers"]),
         megabytes=f"{card['export']['bytes'] / 1e6:.1f}",
-        tokens=str(card["small"]["max_tokens"]),
+        tokens=str(card["tokens"]),
         ranking=f"{card['ranking']:g}",
         licence=card["licence"],
         digest=card["weights_sha256"],
         sets=format_table(["set", "licence", "files", "questions", "held out", "sha256 over its files"], sets),
-        figures=format_table(["set", "large", "small", "recall alone", "with the ranker"], rows),
+        figures=format_table(
+            ["set", *(f"first of eight ({name})" for name in held), "recall alone", "with the ranker"], rows
+        ),
         command=_format_command(card),
         python=card["python"],
         torch=card["torch"],
@@ -70,12 +69,13 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def write_log(work: Path, folder: Path) -> None:
-    """Write the logs of both networks to `folder/NAME.jsonl`, and their curves to `folder/curves.svg`.
+    """Write the log of each trained network to `folder/NAME.jsonl`, and their curves to `folder/curves.svg`.
 
     Args:
         work: the folder of the training.
     """
-    logs = {name: read_log(work / name / "log.jsonl") for name in NETWORKS}
+    paths = {name: work / name / "log.jsonl" for name in ("large", "small")}
+    logs = {name: read_log(path) for name, path in paths.items() if path.is_file()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in logs.items():
         (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))

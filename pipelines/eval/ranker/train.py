@@ -1,4 +1,4 @@
-"""Training of the packaged ranker: sets → pools → six layers → fewer that learn from them → int8."""
+"""Training of the packaged ranker: sets → pools → six layers → fewer that learn from them, where wanted → int8."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from helix.settings import Settings
 from helix.text.languages import ENGLISH
 from helix.util.hashing import hash_file_once
 from pipelines.eval.changes.history import PACKAGED as HISTORIES
-from pipelines.eval.ranker.card import NETWORKS, format_card
+from pipelines.eval.ranker.card import format_card
 from pipelines.eval.ranker.pools import PooledSet, RankedPool, read_pools
 from pipelines.eval.ranker.weigh import choose_weight
 from pipelines.eval.sets.registry import read_set
@@ -48,15 +48,19 @@ LICENCES: Final[Mapping[str, str]] = {
 if TYPE_CHECKING:
     from pipelines.training.ranker.network import PairNetwork
 
+LARGE_LAYERS: Final = 6
+
 OWN_DATA: Final = Path(__file__).parent.parent.parent / "training" / "data" / "ranker"
 """The sets that were written for this."""
 
 RANKING: Final = 8.0
 """Weight of recall's own ranking in a logit while it is trained."""
 
-LARGE_LAYERS: Final = 6
 LARGE_RATE: Final = 7e-5
 SMALL_RATE: Final = 1e-4
+
+READ_TOKENS: Final = 72
+"""Most tokens of question and item in use: fewer than in training, for the time; more order no better."""
 
 HELD_SHARE: Final = 12
 """One of so many projects measures only; in a set of few projects one of so many questions."""
@@ -84,7 +88,7 @@ class Sizes(NamedTuple):
 
     steps: int = 2_000  # of the large network
     small_steps: int = 1_000
-    layers: int = 4  # of the small network
+    layers: int = LARGE_LAYERS  # of the network that is exported
     seed: int = 0
 
 
@@ -171,21 +175,23 @@ def train_ranker(
         work: retains stores, checkpoints and logs; a later run takes them up.
 
     Raises:
-        UsageError, InputRefused: as in `pool_sets`; or `out` has files.
+        UsageError, InputRefused: as in `pool_sets`; or `out` has files, or there are no such networks.
         EncoderError: the exported network does not agree with the trained one.
     """
     from pipelines.training.ranker.export import export_ranker, set_ranking
 
     if out.is_dir() and any(out.iterdir()):
         raise UsageError(f"{out} is not empty", "give a new folder")
+    if not 1 <= sizes.layers <= LARGE_LAYERS:
+        raise UsageError(f"no network of {sizes.layers} layers", f"give 1 to {LARGE_LAYERS}")
     pooled = pool_sets(sets, read_questions(apart, work), work, settings, say)
     parts = {label: split_pools(found, sizes.seed) for label, found in pooled.items()}
     learnt, held = ({label: halves[i] for label, halves in parts.items()} for i in range(2))
-    small, plans = _fit_both(encoder, learnt, held, work, sizes, say)
+    network, plans = _fit(encoder, learnt, held, work, sizes, say)
     out.mkdir(parents=True, exist_ok=True)
-    tensors = small.named_tensors()
+    tensors = network.named_tensors()
     digest = hashlib.sha256(b"".join(tensors[name].detach().numpy().tobytes() for name in sorted(tensors))).hexdigest()
-    checked = export_ranker(small, encoder, out, LICENCE, plans["small"]["max_tokens"], digest, _list_probes(held))
+    checked = export_ranker(network, encoder, out, LICENCE, READ_TOKENS, digest, _list_probes(held))
     ranking, figures = choose_weight(held, CrossEncoder(out).weigh)
     set_ranking(out, ranking)
     card = {
@@ -195,8 +201,9 @@ def train_ranker(
         "apart": [one.name for one in apart],
         "questions": {label: [len(learnt[label].pools), len(held[label].pools)] for label in learnt},
         "layers": sizes.layers,
-        **plans,
-        "held_out": {name: read_last(work / name / "log.jsonl") for name in NETWORKS},
+        "tokens": READ_TOKENS,
+        "plans": plans,
+        "held_out": {name: read_last(work / name / "log.jsonl") for name in plans},
         "export": checked._asdict(),
         "ranking": ranking,
         "figures": figures,
@@ -209,7 +216,7 @@ def train_ranker(
     return card
 
 
-def _fit_both(
+def _fit(
     encoder: Path,
     learnt: Mapping[str, PooledSet],
     held: Mapping[str, PooledSet],
@@ -217,7 +224,7 @@ def _fit_both(
     sizes: Sizes,
     say: Say,
 ) -> tuple[PairNetwork, dict[str, dict[str, Any]]]:
-    """Train the large network, and the small one from it; return the small one, and both plans by name."""
+    """Train the large network, and a smaller one from it if fewer layers are wanted; return the last, and all plans."""
     import torch
 
     from pipelines.training.ranker import fit
@@ -229,6 +236,8 @@ def _fit_both(
     large = open_network(encoder, LARGE_LAYERS)
     say(f"the large network, {plan.steps} steps")
     fit.train(large, encoder, learnt, held, work / "large", plan, say)
+    if sizes.layers == LARGE_LAYERS:
+        return large, {"large": asdict(plan)}
     small_plan = replace(plan, steps=sizes.small_steps, rate=SMALL_RATE, seed=sizes.seed + 1)
     small = shrink_network(large, encoder, sizes.layers)
     say(f"the small network, {small_plan.steps} steps")
