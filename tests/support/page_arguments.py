@@ -70,7 +70,7 @@ def list_options(name: str, kind: str = "") -> frozenset[str]:
 
 KINDS = {
     "eval": ("changes", "facts", "types", "report", "fit", "relevance", "replay"),
-    "train": ("changes", "relevance"),
+    "train": ("changes", "ranker", "relevance"),
     "bench": ("recall", "store", "ingest", "watch", "logs", "graph"),
 }
 """Commands whose first argument decides the options."""

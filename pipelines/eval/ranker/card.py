@@ -27,11 +27,11 @@ def format_card(card: Mapping[str, Any]) -> str:
     """
     held, figures = card["held_out"], card["figures"]
     questions: Mapping[str, Sequence[int]] = card["questions"]
-    sets, told = [], set[str]()
-    for one in card["sets"]:  # the questions of a set in several folders are told once
-        counts = ["", ""] if one["set"] in told else map(str, questions[one["set"]])
+    sets, named = [], set[str]()
+    for one in card["sets"]:  # the questions of a set in several folders come once
+        counts = ["", ""] if one["set"] in named else map(str, questions[one["set"]])
         sets.append([one["set"], one["licence"], one["files"], *counts, f"`{one['sha256'][:_SHOWN]}…`"])
-        told.add(one["set"])
+        named.add(one["set"])
     rows = [
         [label, *(f"{one.get(label, 0):.2f}" for one in held.values())]
         + [f"{figures[label][way]:.3f}" if label in figures else "" for way in ("ranking", "ranker")]

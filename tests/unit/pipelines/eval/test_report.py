@@ -97,7 +97,8 @@ def test_the_report(keep: Path, tmp_path: Path) -> None:
     assert [row[0] for row in talk_main[1:]] == list(figures["talk"]["rows"])
     assert talk_main[4][1] == f"{helix['rec@10']:.3f} [{helix['low']:.3f}, {helix['high']:.3f}]"
     assert dict(zip(talk_ks[0], talk_ks[4], strict=True))["all@20"] == f"{helix['all@20']:.3f}"
-    assert [row[0] for row in musique_main[1:]] == ["dense", "bm25", "rrf", *PROFILES]  # one haystack: nothing pooled
+    ways = ["dense", "bm25", "rrf", *PROFILES, "helix, best"]  # one haystack: nothing pooled
+    assert [row[0] for row in musique_main[1:]] == ways
     rows = [["talk", "single-hop", "1"], ["talk", "temporal", "5"], ["musique", "2hop", "1"]]
     assert [row[:3] for row in kinds[1:]] == rows
     assert [row[:2] for row in pooled[1:]] == [["talk", way] for way in ("dense", "bm25", "rrf", "helix")]
