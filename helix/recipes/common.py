@@ -80,6 +80,12 @@ def _end_embedding(embed: Callable[[], F32], trace: Trace) -> F32 | None:
         return None
 
 
+def report_no_cross(query: Query, trace: Trace) -> None:
+    """Say that a cross-encoder was asked for by a recipe that has only the one that is named."""
+    if query.rerank == "cross":
+        trace.degraded.append("rerank: this recipe has no cross-encoder unless HELIX_CROSS_ENCODER names one")
+
+
 class RerankScores(NamedTuple):
     """The scores of a reranker, and how it got them."""
 

@@ -18,7 +18,7 @@ from helix.errors import EncoderError
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
 from helix.recipes import engram_formulas as formulas
-from helix.recipes.common import begin, bundle, items_of, judge, pack_kept, score_rows
+from helix.recipes.common import begin, bundle, items_of, judge, pack_kept, report_no_cross, score_rows
 from helix.recipes.engram_retention import build_features, open_model, predict, retention_boost
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import GraphConstants
@@ -260,6 +260,8 @@ def _rerank(pool: Pool, query: Query, snap: Snapshot, how: EngramCross, trace: T
     head = pool.row[:top]
     if not len(head) or (tier == "cross" and not _has_cross(models)):
         trace.note("rerank", off="no cross-encoder: HELIX_CROSS_ENCODER would name one" if len(head) else "no items")
+        if len(head):
+            report_no_cross(query, trace)
         return pool
     scores, by = trace.run("rerank", score_rows, replace(query, rerank=tier), head, snap, models, trace)
     off = explain_unusable(scores)

@@ -18,7 +18,7 @@ from helix.errors import EncoderError
 from helix.ranking.fact_validity import NO_END
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
-from helix.recipes.common import begin, bundle, is_among, items_of, judge, pack_kept, weigh_terms
+from helix.recipes.common import begin, bundle, is_among, items_of, judge, pack_kept, report_no_cross, weigh_terms
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.features.excerpt import excerpt
 from helix.stages.graph import pagerank
@@ -275,7 +275,7 @@ def fuse(legs: Sequence[Leg], key: U64, k: float) -> Pool:
 
 def _rerank(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace: Trace, models: Rerankers) -> Pool:
     """Rerank the best facts by a cross-encoder."""
-    cross = _open_cross(models, trace)
+    cross = _open_cross(query, models, trace)
     if cross is None or not len(pool):
         return pool
     head = pool.row[: how.top]
@@ -292,13 +292,16 @@ def _rerank(pool: Pool, query: Query, snap: Snapshot, how: MemoriaCross, trace: 
     return changed.take(sort_rows(final, snap.facts.field.key[pool.row]))
 
 
-def _open_cross(models: Rerankers, trace: Trace) -> CrossEncoder | None:
+def _open_cross(query: Query, models: Rerankers, trace: Trace) -> CrossEncoder | None:
     """Return the cross-encoder of the settings; one that cannot be opened is reported in `degraded`."""
     try:
-        return models.cross
+        cross = models.cross
     except EncoderError as error:
         trace.degraded.append(f"cross-encoder: {error.what}")
         return None
+    if cross is None:
+        report_no_cross(query, trace)
+    return cross
 
 
 # ---------------------------------------------------------------- items

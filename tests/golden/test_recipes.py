@@ -45,6 +45,14 @@ def test_a_question_may_be_skipped_and_a_missing_reranker_is_named(name: str, tm
 
 
 @profiles
+def test_best_says_where_a_recipe_has_nothing_for_it(profile: str, sample_store: Path) -> None:
+    """Break: `report_no_cross` that says nothing."""
+    fast, best = (Memory(sample_store).recall(QUESTIONS[0], profile=profile, quality=one) for one in ("fast", "best"))
+    assert not any("rerank" in reason for reason in fast.degraded)
+    assert any(reason.startswith("rerank: ") for reason in best.degraded)
+
+
+@profiles
 def test_the_same_question_gives_the_same_bytes(profile: str, sample_store: Path) -> None:
     def answer(*questions: str) -> dict[str, Bundle]:
         memory, found = Memory(sample_store), {}
