@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from helix import settings as _settings
 from helix.encoders.rerank import Rerankers
-from helix.errors import StoreError, UsageError
+from helix.errors import EncoderError, StoreError, UsageError
 from helix.recipes.encoder_weights import UNFITTED
 from helix.recipes.registry import recipe
 from helix.sdk.answer_cache import AnswerCache
@@ -108,13 +109,16 @@ class Memory(Recaller):
             self.prepare()
 
     def prepare(self) -> None:
-        """Import what a question needs; it takes as long as opening a small store."""
+        """Import and open what a question needs; it takes as long as opening a small store."""
         from helix.question import build  # noqa: F401
         from helix.recipes.load_profile import load
         from helix.stages.relevance import load_model, name_own
 
         recipe(load("helix", self.settings.profiles).recipe)
         load_model("vectors", name_own(self._snapshot))
+        if self.settings.quality == "best":
+            with suppress(EncoderError):  # a recall reports it
+                _ = self._models.ranker
 
     @property
     def snapshot(self) -> Snapshot:

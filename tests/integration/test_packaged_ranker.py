@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
+from helix.encoders import rerank
 from helix.encoders.rerank import OWN, CrossEncoder, find_own, load_spec
 from helix.sdk.memory import Memory
 from helix.settings import Settings
@@ -70,6 +71,29 @@ def test_it_orders_the_sample_without_any_setting(sample_store: Path) -> None:
     scores = [item.why["rerank"] for item in found.items]
     assert np.isfinite(scores).all()
     assert len(set(scores)) > 1
+
+
+@pytest.mark.parametrize("quality", ["fast", "best"])
+def test_it_is_opened_with_the_store_where_it_is_the_setting(
+    sample_store: Path, monkeypatch: pytest.MonkeyPatch, quality: str
+) -> None:
+    opened = list[Path]()
+
+    def open_one(folder: Path, threads: int) -> CrossEncoder:
+        opened.append(folder)
+        return CrossEncoder(folder, threads)
+
+    monkeypatch.setattr(rerank, "CrossEncoder", open_one)
+    memory = Memory(sample_store, Settings(quality=quality))
+    before = len(opened)
+    memory.recall("What did I tell Priya about vacation?", now="2026-07-01", quality="best")
+    assert (before, len(opened)) == (int(quality == "best"), 1)
+
+
+def test_a_ranker_that_does_not_exist_is_said_by_the_recall_and_not_by_the_opening(sample_store: Path) -> None:
+    memory = Memory(sample_store, Settings(quality="best", cross_encoder="nowhere"))
+    (said,) = memory.recall("What did I tell Priya about vacation?", now="2026-07-01").degraded
+    assert "nowhere" in said
 
 
 def test_it_is_listed_as_the_default_until_another_is_named() -> None:
