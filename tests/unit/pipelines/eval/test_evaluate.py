@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from helix.cli.main import main
+from helix.encoders.rerank import CrossEncoder
 from helix.errors import UsageError
 from helix.sdk.memory import Memory
 from helix.settings import load
@@ -23,7 +24,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.dense import search_dense_batch
 from helix.text.tokenize import hash_terms, tokenise
 from pipelines.eval import ways
-from pipelines.eval.evaluate import evaluate, find_last_moment
+from pipelines.eval.evaluate import Again, evaluate, find_last_moment
 from pipelines.eval.score import BUDGETS, METRICS, RankedAnswer, list_shortfalls, score_answer
 from pipelines.eval.sets.benchmark import Question
 from pipelines.eval.ways import EXPANSIONS, LEGS, list_ways, override_expansion
@@ -124,6 +125,17 @@ def test_a_gpu_searches_the_dense_legs_of_all_questions_at_once(
     assert timeless({way: report["rows"][way] for way in expected["rows"]}) == timeless(expected["rows"])
     assert report["rows"]["dense"]["p50"] > 0
     assert {"dense pooled", "rrf pooled"} <= set(report["rows"])
+
+
+def test_the_default_is_asked_again_in_the_best_quality(measurement: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ranker that prefers the last item: only the row that reads with it has its order."""
+    folder, expected = measurement
+    monkeypatch.setattr(CrossEncoder, "weigh", lambda _, question, texts: 99 * np.arange(len(texts), dtype=np.float32))
+    report = run("locomo", folder / "in.json", store=folder / "store", profiles=("helix",), again=Again(best=True))
+    rows = timeless(report["rows"])
+    assert list(rows) == ["dense", "bm25", "rrf", "helix", "helix, best"]
+    assert rows["helix"] == timeless(expected["rows"])["helix"]
+    assert rows["helix, best"]["mrr"] < rows["helix"]["mrr"]
 
 
 def test_one_question_to_two_haystacks_has_two_legs(measurement: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
