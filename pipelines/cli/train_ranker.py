@@ -72,6 +72,6 @@ def train_ranker(argv: Sequence[str]) -> int:
             print_note,
         )
         if options.docs:
-            write_log(work, Path(options.docs).expanduser())
+            write_log(work, card["plans"], Path(options.docs).expanduser())
     print_result(options.json, card, f"wrote {options.out}: {card['export']['bytes'] / 1e6:.1f} MB")
     return 0

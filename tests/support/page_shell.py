@@ -37,7 +37,7 @@ NOT_RUN = {
     r"helix bench ": "measures for minutes",
     r"helix eval ": "needs a benchmark set: tests/unit/pipelines/eval/test_evaluate.py makes small ones",
     r"helix train relevance": "needs benchmark sets: tests/unit/pipelines/eval/test_relevance.py has small cases",
-    r"helix train ranker": "trains for an hour: tests/unit/pipelines/training/test_ranker_network.py does some steps",
+    r"helix train ranker": "trains for an hour: tests/integration/test_train_ranker.py does some steps",
     r"helix models pull": "needs a network",
     r"helix expand": "needs the weights of a T5: tests/unit/pipelines/passes/test_doc2query.py trains one",
     r"python -m tests\.": "measures for minutes",

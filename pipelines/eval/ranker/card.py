@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -69,14 +69,14 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return list({line["step"]: line for line in lines}.values())
 
 
-def write_log(work: Path, folder: Path) -> None:
+def write_log(work: Path, networks: Iterable[str], folder: Path) -> None:
     """Write the log of each trained network to `folder/NAME.jsonl`, and their curves to `folder/curves.svg`.
 
     Args:
         work: the folder of the training.
+        networks: their names.
     """
-    paths = {name: work / name / "log.jsonl" for name in ("large", "small")}
-    logs = {name: read_log(path) for name, path in paths.items() if path.is_file()}
+    logs = {name: read_log(work / name / "log.jsonl") for name in networks}
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in logs.items():
         (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pipelines.training.ranker.network import PairNetwork
 
 LARGE_LAYERS: Final = 6
+"""Layers of the network that is trained first: all of the encoder's."""
 
 OWN_DATA: Final = Path(__file__).parent.parent.parent / "training" / "data" / "ranker"
 """The sets that were written for this."""
@@ -115,13 +116,10 @@ def pool_sets(
     """Ingest the sets and keep what recall finds for each question, without the questions that are measured.
 
     Raises:
-        UsageError: a set is of a kind that is not learned from.
         InputRefused: a path does not hold its set.
     """
     out: dict[str, PooledSet] = {}
     for i, one in enumerate(sets):
-        if one.name not in SHARES:
-            raise UsageError(f"the ranker does not learn from {one.name}", f"give one of {', '.join(SHARES)}")
         found = read_pools(one.name, one.name, one.path, work / f"{one.name}-{i}", settings, missed=True)
         pools = [pool for pool in found.pools if simplify(pool.question) not in apart]
         say(f"{one.name}: {len(pools)} questions, {len(found.pools) - len(pools)} are measured and left out")
@@ -175,15 +173,14 @@ def train_ranker(
         work: retains stores, checkpoints and logs; a later run takes them up.
 
     Raises:
-        UsageError, InputRefused: as in `pool_sets`; or `out` has files, or there are no such networks.
+        UsageError: `out` has files, there are no such networks, a set is of a kind that is not learned from, or there
+            is too little to learn from.
+        InputRefused: as in `pool_sets`.
         EncoderError: the exported network does not agree with the trained one.
     """
     from pipelines.training.ranker.export import export_ranker, set_ranking
 
-    if out.is_dir() and any(out.iterdir()):
-        raise UsageError(f"{out} is not empty", "give a new folder")
-    if not 1 <= sizes.layers <= LARGE_LAYERS:
-        raise UsageError(f"no network of {sizes.layers} layers", f"give 1 to {LARGE_LAYERS}")
+    _check_given(sets, out, sizes)
     pooled = pool_sets(sets, read_questions(apart, work), work, settings, say)
     parts = {label: split_pools(found, sizes.seed) for label, found in pooled.items()}
     learnt, held = ({label: halves[i] for label, halves in parts.items()} for i in range(2))
@@ -214,6 +211,15 @@ def train_ranker(
     (out / "training.json").write_bytes(orjson.dumps(card, option=orjson.OPT_INDENT_2) + b"\n")
     (out / "README.md").write_text(format_card(card), "utf-8")
     return card
+
+
+def _check_given(sets: Sequence[LearntSet], out: Path, sizes: Sizes) -> None:
+    if out.is_dir() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty", "give a new folder")
+    if not 1 <= sizes.layers <= LARGE_LAYERS:
+        raise UsageError(f"no network of {sizes.layers} layers", f"give 1 to {LARGE_LAYERS}")
+    if unknown := [one.name for one in sets if one.name not in SHARES]:
+        raise UsageError(f"the ranker does not learn from {', '.join(unknown)}", f"give one of {', '.join(SHARES)}")
 
 
 def _fit(

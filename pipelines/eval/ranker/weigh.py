@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from helix.errors import UsageError
 from helix.types import F64, I64
 from pipelines.eval.ranker.pools import PooledSet, RankedPool
 
@@ -28,11 +29,16 @@ def choose_weight(sets: Mapping[str, PooledSet], score: Score) -> tuple[float, d
     """Return the weight that orders best, each set counting the same, and each set's figures without and with it.
 
     A figure is the mean of reciprocal rank and recall among the first ten.
+
+    Raises:
+        UsageError: no question has ten candidates.
     """
     chosen = {label: _choose_pools(found.pools) for label, found in sets.items()}
     scores = {
         label: [score(pool.question, pool.texts[:DEPTH]) for pool in pools] for label, pools in chosen.items() if pools
     }
+    if not scores:
+        raise UsageError(f"no question of {', '.join(sets) or 'no set'} has {_SEEN} candidates", "give larger sets")
     figures = {
         weight: {label: _judge(chosen[label], given, weight) for label, given in scores.items()} for weight in WEIGHTS
     }

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from helix.errors import UsageError
 from helix.types import F32, I64, Bool
 
 QUESTION_WORDS: Final = 48
@@ -48,13 +49,21 @@ class DrawnList(NamedTuple):
 
 
 class ListSource:
-    """Draws lists from sets by their shares, each question once before any comes again."""
+    """Draws lists from sets by their shares, each question once before any comes again.
+
+    Raises:
+        UsageError: no list can be drawn.
+    """
 
     def __init__(self, sets: Mapping[str, SetLike], shares: Mapping[str, float], length: int, seed: int) -> None:
         self._usable = {
             label: [pool for pool in one.pools if _is_usable(pool)] for label, one in sets.items() if shares[label] > 0
         }
         self._labels = [label for label, pools in self._usable.items() if pools]
+        if not self._labels:
+            count, names = sum(len(one.pools) for one in sets.values()), ", ".join(sets) or "no set"
+            fault = f"none of {count} questions of {names} has an answer and {_FEWEST} other items"
+            raise UsageError(fault, "give more or larger sets")
         weights = np.array([shares[label] for label in self._labels])
         self._weights, self._length = weights / weights.sum(), length
         self._random = np.random.default_rng(seed)

@@ -52,7 +52,7 @@ def test_the_log_of_a_cut_run_has_each_step_once_and_its_curves_are_the_same_byt
     write_lines(tmp_path / "work" / "large" / "log.jsonl", first, {**again, "loss": 1.9}, again)
     assert read_log(tmp_path / "work" / "large" / "log.jsonl") == [first, again]
     for folder in "ab":
-        write_log(tmp_path / "work", tmp_path / folder)
+        write_log(tmp_path / "work", ["large"], tmp_path / folder)
     assert read_log(tmp_path / "a" / "large.jsonl") == [first, again]
     curves = (tmp_path / "a" / "curves.svg").read_bytes()
     assert b"<svg" in curves

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from helix.errors import UsageError
 from helix.types import F64
 from pipelines.eval.ranker.pools import PooledSet, RankedPool
 from pipelines.eval.ranker.train import simplify, split_pools
@@ -60,3 +61,8 @@ def test_projects_are_held_out_whole_and_questions_where_there_are_few() -> None
 
 def test_a_copy_of_a_question_is_found_in_other_letters() -> None:
     assert simplify("Who is “Ana's” boss ?") == simplify("who is ana 's boss?") == "whoisanasboss"
+
+
+def test_without_questions_of_enough_candidates_there_is_no_weight() -> None:
+    with pytest.raises(UsageError, match="no question of a has 10 candidates"):
+        choose_weight({"a": PooledSet("a", [])}, lambda question, texts: np.zeros(len(texts)))
