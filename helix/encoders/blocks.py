@@ -2,8 +2,8 @@
 
 The file: a header, the tokenizer's pieces with their scores and its normalisation by code point, a table of tensors,
 and their data (little-endian). A matrix is Q4_0 blocks of 32 weights: one half-precision factor and 32 numbers of four
-bits, of which the first sixteen are the low halves of the bytes; a weight is (number − 8) · factor. Needs numpy,
-safetensors and tokenizers.
+bits, of which the first sixteen are the low halves of the bytes; a weight is (number − 8) · factor. Needs numpy and
+tokenizers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from helix.encoders.safetensors_file import write_tensors
 from helix.errors import EncoderError
 from helix.types import F32
 
@@ -72,8 +73,6 @@ def unpack_blocks(path: Path, target: Path) -> None:
     Raises:
         EncoderError: the file is cut short or of another form.
     """
-    from safetensors.numpy import save_file
-
     try:
         reader = _Cursor(path.read_bytes())
         if reader.skip(4) != _MAGIC:
@@ -84,7 +83,7 @@ def unpack_blocks(path: Path, target: Path) -> None:
     except (struct.error, ValueError, KeyError) as error:
         raise EncoderError(f"{path} is damaged: {error}", "install the package again") from None
     target.mkdir()
-    save_file(tensors, target / "model.safetensors", {"format": "pt"})
+    write_tensors(target / "model.safetensors", tensors)
     tokenizer.save(str(target / "tokenizer.json"))
     config = {
         "model_type": "bert",

@@ -1,6 +1,7 @@
 """Export of sentence encoders to ONNX, int8 by default, once a machine and with checksums.
 
-Every export is compared with sentence-transformers, before and after it is quantised.
+The packaged encoders are written without torch (`written_export.py`), others are traced. Every export is compared with
+sentence-transformers, before and after it is quantised.
 `python -m helix.encoders.dense_export SOURCE TARGET PRECISION MODEL` is the process of its own.
 """
 
@@ -32,6 +33,7 @@ from helix.encoders.packages import digest_package, is_folder, unpack_package
 from helix.encoders.registry import WHOLE, Model, Weights, find_transformer
 from helix.encoders.session import INPUTS, open_session
 from helix.encoders.spec import FILES, hash_files, shorten, write_spec
+from helix.encoders.written_export import VERSION, Describe, Exported, is_written, name_published, write_export
 from helix.errors import EncoderError
 from helix.util.wordlists import read_lines, read_toml
 
@@ -78,6 +80,21 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
     Raises:
         EncoderError: it cannot be exported, or disagrees with sentence-transformers.
     """
+    export = write_export if is_written(weights) else _trace_export
+    weights, form, agreement = export(weights, target, precision, describe_encoder)
+    describe_encoder(target, weights, form, agreement)
+    moves = _UNMOVED
+    if weights.model.anisotropic:
+        moves = Moves(_measure_centre(Encoder(target)))
+        describe_encoder(target, weights, form, agreement, moves)
+    if weights.model.multilingual:
+        encoder = Encoder(target)
+        moves = moves._replace(shifts=_measure_shifts(encoder), query_centre=_measure_query_centre(encoder))
+        describe_encoder(target, weights, form, agreement, moves)
+
+
+def _trace_export(weights: Weights, target: Path, precision: str, describe: Describe) -> Exported:
+    """Export by the libraries that know the model, as `write_export` does without them."""
     from helix.encoders import reference
 
     agreement: dict[str, float] = {}
@@ -88,14 +105,14 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
         library = reference.load_reference(weights) if is_whole or can_trace(weights.folder) else None
         weights = _write_plain(weights, library, plain)
         if library is not None:
-            describe_encoder(plain, weights, "fp32")
+            describe(plain, weights, "fp32")
             encoder = Encoder(plain)
             expected = reference.embed_probes(library, weights.model, encoder)
             agreement["fp32"] = reference.compare_vectors(encoder, expected, "fp32")
         shutil.copyfile(plain / "tokenizer.json", target / "tokenizer.json")
         for form in ("int8", "mixed") if precision == "int8" else (precision,):
             write_graph(plain, target, form)
-            describe_encoder(target, weights, form, agreement)
+            describe(target, weights, form)
             if library is None or form == "fp32":
                 break
             try:
@@ -104,15 +121,7 @@ def export_encoder(weights: Weights, target: Path, precision: str = "int8") -> N
             except EncoderError:
                 if form == "mixed":
                     raise
-    describe_encoder(target, weights, form, agreement)
-    moves = _UNMOVED
-    if weights.model.anisotropic:
-        moves = Moves(_measure_centre(Encoder(target)))
-        describe_encoder(target, weights, form, agreement, moves)
-    if weights.model.multilingual:
-        encoder = Encoder(target)
-        moves = moves._replace(shifts=_measure_shifts(encoder), query_centre=_measure_query_centre(encoder))
-        describe_encoder(target, weights, form, agreement, moves)
+    return Exported(weights, form, agreement)
 
 
 def _measure_centre(encoder: Encoder) -> list[float]:
@@ -200,6 +209,8 @@ def _open_graph(folder: Path) -> Any:
 
 def _export_folder(weights: Weights, cache: Path, precision: str) -> Path:
     source = f"{_digest_weights(weights)}:{digest_recipe(_read_fields(weights))}"
+    if is_written(weights):
+        source += f":written {VERSION}"
     if weights.model.anisotropic:
         source += ":" + shorten("\n".join(read_lines("helix.encoders", "calibration")).encode())
     if weights.model.multilingual:
@@ -216,17 +227,13 @@ def _read_fields(weights: Weights) -> dict[str, Any]:
 
 def _digest_weights(weights: Weights) -> str:
     """Return one digest over the weights and the files that change their meaning."""
-    if weights.origin == "package" and not is_folder(_published_name(weights)):
-        return digest_package(_published_name(weights))
+    if weights.origin == "package" and not is_folder(name_published(weights.model)):
+        return digest_package(name_published(weights.model))
     folder = weights.folder
     names: list[str] = [*WEIGHTS, "config.json", "tokenizer.json", "1_Pooling/config.json"]
     if weights.model.pooling == WHOLE:  # any of its files may count
         names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return digest_files((name, folder / name) for name in names)
-
-
-def _published_name(weights: Weights) -> str:
-    return weights.model.name.partition("@")[0]
 
 
 def main(source: str, target: str, precision: str, origin: str, model: str) -> None:
@@ -238,7 +245,7 @@ def main(source: str, target: str, precision: str, origin: str, model: str) -> N
     if origin != "package":
         export_encoder(weights, Path(target), precision)
         return
-    with unpack_package(_published_name(weights)) as folder:
+    with unpack_package(name_published(weights.model)) as folder:
         export_encoder(replace(weights, folder=folder), Path(target), precision)
 
 

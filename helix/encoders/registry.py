@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from helix.encoders.folders import ModuleEntry, is_model, list_modules, list_places, read_json, read_positions
-from helix.encoders.packages import PACKAGES, find_package
+from helix.encoders.packages import PACKAGES, find_package, name_float
 from helix.errors import EncoderError
 from helix.settings import Settings
 from helix.util.wordlists import read_toml
@@ -85,6 +85,17 @@ def find_encoder(name: str, settings: Settings) -> Weights | None:
     return Weights(model, packaged[0].parent, "package") if packaged else None
 
 
+def find_trainable(name: str, settings: Settings) -> Path | None:
+    """Find the folder of a registered model in float32, to begin a training from; None if it is not available.
+
+    Raises:
+        EncoderError: the packaged weights are not the published ones.
+    """
+    known = [folder for folder, _ in list_places(name, MODELS[name].hub, settings)[1:] if is_model(folder)]
+    packaged = find_package(name_float(name))
+    return next(iter([*known, *(path.parent for path in packaged)]), None)
+
+
 def choose_encoder(settings: Settings) -> Weights:
     """Choose the encoder of a new lineage: the configured one, else the best available.
 
@@ -109,7 +120,7 @@ def choose_encoder(settings: Settings) -> Weights:
             f"no weights found for {name or ' or '.join(PREFERRED)}",
             f"install {PACKAGES[name].install}, or run 'helix models pull {name}'"
             if name in PACKAGES
-            else "install helix-recall[workers] (it carries all-MiniLM-L6-v2), or run 'helix models pull NAME'",
+            else "run 'helix models pull NAME'",
         )
     return replace(weights, model=cut_model(weights.model, int(dims))) if dims else weights
 

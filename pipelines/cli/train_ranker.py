@@ -9,7 +9,7 @@ from pathlib import Path
 
 from helix.cli.parser import build_parser
 from helix.cli.terminal import print_note, print_result
-from helix.encoders.registry import find_encoder
+from helix.encoders.registry import find_trainable
 from helix.errors import EncoderError
 from helix.settings import load
 
@@ -53,7 +53,7 @@ def train_ranker(argv: Sequence[str]) -> int:
     if options.docs:
         check_matplotlib()
     settings = load()
-    encoder = find_encoder(ENCODER, settings)
+    encoder = find_trainable(ENCODER, settings)
     if encoder is None:
         raise EncoderError(f"no {ENCODER} to begin from", "install helix-recall[workers], or set HELIX_MODELS")
     learnt, apart = (
@@ -64,7 +64,7 @@ def train_ranker(argv: Sequence[str]) -> int:
         card = run(
             [*list_own(), *learnt],
             apart,
-            encoder.folder,
+            encoder,
             Path(options.out).expanduser(),
             work,
             settings,

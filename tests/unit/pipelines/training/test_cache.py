@@ -15,7 +15,7 @@ from helix.errors import StoreError
 from helix.settings import Settings
 from pipelines.training import router as classifier
 
-ENCODER: Any = SimpleNamespace(spec=SimpleNamespace(fingerprint="0123"))
+ENCODER: Any = SimpleNamespace(spec=SimpleNamespace(fingerprint="0123", name="tiny"))
 
 
 def npz(value: float) -> bytes:
@@ -33,7 +33,7 @@ def test_a_router_is_trained_once_and_again_for_other_prompts(tmp_path: Path, mo
 
     monkeypatch.setattr(classifier, "train_router", train)
     assert [classifier.load_router(ENCODER, settings) for _ in range(2)] == [npz(1)] * 2
-    other: Any = SimpleNamespace(spec=SimpleNamespace(fingerprint="4567"))
+    other: Any = SimpleNamespace(spec=SimpleNamespace(fingerprint="4567", name="tiny"))
     assert classifier.load_router(other, settings) == npz(2)
     monkeypatch.setattr("pipelines.training.router.THRESHOLD", 0.5)
     assert classifier.load_router(ENCODER, settings) == npz(3)

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from helix.encoders.registry import find_encoder
+from helix.encoders.registry import find_trainable
 from helix.settings import load
 from pipelines.eval.ranker.pools import PooledSet, RankedPool
 
@@ -53,9 +53,9 @@ def test_a_rate_rises_and_falls() -> None:
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    found = find_encoder("all-MiniLM-L6-v2", load())
+    found = find_trainable("all-MiniLM-L6-v2", load())
     assert found is not None
-    return found.folder
+    return found
 
 
 @pytest.fixture(scope="module")
