@@ -14,7 +14,7 @@ from helix.errors import KernelsError
 
 LIBRARY: Final = Path(__file__).with_name("_kernels.so")
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Incremented with every change of a kernel's name or arguments; equal to the number in version.c."""
 
 _REINSTALL: Final = (

@@ -234,3 +234,23 @@ int64_t search_lists(const uint64_t *code, const uint64_t *row, const int64_t *s
     for (int64_t i = 0; i < found; i++) out[i] = (int64_t)(UINT32_MAX - (uint32_t)key[i]);
     return found;
 }
+
+/* The code of each of m pieces of n rows that is nearest to it, the first of equals: out[n, m]. rows: [n, m * size];
+ * book: [m, size, PIECE], the codes' numbers; half: [m, PIECE], half of each code's square. The products of a piece are
+ * summed in order.
+ */
+void encode_pieces(const float *rows, int64_t n, int64_t m, int64_t size, const float *book, const float *half,
+                   uint8_t *out) {
+    for (int64_t i = 0; i < n * m; i++, rows += size) {
+        const float *codes = book + i % m * size * PIECE, *less = half + i % m * PIECE;
+        float near[PIECE] = {0};
+        for (int64_t j = 0; j < size; j++)
+            for (int c = 0; c < PIECE; c++) near[c] += rows[j] * codes[j * PIECE + c];
+        for (int c = 0; c < PIECE; c++) near[c] -= less[c];
+        float most = near[0];
+        for (int c = 1; c < PIECE; c++) most = near[c] > most ? near[c] : most;
+        int code = PIECE - 1;
+        for (int c = PIECE - 2; c >= 0; c--) code = near[c] == most ? c : code;
+        out[i] = (uint8_t)code;
+    }
+}

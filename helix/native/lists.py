@@ -28,6 +28,7 @@ _round_to_steps = declare_kernel(SHORT, "round_to_steps", POINTER, INT, FLOAT, P
 _search_lists = declare_kernel(
     LONG, "search_lists", *[POINTER] * 3, INT, *[POINTER] * 2, INT, POINTER, INT, POINTER, *[INT] * 3, *[POINTER] * 2
 )
+_encode_pieces = declare_kernel(LONG, "encode_pieces", POINTER, *[INT] * 3, *[POINTER] * 3, result=None)
 
 CODES: Final = 16
 """Codes of a piece."""
@@ -61,6 +62,28 @@ def round_to_steps(table: F32, steps: float) -> U8:
     """Return table · steps, rounded: uint8 of the same shape. All products are below 255.5."""
     out, out_at = allocate(UINT8, *table.shape)
     _round_to_steps(check_array("table", table, FLOAT32, *table.shape), table.size, steps, out_at)
+    return out
+
+
+def encode_pieces(rows: F32, book: F32) -> U8:
+    """Return the code of each piece of each row that is nearest to it, the first of equals: uint8[n, m].
+
+    Args:
+        rows: float32[n, m · dimensions of a piece].
+        book: float32[m, dimensions of a piece, 16]: the numbers of each code.
+    """
+    (m, size, _), n = book.shape, len(rows)
+    half = (book**2).sum(1, dtype=np.float32) / np.float32(2)
+    out, out_at = allocate(UINT8, n, m)
+    _encode_pieces(
+        check_array("rows", rows, FLOAT32, n, m * size),
+        n,
+        m,
+        size,
+        check_array("book", book, FLOAT32, m, size, CODES),
+        check_array("half", half, FLOAT32, m, CODES),
+        out_at,
+    )
     return out
 
 

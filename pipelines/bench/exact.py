@@ -121,11 +121,12 @@ def measure_limit(memory: Memory, posed: Sequence[PosedQuestion], profile: Helix
     read = [count_bytes_read(memory, one, profile) for one in posed]
     tokens = [encoder.tokens([encoder.spec.query_prefix + one.query.embedded]) for one in posed]
     feeds = [encoder.feed(ids) for ids in tokens]
+    libraries = open_libraries(memory.snapshot)
     spent: dict[str, list[float]] = defaultdict(list)
     for _ in range(TURNS):
         spent["total"] += [time_call(memory.recall, one.ask["query"], **one.ask["with"]) for one in posed]
         onnx = [time_call(encoder.run, feed) for feed in feeds]
-        library = [time_call(search_raw, one) for one in posed]
+        library = [time_call(search_raw, libraries, one) for one in posed]
         scan = [sum(sizes.values()) / rate * 1000 for sizes in read]
         spent["onnx"], spent["library"], spent["scan"] = spent["onnx"] + onnx, spent["library"] + library, scan
         spent["least"] += [sum(parts) for parts in zip(onnx, library, scan, strict=True)]
@@ -139,13 +140,22 @@ def measure_limit(memory: Memory, posed: Sequence[PosedQuestion], profile: Helix
     }
 
 
-def search_raw(one: PosedQuestion) -> None:
-    """Search every dense index by the library alone, with its default lists and no filter."""
-    parameters: Any = load_faiss().SearchParametersIVF
-    for block in one.snap.vectors.blocks:
-        if block.dense is not None and block.dense.tier == "int8":
-            chosen = parameters(nprobe=block.dense.probes)
-            block.dense.index.search(one.vector[None, :], K, params=chosen)
+def open_libraries(snap: Snapshot) -> list[tuple[Any, Any]]:
+    """Open the dense indexes of 4-bit codes by FAISS; return each with its parameters of a search."""
+    faiss = load_faiss()
+    opened = []
+    for index in snap.files.indexes:
+        if index.kind == "dense" and index.params.get("tier") == "int8":
+            path = snap.files.root / "indexes" / index.id / "dense" / "ivf.faiss"
+            chosen = faiss.SearchParametersIVF(nprobe=int(index.params["probes"]))
+            opened.append((faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY), chosen))
+    return opened
+
+
+def search_raw(libraries: Sequence[tuple[Any, Any]], one: PosedQuestion) -> None:
+    """Search every dense index by FAISS alone, with its default lists and no filter."""
+    for index, chosen in libraries:
+        index.search(one.vector[None, :], K, params=chosen)
 
 
 def count_bytes_read(memory: Memory, one: PosedQuestion, profile: HelixProfile) -> dict[str, int]:

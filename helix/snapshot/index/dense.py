@@ -2,7 +2,7 @@
 
 It is one memory-mapped file of a storage level:
 
-- int8: an inverted file over 4-bit product codes, compared in registers; 8-bit codes in small segments;
+- int8: an inverted file over 4-bit product codes, compared in registers;
 - binary: the sign of every dimension; all rows are compared by Hamming distance;
 - prefix:M: the inverted file over the first M dimensions, for Matryoshka models.
 
@@ -19,18 +19,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from helix.errors import StoreError, UsageError
 from helix.native.arrays import explain_damage
-from helix.snapshot.index.pq import CodedLists, open_coded, search_coded
+from helix.native.lists import encode_pieces
+from helix.snapshot.index.coded_file import KIND, CodedFile, read_kind, write_coded
+from helix.snapshot.index.kmeans import assign_vectors, fit_book, fit_centres
+from helix.snapshot.index.pq import CodedLists, open_coded, pack_codes, search_coded
 from helix.types import F32, I8, I64, U8, AnyArray, Bool
 from helix.util.threads import WorkStarter, defer_work
 
@@ -52,38 +56,24 @@ _ASKED = 256  # questions that recall is measured on
 _OVER = (10, 20, 40, 80)  # candidates a wanted row, for binary
 _FILE_OVER = (1, 2, 4, 6, 8, 10, 16, 32)  # candidates a wanted row, for an inverted file
 _PIECE = 2  # dimensions of one code
-_CODED = 4_096  # rows: below this, 8-bit codes cost no more
 
-_CPU: Final = Path("/proc/cpuinfo")
-_CORE: Final = "OPENBLAS_CORETYPE"
-_CORES: Final = (({"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "SkylakeX"), ({"avx2", "fma"}, "Haswell"))
+_CORES = min(2, os.cpu_count() or 1)
 
 
 @cache
 def load_faiss() -> Any:
-    """Load FAISS with OpenBLAS kernels for this processor.
+    """Load FAISS, which only the level `binary`, indexes of older releases and a GPU need.
 
-    Its OpenBLAS (0.3.15) treats a newer processor as one of 2004 and fills an index at a quarter of the speed
-    (OpenMathLib/OpenBLAS issue 3453). It reads the environment once, while it is loaded.
+    Raises:
+        UsageError: it is not installed.
     """
-    core = None if _CORE in os.environ else _detect_core()
-    if core:
-        os.environ[_CORE] = core
     try:
         return import_module("faiss")
-    finally:
-        if core:
-            del os.environ[_CORE]  # child processes must not inherit it
-
-
-def _detect_core() -> str | None:
-    """Return OpenBLAS's name for the kernels of this processor; None if unknown."""
-    try:
-        with _CPU.open(encoding="ascii", errors="replace") as lines:
-            flags = next((line for line in lines if line.startswith("flags")), "")
-    except OSError:  # another system
-        return None
-    return next((core for needed, core in _CORES if needed <= set(flags.split())), None)
+    except ModuleNotFoundError:
+        raise UsageError(
+            "this needs FAISS: the level binary, a dense index of an older release, or a GPU",
+            "pip install 'helix-recall[faiss]', or rebuild the store with 'helix reindex'",
+        ) from None
 
 
 def parse_prefix(tier: str) -> int:
@@ -127,7 +117,6 @@ def build_dense(codes: I8, scale: F32, path: Path, seed: int = 0, tier: str = "i
     Raises:
         UsageError: no such storage level, or it does not fit the vectors.
     """
-    faiss = load_faiss()
     n, d = codes.shape
     dims = fit_prefix(tier, d) or d
     rng = np.random.default_rng(seed)
@@ -135,24 +124,21 @@ def build_dense(codes: I8, scale: F32, path: Path, seed: int = 0, tier: str = "i
         return _build_binary(codes, scale, path, rng)
     lists = max(1, min(int(2 ** np.round(np.log2(2 * np.sqrt(max(n, 1))))), n // _LEAST))
     sample = np.sort(rng.choice(n, min(n, lists * _SAMPLE, _TRAINED), replace=False))
-    quantizer = faiss.IndexFlatIP(dims)
-    index: Any
-    if n < _CODED or dims % _PIECE:
-        eight = faiss.ScalarQuantizer.QT_8bit
-        index = faiss.IndexIVFScalarQuantizer(quantizer, dims, lists, eight, faiss.METRIC_INNER_PRODUCT)
-    else:
-        index = faiss.IndexIVFPQFastScan(quantizer, dims, lists, dims // _PIECE, 4, faiss.METRIC_INNER_PRODUCT)
-        index.by_residual = True  # codes of the residual from the list's centre: half of a vector
-        index.pq.cp.seed = seed + 1
-    index.cp.niter = _ROUNDS
-    index.cp.seed = seed + 1
-    index.cp.spherical = True  # else large clusters attract every vector in their direction
-    index.train(_truncate(dequantise(codes, scale, sample), dims))
+    vectors = _truncate(dequantise(codes, scale, sample), dims)
+    centres = fit_centres(vectors, lists, _ROUNDS, rng)
+    left = vectors - centres[assign_vectors(vectors, centres)[0]]
+    book = fit_book(left, _PIECE if dims % _PIECE == 0 else 1, rng)
+    nearest, coded = np.empty(n, np.int64), np.empty((n, len(book)), np.uint8)
     for start in range(0, n, _BATCH):
-        rows = np.arange(start, min(start + _BATCH, n))
-        index.add_with_ids(_truncate(dequantise(codes, scale, rows), dims), rows.astype(np.int64))
-    probes, over, recall = _tune_search(index, codes, scale, dims, rng)
-    faiss.write_index(index, str(path))
+        here = slice(start, min(start + _BATCH, n))
+        vectors = _truncate(dequantise(codes, scale, here), dims)
+        nearest[here] = assign_vectors(vectors, centres)[0]
+        coded[here] = encode_pieces(vectors - centres[nearest[here]], book)
+    order, size = np.argsort(nearest, kind="stable"), np.bincount(nearest, minlength=lists)
+    ids = np.split(order, np.cumsum(size)[:-1])
+    packed = [pack_codes(coded[rows]) for rows in ids]
+    write_coded(path, CodedFile(n, centres, book.transpose(0, 2, 1), ids, packed), 1)
+    probes, over, recall = _tune_search(open_coded(path), codes, scale, dims, rng)
     return {"tier": tier, "lists": lists, "probes": probes, "over": over, "recall": recall}
 
 
@@ -213,7 +199,7 @@ def scan_nearest(questions: F32, codes: I8, scale: F32, k: int) -> I64:
     return np.take_along_axis(rows, np.argsort(-scores, axis=1, kind="stable"), 1)
 
 
-def _measure_recall(exact: I64, candidates: I64) -> float:
+def _measure_recall(exact: I64, candidates: I64 | Sequence[I64]) -> float:
     """Return the mean share of the exact rows among the candidates."""
     return float(np.mean([len(np.intersect1d(a, b)) / max(len(a), 1) for a, b in zip(exact, candidates, strict=True)]))
 
@@ -228,18 +214,22 @@ def _choose_least(choices: Sequence[int], recall: Callable[[int], float], wanted
     return choice, round(reached, 4)
 
 
-def _tune_search(index: Any, codes: I8, scale: F32, dims: int, rng: np.random.Generator) -> tuple[int, int, float]:
+def _tune_search(
+    coded: CodedLists, codes: I8, scale: F32, dims: int, rng: np.random.Generator
+) -> tuple[int, int, float]:
     """Choose (probes, over, recall@100): first the number of candidates, then the number of lists."""
     questions, exact = _make_questions(codes, scale, rng)
-    short, k = _truncate(questions, dims), exact.shape[1]
+    short, k, lists = _truncate(questions, dims), exact.shape[1], len(coded.every)
 
     def recall(probes: int, over: int) -> float:
-        index.nprobe = min(probes, index.nlist)
-        return _measure_recall(exact, index.search(short, min(len(codes), over * k))[1])
+        wanted, searched = min(len(codes), over * k), min(probes, lists)
+        with ThreadPoolExecutor(_CORES) as pool:  # a search releases the interpreter's lock
+            found = pool.map(lambda question: search_coded(coded, question, wanted, searched, None, None), short)
+            return _measure_recall(exact, list(found))
 
-    over, best = _choose_least(_FILE_OVER, lambda over: recall(index.nlist, over))
-    steps = 2 * index.nlist.bit_length()  # each of √2 times as many lists
-    most = max(1, min(index.nlist, _MOST * index.nlist // len(codes)))
+    over, best = _choose_least(_FILE_OVER, lambda over: recall(lists, over))
+    steps = 2 * lists.bit_length()  # each of √2 times as many lists
+    most = max(1, min(lists, _MOST * lists // len(codes)))
     choices = tuple(sorted({min(round(2 ** (i / 2)), most) for i in range(steps + 1)}))
     probes, reached = _choose_least(choices, lambda probes: recall(probes, over), min(_LISTS, best - 0.002))
     return probes, over, reached
@@ -254,11 +244,14 @@ def dequantise(codes: I8, scale: F32, rows: Any) -> F32:
 class DenseIndex:
     """The open index of one segment. `over` is its candidates for each wanted row."""
 
-    index: Any
+    rows: int
+    lists: int  # 0 for the level binary
+    dims: int
     probes: int
     tier: str = "int8"
     over: int = 1
-    coded: CodedLists | None = None  # an inverted file over 4-bit codes
+    coded: CodedLists | None = None
+    library: Any = None  # FAISS's index, for the level binary and for 8-bit codes of older releases
 
     def search(
         self,
@@ -282,7 +275,7 @@ class DenseIndex:
         a question is far from all of them. Measured on a million items: with s ≥ 0.1 as many lists as without a filter
         find as much of the nearest 100 (.95 to .96), and below that (10 · s)^−¼ times as many.
         """
-        k = min(self.over * max(k, _K) if self.over > 1 else k, self.index.ntotal)
+        k = min(self.over * max(k, _K) if self.over > 1 else k, self.rows)
         probes, wanted = self.probes, k
         if allowed is not None:
             n = int(np.count_nonzero(allowed)) if left is None else left
@@ -293,14 +286,14 @@ class DenseIndex:
             probes = int(probes * (max(1.0, (10 * share) ** -0.25) if self.over > 1 else 3 / share - 2))
         if self.tier == "binary":  # all rows are compared
             return self._search_faiss(pack_signs(vector[None, :]), k, allowed)
-        short = _truncate(vector[None, :], self.index.d)
+        short = _truncate(vector[None, :], self.dims)
         while True:
-            lists = min(probes, self.index.nlist)
+            lists = min(probes, self.lists)
             if self.coded:
                 candidates = search_coded(self.coded, short[0], k, lists, allowed, start_work)
             else:
                 candidates = self._search_faiss(short, k, allowed, nprobe=lists)
-            if len(candidates) >= wanted or (lists == self.index.nlist and start_work is None):
+            if len(candidates) >= wanted or (lists == self.lists and start_work is None):
                 return candidates
             probes, start_work = probes * 4, None  # allowed rows are far away, or mostly in one half
 
@@ -317,10 +310,10 @@ class DenseIndex:
             bitmap = np.packbits(allowed, bitorder="little")  # must live until the search ends
             passed = {"sel": faiss.IDSelectorBitmap(len(bitmap), faiss.swig_ptr(bitmap))}
         with _limit_threads():
-            _, rows = self.index.search(questions, k, params=parameters(**chosen, **passed))
+            _, rows = self.library.search(questions, k, params=parameters(**chosen, **passed))
         candidates = np.asarray(rows[0][rows[0] >= 0], np.int64)
-        if candidates.max(initial=-1) >= self.index.ntotal:
-            raise explain_damage(f"its dense index names a row that is not among its {self.index.ntotal}")
+        if candidates.max(initial=-1) >= self.rows:
+            raise explain_damage(f"its dense index names a row that is not among its {self.rows}")
         return candidates
 
 
@@ -346,22 +339,32 @@ def open_dense(path: Path, params: Any, shape: tuple[int, int] | None = None) ->
     Raises:
         StoreError: the file cannot be read, or belongs to other vectors.
     """
-    faiss = load_faiss()
-    index: Any
     try:
         tier, over, probes = str(params.get("tier", "int8")), int(params.get("over", 1)), int(params["probes"])
         if over < 1 or (probes < 1 and tier != "binary"):
             raise ValueError(f"{over} candidates a row from {probes} lists")
-        if tier == "binary":
-            index = faiss.read_index_binary(str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
+        if tier != "binary" and read_kind(path) == KIND:
+            coded = open_coded(path)
+            found = DenseIndex(coded.rows, len(coded.every), coded.dims, probes, tier, over, coded)
         else:
-            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-        if shape and (index.ntotal, index.d) != (shape[0], parse_prefix(tier) or shape[1]):
-            raise ValueError(f"it is of {index.ntotal} vectors of {index.d} dimensions, the segment has {shape[0]}")
-        coded = open_coded(index, faiss) if isinstance(index, faiss.IndexIVFPQFastScan) else None
-    except (RuntimeError, ValueError, TypeError, KeyError) as error:
+            found = _open_by_library(path, probes, tier, over)
+        if shape and (found.rows, found.dims) != (shape[0], parse_prefix(tier) or shape[1]):
+            raise ValueError(f"it is of {found.rows} vectors of {found.dims} dimensions, the segment has {shape[0]}")
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
         raise StoreError(
             f"{path} is damaged: {str(error).splitlines()[0][:200]}",
             "run 'helix verify', remove the files it names, then 'helix compact', which rebuilds the index",
         ) from None
-    return DenseIndex(index, probes, tier, over, coded)
+    return found
+
+
+def _open_by_library(path: Path, probes: int, tier: str, over: int) -> DenseIndex:
+    """Map an index of another kind by FAISS. Raises RuntimeError or ValueError if it is damaged."""
+    faiss = load_faiss()
+    index: Any
+    if tier == "binary":
+        index, lists = faiss.read_index_binary(str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY), 0
+    else:
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+        lists = index.nlist
+    return DenseIndex(index.ntotal, lists, index.d, probes, tier, over, library=index)

@@ -1,19 +1,21 @@
 """Search of an inverted file over 4-bit product codes.
 
-FAISS trains, writes and reads the file. The search is our own, since FAISS takes twice as long for one question on one
-core. It reads only the searched lists, 32 rows at a time (`helix/native/lists.c`).
+It reads only the searched lists, 32 rows at a time (`helix/native/lists.c`). FAISS takes twice as long for one question
+on one core.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from helix.native.lists import CODES, GROUP, CodeLists, build_code_table, build_lists, round_to_steps, search_lists
 from helix.native.vectors import score_vectors
+from helix.snapshot.index.coded_file import read_coded
 from helix.snapshot.segment.arrays import quantise_vectors
-from helix.types import F32, I8, I32, I64, U8, AnyArray, Bool
+from helix.types import F32, I8, I32, I64, U8, Bool
 from helix.util.threads import WorkStarter
 
 _TOP = 255  # largest entry of a table
@@ -33,43 +35,37 @@ class CodedLists(NamedTuple):
     book: F32  # float32[dimensions of a piece, m, 16]: vector of each code
     lists: CodeLists
     rows: int
-    held: Any  # the index that owns the lists' memory
+
+    @property
+    def dims(self) -> int:
+        """Dimensions of a vector."""
+        return int(self.centre.shape[1])
 
 
-def open_coded(index: Any, faiss: Any) -> CodedLists:
-    """Read the lists of an IndexIVFPQFastScan.
+def open_coded(path: Path) -> CodedLists:
+    """Map the lists of a file.
 
     Raises:
-        ValueError: its lists do not fit together.
+        ValueError: it is damaged.
     """
-    pq, lists = index.pq, faiss.downcast_InvertedLists(index.invlists)
-    quantizer = faiss.downcast_index(index.quantizer)
-    pieces = index.M2  # m, padded to an even number
-    each = range(index.nlist)
-    fits = (
-        isinstance(lists, faiss.BlockInvertedLists)
-        and (lists.nlist, lists.n_per_block, lists.block_size) == (index.nlist, GROUP, pieces * CODES)
-        and (index.bbs, pq.ksub, pieces) == (GROUP, CODES, pq.M + pq.M % 2)
-        and pq.M * pq.dsub == index.d == quantizer.d
-        and pq.centroids.size() == CODES * index.d
-        and quantizer.ntotal == index.nlist
-        and sum(map(lists.list_size, each)) == index.ntotal
-    )
-    if not fits:
-        raise ValueError("its lists do not fit together")
-    book = np.zeros((pq.dsub, pieces, CODES), np.float32)
-    book[:, : pq.M] = faiss.vector_to_array(pq.centroids).reshape(pq.M, CODES, pq.dsub).transpose(2, 0, 1)
-    # FAISS checks the number of codes of each list when it reads the file.
-    size = [lists.list_size(i) for i in each]
-    code = [_wrap_memory(faiss, lists.get_codes(i), -(-size[i] // GROUP) * lists.block_size, np.uint8) for i in each]
-    row = [_wrap_memory(faiss, lists.get_ids(i), size[i], np.int64) for i in each]
-    centre, scale = quantise_vectors(quantizer.reconstruct_n(0, index.nlist))
-    return CodedLists(centre, scale, np.arange(index.nlist), book, build_lists(code, row, pieces), index.ntotal, index)
+    file = read_coded(path)
+    m, _, size = file.book.shape
+    padded = m + m % 2
+    book = np.zeros((size, padded, CODES), np.float32)
+    book[:, :m] = file.book.transpose(2, 0, 1)
+    centre, scale = quantise_vectors(file.centres)
+    lists = build_lists(file.codes, file.ids, padded)
+    return CodedLists(centre, scale, np.arange(len(centre)), book, lists, file.rows)
 
 
-def _wrap_memory(faiss: Any, at: Any, size: int, dtype: Any) -> AnyArray:
-    """Return memory of FAISS as an array, without a copy."""
-    return faiss.rev_swig_ptr(at, size) if size else np.empty(0, dtype)
+def pack_codes(codes: U8) -> U8:
+    """Pack the codes of a list, uint8[n, m], as `helix/native/lists.c` reads them: uint8[groups · m · 16], m even."""
+    n, m = codes.shape
+    whole = np.zeros((-(-n // GROUP), GROUP, m + m % 2), np.uint8)
+    whole.reshape(-1, m + m % 2)[:n, :m] = codes
+    first = np.arange(CODES) // 2 + 8 * (np.arange(CODES) % 2)
+    packed = whole[:, first] | whole[:, first + CODES] << 4  # [groups, 16, m]
+    return np.ascontiguousarray(packed.transpose(0, 2, 1)).reshape(-1)
 
 
 def search_coded(

@@ -19,7 +19,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import check_below
 from helix.snapshot.index import changes
 from helix.snapshot.index.changes import ChangeIndex
-from helix.snapshot.index.dense import DenseIndex, load_faiss, open_dense
+from helix.snapshot.index.dense import DenseIndex, open_dense
 from helix.snapshot.index.doc2query import KIND, QueryIndex, QueryPart, open_queries
 from helix.snapshot.index.flat import FlatIndex, Gpu, build_flat
 from helix.snapshot.index.sparse import ENCODER, SparseIndex, find_encoder, open_sparse, select_usable
@@ -158,7 +158,6 @@ class Generation:
                 if segment in before:
                     reading[segment] = partial(before.__getitem__, segment)
                 else:
-                    load_faiss()  # in this thread, since it changes the environment
                     path = self.root / "indexes" / index.id / "dense" / "ivf.faiss"
                     shape = self._open_segment(segment)["vectors.i8"].shape
                     reading[segment] = self.start_work(open_dense, path, index.params, shape)
