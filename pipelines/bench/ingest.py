@@ -27,6 +27,7 @@ from helix.snapshot.segment.batch import RowBatch
 from pipelines.bench.process import Say
 from pipelines.bench.synthetic import make_batches
 from pipelines.embedded.ingest import ingest
+from pipelines.embedded.state import IngestState
 from pipelines.ingest.accept_all import IngestReport, accept_all
 from pipelines.ingest.items import make_items
 from pipelines.ingest.lineage import open_encoder
@@ -51,10 +52,11 @@ def measure(items: int, paths: Sequence[Path], settings: Settings, say: Say, see
         memory: list[list[float]] = []
         clock = LapClock()
 
-        def record(step: str, done: int, _: int) -> None:
+        def record(state: IngestState) -> None:
             """Record time and memory after a document; run the others on the next one."""
-            if step != "enrich":
+            if state.step != "enrich":
                 return
+            done = state.documents
             turns.append({"seconds": clock.lap()})
             memory.append([done, read_rss() / 1e6])
             if done <= COMPARED and done < len(texts) and texts[done]:
@@ -63,7 +65,7 @@ def measure(items: int, paths: Sequence[Path], settings: Settings, say: Say, see
             clock.lap()
 
         began = time.perf_counter()
-        report = ingest(root, logs, settings, progress=record)
+        report = ingest(root, logs, settings, observe=record)
         whole = time.perf_counter() - began - clock.apart
     return summarise(turns, memory, [len(each) for each in texts], report.items, whole)
 

@@ -14,9 +14,11 @@ from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import format_count, is_drawn, print_error, print_note, print_text
 from helix.settings import load
 from helix.util.sanitise import sanitise_name
+from pipelines.cli.ingest_bar import show_ingest
 
 if TYPE_CHECKING:
     from helix.settings import Settings
+    from pipelines.embedded.state import IngestState, Observe
     from pipelines.ingest.accept_all import IngestReport, Progress
 
 NAMED: Final = 20
@@ -104,7 +106,7 @@ def ingest(argv: Sequence[str]) -> int:
 
         require_primary(root, settings)
     began = time.perf_counter()
-    with progress_bar(not options.json) as progress:
+    with _observe_ingest(root, not options.json) as observe:
         report = run(
             root,
             options.paths,
@@ -113,7 +115,8 @@ def ingest(argv: Sequence[str]) -> int:
             format=options.format,
             acl=parse_acl(options),
             remember=options.remember,
-            progress=progress,
+            early=True,
+            observe=observe,
             say=print_note,
         )
     seconds = time.perf_counter() - began
@@ -122,6 +125,42 @@ def ingest(argv: Sequence[str]) -> int:
     if options.follow:
         _follow(root, settings, options.paths, options.project, parse_acl(options))
     return 3 if report.refused else 0
+
+
+@contextmanager
+def _observe_ingest(root: Path, shown: bool) -> Iterator[Observe]:
+    """Yield an observer that draws the bar and says when the first items are searchable.
+
+    On Ctrl-C, say what is searchable and what waits.
+    """
+    first = True
+    began = time.perf_counter()
+    with show_ingest(shown) as draw:
+
+        def observe(state: IngestState) -> None:
+            nonlocal first
+            if first and state.step == "publish" and state.share < 1:
+                items, seconds = format_count(state.searchable, "item"), time.perf_counter() - began
+                if shown:
+                    print_note(f"{items} of the newest sessions are searchable after {seconds:.1f} s; the rest follows")
+            first &= state.step != "publish"
+            if draw:
+                draw(state)
+
+        try:
+            yield observe
+        except KeyboardInterrupt:
+            print_note(_describe_interrupted(root))
+            raise
+
+
+def _describe_interrupted(root: Path) -> str:
+    """Return what an interrupted ingest leaves."""
+    from helix.snapshot.status import read_status
+
+    state = read_status(root)
+    waits = f"{format_count(state['pending'], 'document')} wait: 'helix ingest --pending' publishes them"
+    return f"{format_count(state['items'], 'item')} are searchable; {waits}; the same command reads the rest"
 
 
 def _print_report(root: Path, report: IngestReport, seconds: float) -> None:

@@ -1,26 +1,50 @@
-"""Embedded ingest: accept, enrich and publish in this process, without a broker, by the functions that workers call."""
+"""Embedded ingest: accept, enrich and publish in this process, without a broker, by the functions that workers call.
+
+A large ingest publishes early: the newest sessions first, then in batches that grow, so that a first recall has
+something to find after seconds.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import HelixError
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox
-from pipelines.ingest.accept_all import IngestReport, Progress, accept_all
+from pipelines.embedded.state import IngestState, Observe
+from pipelines.ingest.accept_all import (
+    AcceptedFile,
+    IngestReport,
+    InputFile,
+    accept_each,
+    list_files,
+    note_outside,
+    prepare_ingest,
+)
 from pipelines.ingest.commit import commit
 from pipelines.ingest.enrich import try_enrich
 from pipelines.ingest.lineage import open_encoder
+from pipelines.ingest.source import AcceptOptions
 from pipelines.maintain.forget import resume, tidy
 
 COMMIT_ITEMS: Final = 20_000
 """Items after which a large import commits, which bounds its memory."""
+
+FIRST_ITEMS: Final = 300
+"""Items of the first commit of an ingest that publishes early: two seconds of embedding."""
+
+GROWTH: Final = 4
+"""The next commit has so many times the items of the one before, up to COMMIT_ITEMS: few segments, early answers."""
+
+FIRST_BYTES: Final = 1 << 20
+"""Bytes that are accepted before the first commit; the rest is accepted after it, all at once."""
 
 _BUSY: Final = 0.05
 """Seconds between attempts while another process enriches a document."""
@@ -37,15 +61,17 @@ def ingest(
     format: str = "auto",
     acl: Sequence[str] = (),
     remember: bool = False,
-    progress: Progress | None = None,
+    early: bool = False,
+    observe: Observe | None = None,
     say: Callable[[str], None] | None = None,
 ) -> IngestReport:
-    """Ingest every file of the given paths and publish a new generation.
+    """Ingest every file of the given paths and publish new generations.
 
     Documents of earlier runs that were killed, or left to an absent broker, are published too.
 
     Args:
         remember: accept forgotten items again; otherwise they stay out.
+        early: publish the newest sessions first and the rest in growing batches, instead of all at once at the end.
 
     Raises:
         UsageError: no such format, or no such storage level.
@@ -55,9 +81,12 @@ def ingest(
     report = IngestReport()
     if remember:
         resume(root, settings)  # unfinished deletions come first
-    options: dict[str, Any] = {"project": project, "format": format, "acl": acl, "remember": remember}
-    accept_all(root, inputs, settings, report, **options, progress=progress)
-    finish(root, settings, report, progress=progress, say=say)
+    prepare_ingest(root, settings, format)
+    files = list_files(inputs, note_outside(report), newest=early)
+    options = AcceptOptions(project, format, tuple(acl), seconds=1.0 if early else float("inf"), remember=remember)
+    run = IngestRun(root, settings, report, early, observe, say)
+    run.accept(files, accept_each(root, files, settings, report, options))
+    run.finish()
     return report
 
 
@@ -66,51 +95,129 @@ def finish(
     settings: Settings,
     report: IngestReport,
     *,
-    progress: Progress | None = None,
+    observe: Observe | None = None,
     say: Callable[[str], None] | None = None,
 ) -> None:
     """Enrich and publish every pending document, then tidy up; recall finds the new items first."""
-    pending = inbox.list_pending(root)
-    if pending:
-        encoder = open_encoder(root, settings, say)
-        counter = TokenCounter(encoder.folder, encoder.tokenizer)
-        waiting = 0
-        for i, document in enumerate(pending):
-            waiting += _enrich(root, document, encoder, counter, settings, report)
-            if progress:
-                progress("enrich", i + 1, len(pending))
-            if waiting >= COMMIT_ITEMS:
-                _publish(root, encoder, settings, report)
-                waiting = 0
-        _publish(root, encoder, settings, report)
-        if progress:
-            progress("publish", 1, 1)
+    IngestRun(root, settings, report, False, observe, say).finish()
+
+
+class IngestRun:
+    """One run of the embedded ingest; `state` shows how far it is."""
+
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        report: IngestReport,
+        early: bool,
+        observe: Observe | None,
+        say: Callable[[str], None] | None,
+    ) -> None:
+        self.root, self.settings, self.report = root, settings, report
+        self.state = IngestState()
+        self._observe, self._say = observe, say
+        self._waiting: deque[str] = deque()  # accepted documents in the order of enriching
+        self._early = early
+        self._encoder: tuple[Encoder, TokenCounter] | None = None
+        self._batch = FIRST_ITEMS if early else COMMIT_ITEMS
+        self._parts = 0  # that are not published
+        self._items = 0  # of these
+
+    def accept(self, files: Sequence[InputFile], accepted: Iterable[AcceptedFile]) -> None:
+        """Accept all files; publish the first items before the rest is accepted, if the ingest publishes early."""
+        state = self.state
+        state.files_total, state.unread = len(files), sum(file.size for file in files)
+        for file, documents, done in accepted:
+            self._add(documents)
+            state.files += done
+            state.unread -= file.size if done else 0
+            self._show("accept")
+            if self._early and not state.documents and state.waiting >= FIRST_BYTES:
+                self._enrich(once=True)
+
+    def _add(self, documents: Iterable[str]) -> None:
+        """Add documents to those that wait."""
+        for document in documents:
+            self._waiting.append(document)
+            self.state.documents_total += 1
+            self.state.waiting += self._measure(document)
+
+    def _measure(self, document: str) -> int:
+        """Return the bytes of an envelope; 0 for one that was removed."""
         try:
-            tidy(root, settings)
-        except (HelixError, OSError) as error:  # the items are published; the next run tidies up
-            log.warning("published, but tidying up failed: %s", error)
-    _, manifest = inbox.load_current(root)
-    report.snapshot = manifest.generation if manifest else 0
+            return (self.root / "inbox" / document).stat().st_size
+        except OSError:
+            return 0
 
+    def finish(self) -> None:
+        """Enrich and publish every pending document, then tidy up."""
+        known = set(self._waiting)
+        self._add(document for document in inbox.list_pending(self.root) if document not in known)
+        if self._waiting or self._parts:
+            self._enrich()
+            self._publish()
+            try:
+                tidy(self.root, self.settings)
+            except (HelixError, OSError) as error:  # the items are published; the next run tidies up
+                log.warning("published, but tidying up failed: %s", error)
+        _, manifest = inbox.load_current(self.root)
+        self.report.snapshot = manifest.generation if manifest else 0
 
-def _publish(root: Path, encoder: Encoder, settings: Settings, report: IngestReport) -> None:
-    done = commit(root, encoder, settings)
-    report.items += done.added
-    report.stay_out += done.forgotten
+    def _enrich(self, once: bool = False) -> None:
+        """Enrich the waiting documents, and publish in batches; `once`: up to the first publishing."""
+        while self._waiting:
+            document = self._waiting.popleft()
+            began = time.perf_counter()
+            size = self._measure(document)
+            self._enrich_document(document)
+            state = self.state
+            state.documents += 1
+            state.waiting, state.enriched = state.waiting - size, state.enriched + size
+            state.seconds += time.perf_counter() - began
+            self._show("enrich")
+            if self._items >= self._batch:
+                self._publish()
+                self._batch = min(GROWTH * self._batch, COMMIT_ITEMS)
+                if once:
+                    return
 
+    def _enrich_document(self, document: str) -> None:
+        """Enrich a document, or wait for the process that does."""
+        root, report = self.root, self.report
+        encoder, counter = self._open_encoder()
+        while not (tried := try_enrich(root, document, encoder, counter, self.settings)).part and not tried.error:
+            time.sleep(_BUSY)
+        if tried.part is None:
+            report.dead += tried.dead
+            report.refuse(_read_path(root, document), tried.error)
+            return
+        report.add_part(tried.part)
+        self._parts += 1
+        self._items += tried.part.items
+        self.state.items += tried.part.items
 
-def _enrich(
-    root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings, report: IngestReport
-) -> int:
-    """Enrich a document, or wait for the process that does; return its number of items."""
-    while not (tried := try_enrich(root, document, encoder, counter, settings)).part and not tried.error:
-        time.sleep(_BUSY)
-    if tried.part is None:
-        report.dead += tried.dead
-        report.refuse(_read_path(root, document), tried.error)
-        return 0
-    report.add_part(tried.part)
-    return tried.part.items
+    def _open_encoder(self) -> tuple[Encoder, TokenCounter]:
+        if self._encoder is None:
+            encoder = open_encoder(self.root, self.settings, self._say)
+            self._encoder = encoder, TokenCounter(encoder.folder, encoder.tokenizer)
+        return self._encoder
+
+    def _publish(self) -> None:
+        """Publish the enriched documents; recall finds their items on return."""
+        began = time.perf_counter()
+        done = commit(self.root, self._open_encoder()[0], self.settings)
+        self._parts = self._items = 0
+        self.report.items += done.added
+        self.report.stay_out += done.forgotten
+        self.state.searchable += done.added
+        self.state.seconds += time.perf_counter() - began
+        self._show("publish")
+
+    def _show(self, step: str) -> None:
+        if self._observe:
+            self.state.step = step
+            self._observe(self.state)
 
 
 def _read_path(root: Path, document: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from helix.errors import InputRefused
 from helix.redact.paths import redact_path
@@ -16,7 +16,7 @@ from helix.snapshot.index.dense import FLOAT, parse_prefix
 from helix.snapshot.ledger import inbox
 from pipelines.ingest.accept import accept_source, prepare_store
 from pipelines.ingest.part import EnrichedPart
-from pipelines.ingest.source import AcceptOptions, Inbox, walk_inputs
+from pipelines.ingest.source import Accepted, AcceptOptions, Inbox, walk_inputs
 from pipelines.ingest.switched_off import Omission
 
 COUNTED: Final = 5.0
@@ -130,6 +130,96 @@ class IngestReport:
         }
 
 
+class InputFile(NamedTuple):
+    """A file that is offered, with the time and size of its last write; 0 for a missing one."""
+
+    path: Path
+    mtime: float
+    size: int
+
+
+class AcceptedFile(NamedTuple):
+    """New documents of a file, or of a part of it."""
+
+    file: InputFile
+    documents: tuple[str, ...]
+    done: bool  # the whole file is accepted or refused
+
+
+def list_files(
+    inputs: Sequence[str | Path], note_outside: Callable[[Path], object] = bool, newest: bool = False
+) -> list[InputFile]:
+    """List the files of the given paths, in their order or the newest first.
+
+    Args:
+        note_outside: called with each link to a file outside the given folder.
+    """
+    files = [_read_stat(path) for path in walk_inputs(inputs, note_outside)]
+    return sorted(files, key=lambda file: -file.mtime) if newest else files
+
+
+def _read_stat(path: Path) -> InputFile:
+    try:
+        stat = path.stat()
+    except OSError:  # is refused by name when it is accepted
+        return InputFile(path, 0.0, 0)
+    return InputFile(path, stat.st_mtime, stat.st_size)
+
+
+def note_outside(report: IngestReport) -> Callable[[Path], None]:
+    """Return a function that notes a link which leads out of its folder."""
+    return lambda path: report.refuse(redact_path(str(path)), _OUTSIDE)
+
+
+def accept_each(
+    root: Path,
+    files: Iterable[InputFile],
+    settings: Settings,
+    report: IngestReport,
+    options: AcceptOptions,
+    backlog: Backlog | None = None,
+) -> Iterator[AcceptedFile]:
+    """Accept the files in their order; yield the new documents of each.
+
+    Args:
+        options: with its `seconds`, a large file that grows at its end is accepted in parts, each yielded.
+        backlog: the limit of waiting documents, where workers enrich them.
+    """
+    inbox = Inbox(root, settings)
+    for file in files:
+        name = redact_path(str(file.path))
+        is_duplicate, more = True, True
+        while more:
+            try:
+                if backlog:
+                    backlog.check()
+                accepted = accept_source(inbox, file.path, options)
+                if backlog:
+                    backlog.add(len(accepted.documents))
+            except InputRefused as error:
+                report.refuse(name, str(error).removeprefix(f"{name} ").removeprefix(f"{name}: "))
+                yield AcceptedFile(file, (), True)
+                break
+            is_duplicate &= accepted.is_duplicate
+            more = accepted.more
+            if not more:
+                _note_accepted(report, name, accepted, is_duplicate)
+            yield AcceptedFile(file, accepted.documents, not more)
+
+
+def _note_accepted(report: IngestReport, name: str, accepted: Accepted, is_duplicate: bool) -> None:
+    if accepted.forgotten:
+        report.forgotten.append(name)
+    if accepted.waits:
+        report.refuse(f"{name}:{accepted.waits}", _INCOMPLETE)
+    if accepted.left_out:
+        report.left_out[name] = accepted.left_out
+    if is_duplicate:
+        report.duplicates += not accepted.waits and not accepted.left_out
+    else:
+        report.accepted += 1
+
+
 def accept_all(
     root: Path,
     inputs: Sequence[str | Path],
@@ -155,34 +245,23 @@ def accept_all(
         UsageError: no such format, or no such storage level.
         StoreError: the store cannot be written.
     """
+    prepare_ingest(root, settings, format)
+    files = list_files(inputs, note_outside(report))
+    options = AcceptOptions(project, format, tuple(acl), retry, remember=remember)
+    new: list[str] = []
+    for i, (_, documents, _) in enumerate(accept_each(root, files, settings, report, options, backlog)):
+        new += documents
+        if progress:
+            progress("accept", i + 1, len(files))
+    return new
+
+
+def prepare_ingest(root: Path, settings: Settings, format: str) -> None:
+    """Check the format's name and the storage level, and create the store's folders.
+
+    Raises:
+        UsageError: no such format, or no such storage level.
+        StoreError: the store cannot be written.
+    """
     parse_prefix(settings.vectors.removesuffix(FLOAT))
     prepare_store(root, format)
-    inbox, options = Inbox(root, settings), AcceptOptions(project, format, tuple(acl), retry, remember=remember)
-    files = list(walk_inputs(inputs, lambda path: report.refuse(redact_path(str(path)), _OUTSIDE)))
-    new: list[str] = []
-    for i, path in enumerate(files):
-        name = redact_path(str(path))
-        try:
-            if backlog:
-                backlog.check()
-            accepted = accept_source(inbox, path, options)
-            if backlog:
-                backlog.add(len(accepted.documents))
-        except InputRefused as error:
-            report.refuse(name, str(error).removeprefix(f"{name} ").removeprefix(f"{name}: "))
-            continue
-        finally:
-            if progress:
-                progress("accept", i + 1, len(files))
-        if accepted.forgotten:
-            report.forgotten.append(name)
-        if accepted.waits:
-            report.refuse(f"{name}:{accepted.waits}", _INCOMPLETE)
-        if accepted.left_out:
-            report.left_out[name] = accepted.left_out
-        if accepted.is_duplicate:
-            report.duplicates += not accepted.waits and not accepted.left_out
-        else:
-            report.accepted += 1
-            new += accepted.documents
-    return new

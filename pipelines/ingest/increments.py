@@ -23,8 +23,8 @@ from helix.sources.common.json_text import load_json
 from helix.sources.common.sample import take_sample
 from helix.types import Document, Problem
 
-BLOCK: Final = 2 << 20
-"""Bytes of a source in one envelope, up to a line's end: about 15 seconds of embedding."""
+BLOCK: Final = 1 << 19
+"""Bytes of a source in one envelope, up to a line's end: about three seconds of embedding."""
 
 ENDS: Final = 4_096
 """Bytes at either end of the accepted text that identify a file."""
