@@ -85,7 +85,7 @@ def ingest(
     files = list_files(inputs, note_outside(report), newest=early)
     options = AcceptOptions(project, format, tuple(acl), seconds=1.0 if early else float("inf"), remember=remember)
     run = IngestRun(root, settings, report, early, observe, say)
-    run.accept(files, accept_each(root, files, settings, report, options))
+    run.accept(files, accept_each(root, files, settings, report, options, newest=early))
     run.finish()
     return report
 
@@ -153,7 +153,8 @@ class IngestRun:
     def finish(self) -> None:
         """Enrich and publish every pending document, then tidy up."""
         known = set(self._waiting)
-        self._add(document for document in inbox.list_pending(self.root) if document not in known)
+        earlier = [document for document in inbox.list_pending(self.root) if document not in known]
+        self._add(reversed(earlier) if self._early else earlier)
         if self._waiting or self._parts:
             self._enrich()
             self._publish()

@@ -76,6 +76,7 @@ class Inbox:
     settings: Settings
     _last: datetime = field(default=datetime.min.replace(tzinfo=UTC), repr=False)
     stays_out: bool = False  # part of the current input was forgotten
+    clock: datetime | None = None  # the time that counts for the current input; None: now
     off: OffCheck = field(default_factory=OffCheck, repr=False)  # of the current input
 
     @cached_property
@@ -95,9 +96,13 @@ class Inbox:
             before: documents the time has to follow too, in case the clock was set back.
         """
         known = (read_accepted_time(self.root, document) for document in before if document)
-        earlier = [when for when in known if when]
-        self._last = max(datetime.now(UTC), *(when + _MICROSECOND for when in (self._last, *earlier)))
-        return self._last
+        earlier = [when + _MICROSECOND for when in known if when]
+        if self.clock is None:
+            self._last = max(datetime.now(UTC), self._last + _MICROSECOND, *earlier)
+            return self._last
+        now = max(self.clock, *earlier) if earlier else self.clock
+        self.clock = now + _MICROSECOND
+        return now
 
     def has(self, document: str) -> bool:
         """Return whether the inbox holds an envelope of this name."""

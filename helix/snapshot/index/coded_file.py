@@ -36,7 +36,7 @@ class CodedFile(NamedTuple):
     codes: Sequence[U8]  # of each list: their codes, packed as `helix/native/lists.c` says
 
 
-class _Cursor:
+class _MappedBytes:
     """A place in a mapped file."""
 
     def __init__(self, data: AnyArray) -> None:
@@ -79,7 +79,7 @@ def read_coded(path: Path) -> CodedFile:
     Raises:
         ValueError: it is damaged, or no such file.
     """
-    cursor = _Cursor(np.memmap(path, np.uint8, "r"))
+    cursor = _MappedBytes(np.memmap(path, np.uint8, "r"))
     cursor.expect(KIND)
     d, n, *_ = _take_header(cursor)
     lists, _ = cursor.take("QQ")  # the second: lists to search by default
@@ -109,14 +109,14 @@ def read_coded(path: Path) -> CodedFile:
     return CodedFile(n, centres.reshape(lists, d), book.reshape(pieces, CODES, -1), ids, codes)
 
 
-def _take_header(cursor: _Cursor) -> tuple[Any, ...]:
+def _take_header(cursor: _MappedBytes) -> tuple[Any, ...]:
     header = cursor.take(_HEADER)
     if header[-1] != _INNER_PRODUCT:
         raise ValueError(f"its metric is {header[-1]}, not the inner product")
     return header
 
 
-def _take_lists(cursor: _Cursor, lists: int, size: int) -> tuple[list[I64], list[U8]]:
+def _take_lists(cursor: _MappedBytes, lists: int, size: int) -> tuple[list[I64], list[U8]]:
     ids, codes = [], []
     for _ in range(lists):
         ids.append(cursor.take_array("<i8"))

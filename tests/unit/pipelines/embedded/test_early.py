@@ -1,0 +1,131 @@
+"""A large ingest publishes the newest sessions first and the rest in growing batches; nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import helix
+from helix.settings import load
+from helix.snapshot.ledger import inbox
+from helix.snapshot.sql import run_statement
+from helix.snapshot.verify import verify_store
+from pipelines.cli.ingest_bar import describe_state, format_seconds
+from pipelines.embedded import ingest as embedded
+from pipelines.embedded.ingest import finish, ingest
+from pipelines.embedded.state import IngestState
+from pipelines.ingest import accept_all as accepting
+from pipelines.ingest.accept_all import IngestReport
+
+pytestmark = pytest.mark.usefixtures("no_router")
+
+FILES, TURNS = 12, 4
+
+
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Twelve sessions of four turns, of which the first by name was written last; batches of eight turns."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for i in range(FILES):
+        lines = [
+            {"session": f"s{i}", "id": f"{i}-{j}", "text": f"the keel of boat number {i} needs paint number {j}"}
+            for j in range(TURNS)
+        ]
+        path = folder / f"{i:02}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        os.utime(path, (1_700_000_000 - i * 3_600,) * 2)
+    monkeypatch.setattr(embedded, "FIRST_ITEMS", 2 * TURNS)
+    monkeypatch.setattr(embedded, "FIRST_BYTES", 1_500)
+    return folder
+
+
+def select(root: Path, statement: str) -> list[tuple[Any, ...]]:
+    with run_statement(root, statement) as found:
+        return list(found.rows)
+
+
+def list_sessions(root: Path) -> set[str]:
+    return {session for (session,) in select(root, "SELECT DISTINCT session FROM items")}
+
+
+def test_the_newest_sessions_are_searchable_while_the_rest_waits(logs: Path, tmp_path: Path) -> None:
+    root, seen = tmp_path / "store", []
+
+    def observe(state: IngestState) -> None:
+        if state.step == "publish":
+            found = helix.open(root).recall("which boat needs paint", k=50)
+            seen.append((state.searchable, {item.session for item in found.items}, state.files, state.share))
+
+    report = ingest(root, [logs], load(), early=True, observe=observe)
+    searchable, sessions, files, share = seen[0]
+    assert sessions == {"s0", "s1"}
+    assert searchable == 2 * TURNS
+    assert files < FILES  # most files are not even read
+    assert 0 < share < 1
+    assert [count for count, *_ in seen] == [8, 40, 48]  # two documents, then eight, then the rest
+    assert (report.items, report.accepted) == (FILES * TURNS, FILES)
+    assert seen[-1][3] == 1
+    assert verify_store(root).problems == ()
+
+
+def test_the_outcome_is_that_of_one_commit(logs: Path, tmp_path: Path) -> None:
+    ingest(tmp_path / "early", [logs], load(), early=True)
+    ingest(tmp_path / "whole", [logs], load())
+    statement = "SELECT id, session, turns, text, type FROM items ORDER BY id"
+    early, whole = (select(tmp_path / name, statement) for name in ("early", "whole"))
+    assert early == whole
+
+
+def test_an_interrupted_ingest_keeps_what_is_published_and_goes_on(logs: Path, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+
+    def interrupt(state: IngestState) -> None:
+        if state.step == "publish":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest(root, [logs], load(), early=True, observe=interrupt)
+    assert list_sessions(root) == {"s0", "s1"}
+    assert inbox.list_pending(root)  # accepted, so durable
+    finish(root, load(), IngestReport())
+    assert 2 < len(list_sessions(root)) < FILES
+    report = ingest(root, [logs], load(), early=True)
+    assert list_sessions(root) == {f"s{i}" for i in range(FILES)}
+    assert (report.accepted, report.duplicates, report.refused) == (FILES - 3, 3, [])
+
+
+def test_of_two_files_with_a_turn_the_later_written_counts(tmp_path: Path) -> None:
+    """The newest is read first, and is no older version for that."""
+    texts = {"a-old": "the mast is of oak", "b-new": "the mast is of spruce"}
+    for i, (name, text) in enumerate(texts.items()):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text(json.dumps({"session": "s", "id": "1", "text": text}) + "\n")
+        os.utime(path, (1_700_000_000 + i,) * 2)
+    ingest(tmp_path / "store", [tmp_path / "a-old.jsonl", tmp_path / "b-new.jsonl"], load(), early=True)
+    assert select(tmp_path / "store", "SELECT text FROM items") == [("the mast is of spruce",)]
+
+
+def test_files_with_equal_times_count_in_their_order(tmp_path: Path) -> None:
+    files = [accepting.InputFile(Path(name), 5.0, 1) for name in ("a", "b", "c")]
+    files.append(accepting.InputFile(Path("d"), 4.0, 1))
+    times = accepting.list_times(files)
+    assert sorted(times, key=times.__getitem__) == [Path("d"), Path("a"), Path("b"), Path("c")]
+
+
+def test_the_bar_says_what_is_done_how_fast_and_how_long_still() -> None:
+    state = IngestState(files=3, files_total=10, unread=500, waiting=300)
+    assert describe_state(state) == "3 of 10 files read"
+    state.documents, state.enriched, state.waiting, state.items, state.seconds = 1, 200, 300, 50, 10.0
+    assert describe_state(state) == "20% · 5 items/s · 40 s left · nothing searchable yet"
+    state.searchable = 1_200
+    assert describe_state(state).endswith(" · 1,200 items searchable")
+    state.unread = state.waiting = 0
+    assert describe_state(state) == "100% · 5 items/s · 1,200 items searchable"
+    assert [format_seconds(each) for each in (None, 3.4, 99, 150, 3_540, 5_400)] == [
+        *("", "3 s", "99 s", "2 min", "59 min", "1 h 30 min"),
+    ]
