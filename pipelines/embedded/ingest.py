@@ -7,9 +7,13 @@ something to find after seconds.
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +21,7 @@ from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import HelixError
 from helix.settings import Settings
-from helix.snapshot.ledger import inbox
+from helix.snapshot.ledger import attempts, inbox
 from pipelines.embedded.state import IngestState, Observe
 from pipelines.ingest.accept_all import (
     AcceptedFile,
@@ -29,7 +33,7 @@ from pipelines.ingest.accept_all import (
     prepare_ingest,
 )
 from pipelines.ingest.commit import commit
-from pipelines.ingest.enrich import try_enrich
+from pipelines.ingest.enrich import EnrichAttempt, try_enrich
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.source import AcceptOptions
 from pipelines.maintain.forget import resume, tidy
@@ -45,6 +49,10 @@ GROWTH: Final = 4
 
 FIRST_BYTES: Final = 1 << 20
 """Bytes that are accepted before the first commit; the rest is accepted after it, all at once."""
+
+WORKERS: Final = min(os.cpu_count() or 1, 4)
+"""Documents that are enriched at a time, each with one thread of the encoder: the rest of the work holds Python's lock
+for a fifth of the time."""
 
 _BUSY: Final = 0.05
 """Seconds between attempts while another process enriches a document."""
@@ -118,7 +126,9 @@ class IngestRun:
         self.state = IngestState()
         self._observe, self._say = observe, say
         self._waiting: deque[str] = deque()  # accepted documents in the order of enriching
+        self._sizes: dict[str, int] = {}  # of the documents that are not enriched, in bytes
         self._early = early
+        self._opening = threading.Lock()
         self._encoder: tuple[Encoder, TokenCounter] | None = None
         self._batch = FIRST_ITEMS if early else COMMIT_ITEMS
         self._parts = 0  # that are not published
@@ -140,8 +150,9 @@ class IngestRun:
         """Add documents to those that wait."""
         for document in documents:
             self._waiting.append(document)
+            self._sizes[document] = self._measure(document)
             self.state.documents_total += 1
-            self.state.waiting += self._measure(document)
+            self.state.waiting += self._sizes[document]
 
     def _measure(self, document: str) -> int:
         """Return the bytes of an envelope; 0 for one that was removed."""
@@ -167,42 +178,62 @@ class IngestRun:
 
     def _enrich(self, once: bool = False) -> None:
         """Enrich the waiting documents, and publish in batches; `once`: up to the first publishing."""
-        while self._waiting:
-            document = self._waiting.popleft()
-            began = time.perf_counter()
-            size = self._measure(document)
-            self._enrich_document(document)
-            state = self.state
-            state.documents += 1
-            state.waiting, state.enriched = state.waiting - size, state.enriched + size
-            state.seconds += time.perf_counter() - began
-            self._show("enrich")
-            if self._items >= self._batch:
-                self._publish()
-                self._batch = min(GROWTH * self._batch, COMMIT_ITEMS)
-                if once:
-                    return
+        suspects = set(attempts.list_records(self.root))  # a process died over one of them, so each runs alone
+        running: deque[tuple[str, Future[EnrichAttempt]]] = deque()
+        with ThreadPoolExecutor(WORKERS, "enrich") as pool:
+            while self._waiting or running:
+                while self._waiting and self._may_start(suspects, [document for document, _ in running]):
+                    document = self._waiting.popleft()
+                    running.append((document, pool.submit(self._enrich_document, document)))
+                document, future = running.popleft()
+                began = time.perf_counter()
+                tried = future.result()
+                self._note_enriched(document, tried, time.perf_counter() - began)
+                if self._items >= self._batch:
+                    self._publish()
+                    self._batch = min(GROWTH * self._batch, COMMIT_ITEMS)
+                    if once:
+                        break
+            for document, future in running:
+                self._note_enriched(document, future.result(), 0.0)
 
-    def _enrich_document(self, document: str) -> None:
+    def _may_start(self, suspects: Collection[str], running: Sequence[str]) -> bool:
+        """Return whether the next document may be enriched along with those that are."""
+        if self._waiting[0] in suspects or (running and running[0] in suspects):
+            return not running
+        return len(running) < WORKERS
+
+    def _enrich_document(self, document: str) -> EnrichAttempt:
         """Enrich a document, or wait for the process that does."""
-        root, report = self.root, self.report
         encoder, counter = self._open_encoder()
-        while not (tried := try_enrich(root, document, encoder, counter, self.settings)).part and not tried.error:
+        while not (tried := try_enrich(self.root, document, encoder, counter, self.settings)).part and not tried.error:
             time.sleep(_BUSY)
+        return tried
+
+    def _note_enriched(self, document: str, tried: EnrichAttempt, seconds: float) -> None:
+        """Add the outcome of a document to the report and the state."""
+        state = self.state
         if tried.part is None:
-            report.dead += tried.dead
-            report.refuse(_read_path(root, document), tried.error)
-            return
-        report.add_part(tried.part)
-        self._parts += 1
-        self._items += tried.part.items
-        self.state.items += tried.part.items
+            self.report.dead += tried.dead
+            self.report.refuse(_read_path(self.root, document), tried.error)
+        else:
+            self.report.add_part(tried.part)
+            self._parts += 1
+            self._items += tried.part.items
+            state.items += tried.part.items
+        size = self._sizes.pop(document, 0)
+        state.documents += 1
+        state.waiting, state.enriched = state.waiting - size, state.enriched + size
+        state.seconds += seconds
+        self._show("enrich")
 
     def _open_encoder(self) -> tuple[Encoder, TokenCounter]:
-        if self._encoder is None:
-            encoder = open_encoder(self.root, self.settings, self._say)
-            self._encoder = encoder, TokenCounter(encoder.folder, encoder.tokenizer)
-        return self._encoder
+        with self._opening:
+            if self._encoder is None:
+                one = replace(self.settings, threads=self.settings.threads or (1 if WORKERS > 1 else 0))
+                encoder = open_encoder(self.root, one, self._say)
+                self._encoder = encoder, TokenCounter(encoder.folder, encoder.tokenizer)
+            return self._encoder
 
     def _publish(self) -> None:
         """Publish the enriched documents; recall finds their items on return."""

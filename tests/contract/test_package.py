@@ -169,7 +169,7 @@ def environ(cache: Path, tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_core_imports_every_module_of_helix_and_query(core: Path, environ: dict[str, str], builds: Path) -> None:
-    names = (*HEAVY, "redis", "watchfiles", "pytest", "langchain_core", "llama_index")
+    names = (*HEAVY, "redis", "faiss", "uvloop", "onnx", "pytest", "langchain_core", "llama_index")
     statement = f"import importlib.util; print([n for n in {names!r} if importlib.util.find_spec(n)])"
     assert run(core / "python", "-I", "-c", statement, env=environ).stdout == "[]\n"
     imported = import_all(core, environ, builds, "helix", "query")
@@ -205,9 +205,8 @@ def call_commands(core: Path, environ: dict[str, str], *calls: list[str]) -> sub
 
 def test_commands_and_adapters_name_their_missing_extra(core: Path, environ: dict[str, str], tmp_path: Path) -> None:
     environ = {**environ, "HELIX_STORE": str(tmp_path / "new")}
-    commands = ("ingest", "worker", "watch", "up")
-    inputs = {"ingest": [helix.__path__[0] + "/sample"]}
-    done = call_commands(core, environ, *([command, *inputs.get(command, [])] for command in commands))
+    commands = ("worker", "up")
+    done = call_commands(core, environ, *([command] for command in commands))
     assert json.loads(done.stdout.splitlines()[-1]) == [4] * len(commands)
     for command, line in zip(commands, done.stderr.splitlines(), strict=True):
         assert line.startswith(f"helix {command}: ")
@@ -260,11 +259,13 @@ def test_the_extra_workers_has_every_module_and_command(ingesting: Path, environ
     assert all(callable(entry.load()) for entry in commands)  # loaded from the checkout, of which the wheel is made
 
 
-@pytest.mark.soak
-def test_the_extra_workers_makes_a_new_store(ingesting: Path, environ: dict[str, str], tmp_path: Path) -> None:
+def test_the_core_makes_a_new_store(core: Path, environ: dict[str, str], tmp_path: Path) -> None:
+    """With an encoder and classifiers of its own: nothing is trained or downloaded."""
     environ |= {"HELIX_STORE": str(tmp_path / "new"), "HELIX_CACHE": str(tmp_path / "cache")}
-    run(ingesting / "helix", "ingest", helix.__path__[0] + "/sample", env=environ)  # exports an encoder
-    assert "I told Priya" in run(ingesting / "helix", "recall", QUESTION, env=environ).stdout
+    done = run(core / "helix", "ingest", helix.__path__[0] + "/sample", env=environ)
+    assert "129 new items; generation 1" in done.stdout
+    assert "I told Priya" in run(core / "helix", "recall", QUESTION, env=environ).stdout
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["encoders"]
 
 
 @pytest.mark.soak
