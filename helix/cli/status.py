@@ -92,8 +92,9 @@ def _describe_off(switch: dict[str, str]) -> str:
 
 def _describe_documents(state: dict[str, Any]) -> list[tuple[str, str, str]]:
     running = f" ({len(state['running'])} running)" if state["running"] else ""
+    waits = f" of {state['pending_bytes'] / 1e6:.1f} MB" if state["pending"] else ""
     counts = (
-        f"{state['accepted']:,} accepted, {state['done']:,} done, {state['pending']:,} pending{running}, "
+        f"{state['accepted']:,} accepted, {state['done']:,} done, {state['pending']:,} pending{waits}{running}, "
         f"{state['dead']:,} dead"
     )
     lines = [("documents", counts, BAD if state["dead"] else PENDING if state["pending"] else "")]
