@@ -79,6 +79,7 @@ _IS_BETWEEN = re.compile(r"\bbetween\b", re.IGNORECASE)
 _HAS_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _LEADS_TO_DAY = re.compile(r"\b(?:on|the|since|before|after|until|till|by|from|between) \Z", re.IGNORECASE)
 _ONWARDS = re.compile(r" on(?:wards?)?\b(?! \w)", re.IGNORECASE)
+_AROUND = re.compile(r"\b(?:in|on|at|the|since|from|until|till|during|over)\b|\s+", re.IGNORECASE)
 _BEFORE = 40  # characters before a date that are searched for its preposition
 
 _AGO = re.compile(r"^(\d+)\s*(m|h|d|w)$", re.IGNORECASE)
@@ -98,9 +99,9 @@ class NamedDays(NamedTuple):
 
 
 def parse_time(value: str, now: datetime, name: str, *, end: bool = False) -> datetime:
-    """Parse a point in time: ISO 8601, `7d` (also m, h, w) before now, `today`, `yesterday`.
+    """Parse a point in time: ISO 8601, `7d` (also m, h, w) before now, or words: "yesterday", "last week", "in March".
 
-    A date alone is its first second, with `end` its last. Times without a zone are UTC.
+    A date or a stretch of days is its first second, with `end` its last. Times without a zone are UTC.
 
     Raises:
         UsageError: it is none of these, or beyond the years 1 to 9999.
@@ -125,7 +126,10 @@ def utc(moment: datetime, name: str) -> datetime:
 
 def _no_time(value: str, name: str) -> UsageError:
     shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
-    remedy = "give ISO 8601 (2023-05-07 or 2023-05-07T13:56:00Z) or an age like 7d, within the years 1 to 9999"
+    remedy = (
+        "give ISO 8601 (2023-05-07 or 2023-05-07T13:56:00Z), an age like 7d, or words like 'last week' or 'in March', "
+        "within the years 1 to 9999"
+    )
     return UsageError(f"{name} {shown!r} is no time", remedy)
 
 
@@ -137,9 +141,22 @@ def _parse_point(text: str, now: datetime, *, end: bool) -> datetime:
     if text.lower() in ("now", "today", "yesterday"):
         start = {"now": lambda: now, "today": lambda: midnight, "yesterday": lambda: midnight - DAY}[text.lower()]()
         return start + _TO_LAST if end and text.lower() != "now" else start
-    found = datetime.fromisoformat(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return _parse_words(text, now, end=end)
     found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     return found + _TO_LAST if end and len(text) <= 10 else found
+
+
+def _parse_words(text: str, now: datetime, *, end: bool) -> datetime:
+    """Parse words that name one stretch of days and nothing else. Raises ValueError for any other text."""
+    for given in (text, f"in {text}"):  # a month or a year alone is read after a preposition only
+        found = _find_days(given, now) if len(given) <= _SHOWN else []
+        if len(found) == 1 and not _AROUND.sub("", given[: found[0].start] + given[found[0].end :]):
+            second = _find_second(found[0].last, end=True) if end else _find_second(found[0].first)
+            return datetime.fromtimestamp(second, UTC)
+    raise ValueError(text)
 
 
 def find_days(text: str, now: datetime, language: str = ENGLISH) -> tuple[tuple[int, int, float], ...]:

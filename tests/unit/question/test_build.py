@@ -35,7 +35,11 @@ def day(*date: int) -> int:
         ("2026-05-07T13:56:00+02:00", False, "2026-05-07T11:56:00+00:00"), ("7d", False, "2026-05-13T12:00:00+00:00"),
         ("90m", False, "2026-05-20T10:30:00+00:00"), ("yesterday", False, "2026-05-19T00:00:00+00:00"),
         ("yesterday", True, "2026-05-19T23:59:59+00:00"), ("0001-01-01", False, "0001-01-01T00:00:00+00:00"),
-        ("9999-12-31", True, "9999-12-31T23:59:59+00:00"),
+        ("9999-12-31", True, "9999-12-31T23:59:59+00:00"), ("last week", False, "2026-05-11T00:00:00+00:00"),
+        ("last week", True, "2026-05-17T23:59:59+00:00"), ("in March", False, "2026-03-01T00:00:00+00:00"),
+        ("march", True, "2026-03-31T23:59:59+00:00"), ("since Monday", False, "2026-05-18T00:00:00+00:00"),
+        ("2025", True, "2025-12-31T23:59:59+00:00"), ("the last three days", False, "2026-05-17T00:00:00+00:00"),
+        ("between March and May", True, "2026-05-31T23:59:59+00:00"), ("May 3rd", False, "2026-05-03T00:00:00+00:00"),
     ],
 )  # fmt: skip
 def test_times_in_options(said: str, end: bool, expected: str) -> None:
@@ -49,7 +53,10 @@ BEYOND = (
 """Times that no calendar here has."""
 
 
-@pytest.mark.parametrize("said", ["someday", "", "2026-13-01", "7", "d7", *BEYOND])
+@pytest.mark.parametrize(
+    "said",
+    ["someday", "", "2026-13-01", "7", "d7", "last week or so", "noon of yesterday", "in March, in May", *BEYOND],
+)
 def test_wrong_times_are_refused(said: str) -> None:
     for end in (False, True):
         with pytest.raises(UsageError, match="is no time") as error:
