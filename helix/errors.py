@@ -52,7 +52,7 @@ class EncoderError(HelixError):
 
 
 class KernelsError(HelixError):
-    """Compiled kernels that are missing, or made for another machine or release."""
+    """Compiled kernels that were made for another machine or release."""
 
     exit_status = 4
 

@@ -34,8 +34,7 @@ ROLES: Final = ("user", "assistant", "tool", "system", "document")
 """Who wrote a turn; a role's code in the columns is its position here."""
 
 
-# ---------------------------------------------------------------- ingest side
-
+# ------------------------------------------------ ingest side
 
 ACTIONS: Final = ("run", "edit", "read", "search", "fetch", "other", "result", "correct")
 """What a step does; its code in the columns is its position here."""
@@ -375,6 +374,7 @@ class Item:
     replaced_by: Mapping[str, Any] | None = None  # id, time and shortened text of the item that supersedes it
     time_quality: str | None = None  # of `Turn`; None: written by an earlier release
     relevance: float = 0.0  # probability that it helps with the question, comparable between answers
+    title: str | None = None  # of its session, or the heading of its section
 
 
 @dataclass(frozen=True, slots=True)

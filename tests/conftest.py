@@ -23,7 +23,7 @@ from tests.support.processes import can_connect, pick_port, wait_until
 
 # No model hub, and no settings of the developer's.
 os.environ["HF_HUB_OFFLINE"] = "1"
-for name in [name for name in os.environ if name.startswith("HELIX_")]:
+for name in [name for name in os.environ if name.startswith("HELIX_") and name != "HELIX_KERNELS"]:
     del os.environ[name]
 os.environ["HELIX_HOOK_SECONDS"] = "60"  # a loaded machine needs more than the 3 s after which a hook gives up
 

@@ -82,6 +82,16 @@ class _Format(argparse.RawDescriptionHelpFormatter):
         super().add_usage(usage, own, groups, prefix)
 
 
+class JoinWords(argparse.Action):
+    """The action of an argument of several words: a question needs no quotes."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        """Join the words with blanks."""
+        setattr(namespace, self.dest, " ".join(values))
+
+
 MAX_WIDTH = 100
 """Columns of help text."""
 

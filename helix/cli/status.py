@@ -72,6 +72,9 @@ def _describe(state: dict[str, Any]) -> list[tuple[terminal.Cell, terminal.Cell]
     return [((name, "bold"), (text, style)) for name, text, style in lines]
 
 
+_SLOW_KERNELS: Final = "in NumPy, some ten times slower: this installation has no compiled ones"
+
+
 def _describe_store(state: dict[str, Any]) -> list[tuple[str, str, str]]:
     published = f", published {state['published']}" if state["published"] else ""
     segments, sessions = format_count(state["segments"], "segment"), format_count(state["sessions"], "session")
@@ -79,6 +82,7 @@ def _describe_store(state: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("store", state["store"], ""),
         ("generation", f"{state['generation']}{published}; {state['generations']} retained", ""),
         ("encoder", state["encoder"] or "none yet", ""),
+        *([("kernels", _SLOW_KERNELS, PENDING)] if state["kernels"] == "reference" else []),
         ("items", f"{state['items']:,} in {segments}, {sessions}, {state['bytes'] / 1e6:.1f} MB", ""),
         *(("off", _describe_off(switch), PENDING) for switch in state["off"]),
     ]

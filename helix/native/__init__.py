@@ -1,1 +1,1 @@
-"""The inner loops in C (`*.c`), and a Python module for each that says what its functions take."""
+"""The inner loops in C (`*.c`), the same in NumPy (`reference/`), and a module for each that checks its arguments."""

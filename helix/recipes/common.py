@@ -256,6 +256,7 @@ def make_item(
         time_quality=entry["time_quality"],
         replaced_by=describe_replacement(entry["replaced"]),
         relevance=round(relevance, 4),
+        title=entry["title"],
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from helix.errors import StoreError
+from helix.native.library import describe_kernels
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.ledger import attempts, inbox
@@ -45,6 +46,7 @@ def read_status(root: Path) -> dict[str, Any]:
         "manifest": name,
         "published": manifest.created if manifest else None,
         "encoder": manifest.lineage.name if manifest else None,
+        "kernels": describe_kernels(),
         "items": manifest.counts["items"] if manifest else 0,
         "sessions": manifest.counts["sessions"] if manifest else 0,
         "segments": len(manifest.segments) if manifest else 0,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from helix.cli.terminal import Cell, is_drawn, open_console, print_error, print_table, print_text
 from helix.text.said_at import mark_time
+from helix.util.ages import format_age
 from helix.util.sanitise import printable, sanitise_name
+from query.cli.marks import find_marks
 from query.schema.nothing_relevant import is_irrelevant
 
 NEAREST = 3
@@ -16,11 +19,25 @@ NEAREST = 3
 SHOWN = 30
 """Candidates that --explain lists; --json has all."""
 
+ID_DIGITS = 8
+"""Digits of a short id, which 'helix show' takes."""
+
+SHOWN_CHARS = 300
+"""Characters of an item's text that are shown."""
+
+TITLE_CHARS = 60
+
+_LEAD = 60  # characters shown before a passage's first mark
+
 _NOTES = ("dropped", "replaced")  # fields of a candidate that are words
 
 
-def print_answer(answer: dict[str, Any]) -> None:
-    """Print an answer."""
+def print_answer(answer: dict[str, Any], question: str = "", with_context: bool = False) -> None:
+    """Print an answer; on a terminal, with the question's words marked.
+
+    Args:
+        with_context: print the context for a prompt as well.
+    """
     for line in answer["degraded"]:
         print_error("degraded", line)
     if answer["notice"]:
@@ -36,12 +53,12 @@ def print_answer(answer: dict[str, Any]) -> None:
     if counted := answer.get("coverage"):
         print_text(_format_coverage(counted))
     for rank, item in enumerate(answer["items"][:NEAREST] if irrelevant and not is_explained else answer["items"], 1):
-        _print_item(rank, item, is_explained, dim=irrelevant)
-    if answer["context"]:
+        _print_item(rank, item, question, is_explained, dim=irrelevant)
+    if answer["context"] and with_context:
         size = f", {answer['tokens']} of {answer['budget']} tokens ({answer['counter']}):"
         _print_line("\n", ("context", "bold"), size)
         _print_line(answer["context"])
-    _print_summary(answer)
+    _print_summary(answer, is_explained)
 
 
 def _format_coverage(counted: dict[str, Any]) -> str:
@@ -58,21 +75,23 @@ def _format_share(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
-def _print_item(rank: int, item: dict[str, Any], is_explained: bool, dim: bool = False) -> None:
-    when = mark_time((item["time"] or "")[:16].replace("T", " "), item["time_quality"])
-    origin = " · ".join(printable(part) for part in (when, sanitise_name(item["speaker"] or "")) if part)
-    source = printable(sanitise_name(f"{item['session']}#{','.join(item['turns'])}"))
+def _print_item(rank: int, item: dict[str, Any], question: str, is_explained: bool, dim: bool = False) -> None:
+    """Print an item: its head line with title, speaker, time and short id; below it the text."""
+    title = sanitise_name(item["title"] or item["session"])
+    head = [printable(part) for part in (sanitise_name(item["speaker"] or ""), _format_when(item)) if part]
+    kind = [item["type"]] if item["type"] != "episodic" else []
     _print_line(
         (f"{rank:2}", "dim" if dim else "bold"),
         "  ",
         (f"{_format_share(item['relevance']):>4}", "dim" if dim else "cyan"),
-        (f"  {item['type']:10} {origin}  ", "dim" if dim else ""),
-        (source, "dim"),
+        "  ",
+        (printable(_shorten_title(title)), "dim" if dim else "bold"),
+        (f" · {' · '.join([*head, *kind])}  " if head or kind else "  ", "dim" if dim else ""),
+        (item["id"][:ID_DIGITS], "dim"),
     )
     if rule := item["why"].get("rule"):
         _print_block(f"the user's {rule}", "dim")
-    text = printable(" ".join(item["text"].split()))
-    _print_block(text if len(text) <= 300 else text[:299] + "…", "dim" if dim else "")
+    _print_passage(printable(" ".join(item["text"].split())), question, "dim" if dim else "")
     if later := item["replaced_by"]:
         _print_block(_format_replacement(later), "dim")
     if not is_explained:
@@ -82,21 +101,64 @@ def _print_item(rank: int, item: dict[str, Any], is_explained: bool, dim: bool =
         _print_block(parts, "dim")
 
 
+def _shorten_title(title: str) -> str:
+    return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"
+
+
+def _format_when(item: dict[str, Any]) -> str:
+    """Return an item's time; on a terminal, how long ago that was, with its day."""
+    if not item["time"]:
+        return ""
+    moment = datetime.fromisoformat(item["time"])
+    day = f"{moment:%Y-%m-%d}"
+    exact = f"{moment:%Y-%m-%d %H:%M}"
+    shown = f"{format_age(moment, datetime.now(UTC))} ({day})" if is_drawn() else exact
+    return mark_time(shown, item["time_quality"])
+
+
+def _print_passage(text: str, question: str, style: str) -> None:
+    """Print the part of a text around its first matching word; on a terminal, with the matching words bold."""
+    marks = list(find_marks(text, question))
+    begin, end = _choose_passage(len(text), marks)
+    shown = ("…" if begin else "") + text[begin:end].strip() + ("…" if end < len(text) else "")
+    if not is_drawn():
+        print(f"    {shown}")
+        return
+    from rich.padding import Padding
+    from rich.text import Text
+
+    passage = Text(shown, style)
+    for span in find_marks(shown, question):
+        passage.stylize("bold underline", *span)
+    open_console().print(Padding(passage, (0, 0, 0, 4)))
+
+
+def _choose_passage(length: int, marks: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return begin and end of the passage of SHOWN_CHARS with the most marks, the first of equals."""
+    if length <= SHOWN_CHARS or not marks or marks[-1][1] <= SHOWN_CHARS:
+        return 0, min(length, SHOWN_CHARS)
+    starts = [max(0, begin - _LEAD) for begin, _ in marks]
+    counts = [sum(start <= begin and end <= start + SHOWN_CHARS for begin, end in marks) for start in starts]
+    begin = starts[counts.index(max(counts))]
+    return begin, min(length, begin + SHOWN_CHARS)
+
+
 def _format_replacement(later: dict[str, Any]) -> str:
     """Return an item's successor in one line."""
     day = f" {later['time'][:10]}" if later["time"] else ""
-    return printable(f"replaced{day} by {later['id']}: {later['text']}")
+    return printable(f"replaced{day} by {later['id'][:ID_DIGITS]}: {later['text']}")
 
 
-def _print_summary(answer: dict[str, Any]) -> None:
-    """Print the generation and times, then the deep tier's and the trace's part."""
+def _print_summary(answer: dict[str, Any], is_explained: bool) -> None:
+    """Print how to go on, and with --explain the generation and times; then the deep tier's and the trace's part."""
     ms = answer["ms"]
-    stages = ", ".join(f"{name} {value:.1f}" for name, value in ms.items() if name != "total")
     helps = f"{_format_share(answer['answered'])} likely to help"
-    summary = (
-        f"{helps} · generation {answer['snapshot']} · profile {answer['profile']} · {ms['total']:.1f} ms ({stages})"
-    )
-    _print_line("\n", (summary, "dim"))
+    if is_explained:
+        stages = ", ".join(f"{name} {value:.1f}" for name, value in ms.items() if name != "total")
+        made = f"generation {answer['snapshot']} · profile {answer['profile']} · {ms['total']:.1f} ms ({stages})"
+    else:
+        made = f"{ms['total']:.0f} ms · 'helix show ID' reads on"
+    _print_line("\n", (f"{helps} · {made}", "dim"))
     if deep := answer.get("deep"):
         _print_line((_format_deep(deep), "dim"))
     if trace := answer.get("trace"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from helix.cli.parser import build_parser, print_json, resolve_store
+from helix.cli.parser import JoinWords, build_parser, print_json, resolve_store
 from helix.settings import load
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def recall(argv: Sequence[str]) -> int:
     else:
         from query.cli.answer_text import print_answer
 
-        print_answer(answer)
+        print_answer(answer, request.query, options.context)
     return 0
 
 
@@ -41,7 +41,7 @@ def _make_parser() -> Parser:
         '  helix recall "why sqlite" --type decision --k 3 --explain',
     )
     add = parser.add_argument
-    add("query", metavar="QUERY", help="the question, an error, a path, a name")
+    add("query", metavar="QUERY", nargs="+", action=JoinWords, help="the question, an error, a path, a name")
     add("--k", type=int, metavar="N", help="items to return (10; with the profiles annie and cems 5)")
     add("--budget", type=int, default=2000, metavar="N", help="tokens the context may take (2000)")
     add("--project", metavar="P", help="only this project")
@@ -68,6 +68,7 @@ def _make_parser() -> Parser:
     add("--tier", metavar="TIER", default="fast", help="deep: a language model helps, for seconds (fast)")
     add("--snapshot", metavar="N", type=int, help="a retained generation (the newest)")
     add("--now", metavar="T", help="the time of the question (the clock)")
+    add("--context", action="store_true", help="print the context for a prompt, too")
     add("--explain", action="store_true", help="report every stage")
     add("--why-not", metavar="ITEM", help="name the stage that left this item out")
     return parser

@@ -44,6 +44,7 @@ class RecalledItem(BaseModel):
     time_quality: str | None = TIME_QUALITY
     project: str
     source: str = Field(description="the file it was read from")
+    title: str | None = Field(default=None, description="of its session, or the heading of its section")
     why: dict[str, Any] = Field(description="ranks by leg, signals by name, and the parts of its salience")
     replaced_by: Replacement | None = Field(description="what supersedes it at the moment of the answer; null for none")
 

@@ -47,7 +47,9 @@ CurrentProject = Annotated[
     str | None, _describe("only this project; default: that of the agent's folder, else all", "ledgerline")
 ]
 Type = Annotated[str | None, _describe(f"only items of this type: {', '.join(TYPES)}", "decision")]
-Since = Annotated[str | None, _describe("not before: ISO 8601, an age like 7d, or words", "2026-02-01", "30d", "last week")]
+Since = Annotated[
+    str | None, _describe("not before: ISO 8601, an age like 7d, or words", "2026-02-01", "30d", "last week")
+]
 Until = Annotated[str | None, _describe("not after: ISO 8601, an age like 7d, or words", "2026-02-28T12:00:00Z")]
 AsOf = Annotated[
     str | None,

@@ -1,13 +1,19 @@
-"""Kernels under AddressSanitizer and UndefinedBehaviorSanitizer, called with hostile arrays: `make soak`."""
+"""Kernels called with hostile arrays: those in NumPy, and the compiled ones under sanitisers (`make soak`).
+
+The sanitisers are AddressSanitizer and UndefinedBehaviorSanitizer.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import orjson
 import pytest
 
 from tests.support.kernels import CALLS
+from tests.support.marks import soak_all_but
+from tests.support.paths import ROOT
 from tests.support.sanitised import REPORTED, copy_sanitised, run
 
 SECONDS = 60
@@ -16,7 +22,7 @@ SEEDS = (1, 2)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return copy_sanitised(tmp_path_factory.mktemp("sanitised"))
+    return {**copy_sanitised(tmp_path_factory.mktemp("sanitised")), "HELIX_KERNELS": "compiled"}
 
 
 @pytest.mark.soak
@@ -37,11 +43,21 @@ rows._find_distinct(at[0], 1_001, at[1], 2_048, at[2], at[3])
     assert "in find_distinct" in done.stderr
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", SEEDS)
-def test_hostile_arrays_end_in_an_answer_or_an_error(environment: dict[str, str], seed: int) -> None:
-    done = run(environment, "-m", "tests.support.kernels", seed, SECONDS, timeout=10 * SECONDS)
+def check_calls(environment: dict[str, str], seed: int, seconds: int) -> None:
+    """Check that every hostile call ends in an answer or an error, and that there are enough of them."""
+    done = run(environment, "-m", "tests.support.kernels", seed, seconds, timeout=60 + 10 * seconds)
     assert done.returncode == 0, f"seed {seed}: {done.stdout[-500:]}{done.stderr[-6_000:]}"
     counted = orjson.loads(done.stdout)
     assert counted["calls"].keys() == CALLS.keys()
     assert sum(counted["refused"].values()) > 100
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", SEEDS)
+def test_hostile_arrays_end_in_an_answer_or_an_error(environment: dict[str, str], seed: int) -> None:
+    check_calls(environment, seed, SECONDS)
+
+
+@pytest.mark.parametrize("seconds", soak_all_but([3, SECONDS], 3))
+def test_hostile_arrays_end_in_an_answer_or_an_error_in_the_reference(seconds: int) -> None:
+    check_calls({**os.environ, "PYTHONPATH": str(ROOT), "HELIX_KERNELS": "reference"}, SEEDS[0], seconds)

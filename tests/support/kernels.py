@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from helix.errors import StoreError
-from helix.native.lists import build_code_table, build_lists, round_to_steps, search_lists
+from helix.native.library import describe_kernels
+from helix.native.lists import build_code_table, build_lists, encode_pieces, round_to_steps, search_lists
 from helix.native.pieces import build_vocabulary, count_pieces
 from helix.native.postings import Postings, search_postings
 from helix.native.rows import find_distinct, fuse_legs, list_neighbours
@@ -88,6 +89,10 @@ def call_score_neighbours(codes: Any, scales: Any, d: int, **others: Any) -> Any
     return score_neighbours(build_vector_table(codes, scales, d), **others)
 
 
+REGISTERS = [0, 1, 16, 32, 64] if describe_kernels() == "compiled" else [0, 1]
+"""Widths that `search_lists` may be asked for; a machine refuses those that it lacks."""
+
+
 def make_search_lists(rng: np.random.Generator) -> Given:
     m, n, sizes = int(rng.choice([2, 4, 6])), int(rng.choice([40, 70_000])), [3, *map(int, rng.choice([0, 31, 200], 2))]
     return {
@@ -96,7 +101,7 @@ def make_search_lists(rng: np.random.Generator) -> Given:
         "near": rng.integers(0, 1 << 24, len(sizes)).astype(np.int32),
         "table": rng.integers(0, 256 // m, (m, 16)).astype(np.uint8),
         "allowed": None if rng.random() < 0.5 else rng.random(n) < 0.5, "n": n, "k": int(rng.choice([1, 3, 50])),
-        "registers": int(rng.choice([0, 1, 16, 32, 64])),
+        "registers": int(rng.choice(REGISTERS)),
     }  # fmt: skip
 
 
@@ -111,6 +116,13 @@ def make_build_code_table(rng: np.random.Generator) -> Given:
 
 def make_round_to_steps(rng: np.random.Generator) -> Given:
     return {"table": np.abs(floats(rng, 4, 16)), "steps": float(rng.choice([0, 1, 50]))}
+
+
+def make_encode_pieces(rng: np.random.Generator) -> Given:
+    """Make rows of small whole numbers: many codes are equally near."""
+    m, size, n = int(rng.choice([1, 2, 5])), int(rng.choice([1, 2, 4])), int(rng.integers(3, 40))
+    rows, book = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((n, m * size), (m, size, 16)))
+    return {"rows": rows, "book": book} if rng.random() < 0.5 else {"rows": floats(rng, n, m * size), "book": book}
 
 
 def make_filter_range(rng: np.random.Generator) -> Given:
@@ -246,6 +258,7 @@ CALLS: dict[str, tuple[Callable[[np.random.Generator], Given], Callable[..., Any
     "score_tokens": (make_score_tokens, score_tokens),
     "search_lists": (make_search_lists, call_search_lists),
     "build_code_table": (make_build_code_table, build_code_table),
+    "encode_pieces": (make_encode_pieces, encode_pieces),
     "round_to_steps": (make_round_to_steps, round_to_steps), "filter_range": (make_filter_range, call_filter_range),
     "count_terms": (make_count_terms, count_terms), "score_joined": (make_score_joined, score_joined),
     "find_ngrams": (make_find_ngrams, find_ngrams), "list_neighbours": (make_list_neighbours, list_neighbours),

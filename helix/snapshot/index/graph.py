@@ -27,7 +27,7 @@ from helix.native.arrays import (
     check_array,
     explain_damage,
 )
-from helix.native.library import SHORT
+from helix.native.library import INT, POINTER, SHORT, declare_kernel
 from helix.snapshot.segment.batch import LINKS
 from helix.snapshot.segment.open import OpenSegment
 from helix.types import F32, F64, I32, I64, U64, AnyArray, Bool
@@ -87,11 +87,9 @@ class _QuestionStruct(ctypes.Structure):
     ]
 
 
-_find, _degrees, _edges = SHORT.graph_find, SHORT.graph_degrees, SHORT.graph_edges
-_P, _N = ctypes.c_void_p, ctypes.c_int64
-_find.argtypes, _find.restype = (_P, _P, _N, _P, _P), None
-_degrees.argtypes, _degrees.restype = (_P, _P, _P, _N, _P), ctypes.c_int64
-_edges.argtypes, _edges.restype = (_P, _P, _P, _N, _P, _P, _P, _N), ctypes.c_int64
+_find = declare_kernel(SHORT, "graph_find", POINTER, POINTER, INT, POINTER, POINTER, result=None)
+_degrees = declare_kernel(SHORT, "graph_degrees", *[POINTER] * 3, INT, POINTER)
+_edges = declare_kernel(SHORT, "graph_edges", *[POINTER] * 3, INT, *[POINTER] * 3, INT)
 
 
 @dataclass(frozen=True, slots=True)
