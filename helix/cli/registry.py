@@ -35,6 +35,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "recall": {
         "recall": "find items that answer a question, ranked and explained",
+        "show": "show an item in its conversation, or a session",
+        "sessions": "list the sessions, the newest first",
+        "timeline": "show the sessions day by day",
         "decisions": "list what was decided and holds, and what was rejected",
         "why": "say why a line of code is as it is: its commit and session",
         "sql": "query the items in SQL",
@@ -51,6 +54,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "status": "show the published, pending and dead documents",
         "verify": "check every byte",
         "forget": "delete items from every byte, with a receipt",
+        "diff": "show what came and went between two generations",
         "rollback": "return to an earlier generation",
         "compact": "merge segments, build indexes",
         "gc": "remove old generations",

@@ -116,6 +116,24 @@ def session(
     }
 
 
+def find_sessions(snap: Snapshot, beginning: str) -> list[str]:
+    """List the sessions of a name; without one of that name, those whose names begin so."""
+    rows = _first_rows(snap)
+    names = [entry["session"] for entry in snap.text(rows[rows >= 0])]
+    return [beginning] if beginning in names else sorted(name for name in names if name.startswith(beginning))
+
+
+def compare_generations(before: Snapshot, after: Snapshot, limit: int) -> dict[str, Any]:
+    """Return the items that one generation has and the other lacks: their number, and the newest `limit` of them."""
+    found: dict[str, Any] = {"before": before.generation, "after": after.generation}
+    for name, snap, other in (("added", after, before), ("removed", before, after)):
+        rows = np.flatnonzero(snap.alive)
+        rows = rows[~np.isin(snap.columns.key[rows], other.columns.key[other.alive])]
+        newest = rows[np.argsort(-snap.columns.time[rows].astype(np.float64), kind="stable")][:limit]
+        found[name] = {"total": len(rows), "items": _read_stored(snap, newest)}
+    return found
+
+
 def timeline(
     snap: Snapshot,
     *,

@@ -196,6 +196,14 @@ class Memory(Recaller):
         check_range("after", after, 0, MAX_AROUND)
         return browse.around(self._snapshot.seen_by(principal, projects), identity, before=before, after=after)
 
+    def find_sessions(
+        self, beginning: str, *, principal: str | None = None, projects: Sequence[str] | None = None
+    ) -> list[str]:
+        """List the visible sessions of a name; without one of that name, those whose names begin so."""
+        from helix.sdk import browse
+
+        return browse.find_sessions(self._snapshot.seen_by(principal, projects), beginning)
+
     def neighbours(
         self, identity: str, *, principal: str | None = None, projects: Sequence[str] | None = None
     ) -> dict[str, Any] | None:

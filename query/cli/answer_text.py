@@ -56,8 +56,8 @@ def print_answer(answer: dict[str, Any], question: str = "", with_context: bool 
         _print_item(rank, item, question, is_explained, dim=irrelevant)
     if answer["context"] and with_context:
         size = f", {answer['tokens']} of {answer['budget']} tokens ({answer['counter']}):"
-        _print_line("\n", ("context", "bold"), size)
-        _print_line(answer["context"])
+        print_line("\n", ("context", "bold"), size)
+        print_line(answer["context"])
     _print_summary(answer, is_explained)
 
 
@@ -78,9 +78,9 @@ def _format_share(share: float) -> str:
 def _print_item(rank: int, item: dict[str, Any], question: str, is_explained: bool, dim: bool = False) -> None:
     """Print an item: its head line with title, speaker, time and short id; below it the text."""
     title = sanitise_name(item["title"] or item["session"])
-    head = [printable(part) for part in (sanitise_name(item["speaker"] or ""), _format_when(item)) if part]
+    head = [printable(part) for part in (sanitise_name(item["speaker"] or ""), format_when(item)) if part]
     kind = [item["type"]] if item["type"] != "episodic" else []
-    _print_line(
+    print_line(
         (f"{rank:2}", "dim" if dim else "bold"),
         "  ",
         (f"{_format_share(item['relevance']):>4}", "dim" if dim else "cyan"),
@@ -90,22 +90,22 @@ def _print_item(rank: int, item: dict[str, Any], question: str, is_explained: bo
         (item["id"][:ID_DIGITS], "dim"),
     )
     if rule := item["why"].get("rule"):
-        _print_block(f"the user's {rule}", "dim")
+        print_block(f"the user's {rule}", "dim")
     _print_passage(printable(" ".join(item["text"].split())), question, "dim" if dim else "")
     if later := item["replaced_by"]:
-        _print_block(_format_replacement(later), "dim")
+        print_block(format_replacement(later), "dim")
     if not is_explained:
         return
-    _print_block(f"score {item['score']:.3f} · {_format_signals(item['why'])}", "dim")
+    print_block(f"score {item['score']:.3f} · {_format_signals(item['why'])}", "dim")
     if parts := _format_parts(item["why"]):
-        _print_block(parts, "dim")
+        print_block(parts, "dim")
 
 
 def _shorten_title(title: str) -> str:
     return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"
 
 
-def _format_when(item: dict[str, Any]) -> str:
+def format_when(item: dict[str, Any]) -> str:
     """Return an item's time; on a terminal, how long ago that was, with its day."""
     if not item["time"]:
         return ""
@@ -143,7 +143,7 @@ def _choose_passage(length: int, marks: Sequence[tuple[int, int]]) -> tuple[int,
     return begin, min(length, begin + SHOWN_CHARS)
 
 
-def _format_replacement(later: dict[str, Any]) -> str:
+def format_replacement(later: dict[str, Any]) -> str:
     """Return an item's successor in one line."""
     day = f" {later['time'][:10]}" if later["time"] else ""
     return printable(f"replaced{day} by {later['id'][:ID_DIGITS]}: {later['text']}")
@@ -158,9 +158,9 @@ def _print_summary(answer: dict[str, Any], is_explained: bool) -> None:
         made = f"generation {answer['snapshot']} · profile {answer['profile']} · {ms['total']:.1f} ms ({stages})"
     else:
         made = f"{ms['total']:.0f} ms · 'helix show ID' reads on"
-    _print_line("\n", (f"{helps} · {made}", "dim"))
+    print_line("\n", (f"{helps} · {made}", "dim"))
     if deep := answer.get("deep"):
-        _print_line((_format_deep(deep), "dim"))
+        print_line((_format_deep(deep), "dim"))
     if trace := answer.get("trace"):
         print_table(_list_stages(trace), ("stage", "in → out", "ms", "details"), (2,), (0, 1, 2))
         columns = ("rank", "item", "score", "why [the stage that left it out] [what superseded it]")
@@ -183,7 +183,7 @@ def _format_deep(deep: dict[str, Any]) -> str:
     return printable(f"deep · {models} · {price} · {deep['sent']} memories sent{billed}{left}")
 
 
-def _print_line(*parts: Cell) -> None:
+def print_line(*parts: Cell) -> None:
     """Print one line; a terminal shows the styles and folds it."""
     if is_drawn():
         from rich.text import Text
@@ -193,7 +193,7 @@ def _print_line(*parts: Cell) -> None:
         print("".join(part if isinstance(part, str) else part[0] for part in parts))
 
 
-def _print_block(text: str, style: str = "") -> None:
+def print_block(text: str, style: str = "") -> None:
     """Print an indented paragraph, folded on a terminal."""
     if is_drawn():
         from rich.padding import Padding

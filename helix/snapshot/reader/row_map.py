@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from helix.errors import UsageError
 from helix.snapshot.reader.generation import Generation
 from helix.snapshot.segment.arrays import flatten_rows, look_up, select_alive
 from helix.snapshot.segment.columns import SnapshotColumns, link_sessions, read_order, relink_sessions
 from helix.snapshot.segment.open import OpenSegment
 from helix.types import I64, ROLES, U32, U64, AnyArray, Bool
+
+ID_DIGITS: Final = 16
+
+_SHORT_ID: Final = re.compile(rf"[0-9a-f]{{4,{ID_DIGITS - 1}}}")
+"""The first digits of an id; fewer than four would name many items."""
 
 
 class RowMap:
@@ -118,6 +125,21 @@ class RowMap:
             return None
         row = int(self.by_key(key)[0])
         return row if row >= 0 else None
+
+    def find_beginning(self, digits: str) -> int | None:
+        """Return the row of the only live item whose id begins with these digits; None for no item.
+
+        Raises:
+            UsageError: several ids do.
+        """
+        if not _SHORT_ID.fullmatch(digits):
+            return None
+        shift = np.uint64(4 * (ID_DIGITS - len(digits)))
+        rows = np.flatnonzero((self.columns.key >> shift == np.uint64(int(digits, 16))) & self.alive)
+        if len(rows) > 1:
+            ids = ", ".join(f"{int(key):016x}" for key in self.columns.key[rows[:5]])
+            raise UsageError(f"{len(rows)} items have an id that begins with {digits}", f"give more digits: {ids}")
+        return int(rows[0]) if len(rows) else None
 
     # ------------------------------------------------------------ contents
 

@@ -237,15 +237,17 @@ class Snapshot:
     # ------------------------------------------------------------ rows
 
     def find(self, identity: str) -> int | None:
-        """Return the row of an item by its id, or by a citation such as `b18d71f0#c34708f0`; None for no live item.
+        """Return the row of an item by its id, its first digits, or a citation such as `b18d71f0#c34708f0`.
+
+        None for no live item.
 
         Raises:
-            UsageError: a citation is of several sessions.
+            UsageError: a citation is of several sessions, or several ids begin so.
         """
         row = self.row_map.find(identity)
         if row is None and "#" in identity:
             row = next(iter(self.citations.find(identity)), None)
-        return row
+        return self.row_map.find_beginning(identity) if row is None else row
 
     @cached_property
     def citations(self) -> Citations:
