@@ -31,6 +31,13 @@ _ORIGINS: Final = {
     "document": "document",
 }
 
+_ROLES: Final = {
+    **{"human": "user", "person": "user"},
+    **{"ai": "assistant", "bot": "assistant", "model": "assistant", "agent": "assistant"},
+    **{"function": "tool", "tool_result": "tool", "developer": "system"},
+}
+"""Other tools' names of the roles."""
+
 
 class _BadValueError(Exception):
     """An unusable value of a line. Its message names the value and the reason."""
@@ -95,9 +102,11 @@ def _read_turn(record: Mapping[str, Any]) -> Turn | None:
     if not text.strip():
         raise _BadValueError("the text is empty")
     text = strip_memory(text).strip()
-    role, speaker = _read_role(record)
     time, quality = _read_time(record)
     kind = _read_label(record, "type")
+    # Many tools call the role so.
+    as_role, kind = (kind, None) if kind is not None and _find_role(kind) else (None, kind)
+    role, speaker = _read_role(record, as_role)
     if kind is not None and kind not in TYPES:
         raise _BadValueError(f"type {kind!r} is none of {', '.join(TYPES)}")
     turn = Turn(
@@ -144,14 +153,23 @@ def _read_block(block: object, name: str) -> str:
     raise _BadValueError(f"a block of {name} holds no text")
 
 
-def _read_role(record: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return role and speaker. An unknown role is the name of the speaker, if none is given."""
-    role, speaker = _read_label(record, "role"), _read_label(record, "speaker")
+def _read_role(record: Mapping[str, Any], otherwise: str | None) -> tuple[str, str | None]:
+    """Return role and speaker. An unknown role is the name of the speaker, if none is given.
+
+    Args:
+        otherwise: the role of a record without one.
+    """
+    role, speaker = _read_label(record, "role") or otherwise, _read_label(record, "speaker")
     if role is None:
         return "user", speaker
-    if role.lower() in ROLES:
-        return role.lower(), speaker
-    return "user", speaker or role
+    known = _find_role(role)
+    return known or "user", speaker if known else speaker or role
+
+
+def _find_role(name: str) -> str | None:
+    """Return the role of a name that some tool has for it; None for any other name."""
+    name = name.lower()
+    return name if name in ROLES else _ROLES.get(name)
 
 
 def _read_time(record: Mapping[str, Any]) -> tuple[datetime | None, str]:

@@ -27,7 +27,7 @@ NAMED: Final = 20
 
 def add_input_options(new: argparse.ArgumentParser, paths: str = "+") -> None:
     """Add the options that describe inputs; `paths`: how many."""
-    new.add_argument("paths", nargs=paths, metavar="PATH", help="a file, or a folder to walk")
+    new.add_argument("paths", nargs=paths, metavar="PATH", help="a file, or a folder to walk; - for standard input")
     new.add_argument("--project", metavar="P", help="the project of these inputs; overrides the one a log names")
     new.add_argument("--format", default="auto", metavar="F", help="auto, or a format of docs/formats.md")
     new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see the items")
@@ -97,19 +97,22 @@ def ingest(argv: Sequence[str]) -> int:
     new.add_argument("--remember", action="store_true", help="ingest forgotten items again")
     options = new.parse_args(argv)
     from pipelines.embedded.ingest import ingest as run
+    from pipelines.ingest.accept_all import spool_stdin
 
     if not options.paths and not options.pending:
         new.error("the following arguments are required: PATH")
+    if options.follow and "-" in options.paths:
+        new.error("standard input does not grow: leave out --follow, or name a file")
     settings, root = load(), resolve_store(options)
     if options.remember and settings.share:
         from pipelines.maintain.replication.primary import require_primary
 
         require_primary(root, settings)
     began = time.perf_counter()
-    with _observe_ingest(root, not options.json) as observe:
+    with _observe_ingest(root, not options.json) as observe, spool_stdin(options.paths, sys.stdin.buffer) as inputs:
         report = run(
             root,
-            options.paths,
+            inputs,
             settings,
             project=options.project,
             format=options.format,

@@ -62,7 +62,7 @@ log = logging.getLogger("helix.pipelines")
 
 def ingest(
     root: Path,
-    inputs: Sequence[str | Path],
+    inputs: Sequence[str | Path | InputFile],
     settings: Settings,
     *,
     project: str | None = None,

@@ -90,8 +90,11 @@ def accept(
     return accept_source(Inbox(root, settings), path, AcceptOptions(project, format, tuple(acl)))
 
 
-def accept_source(inbox: Inbox, path: Path, options: AcceptOptions) -> Accepted:
+def accept_source(inbox: Inbox, path: Path, options: AcceptOptions, where: str = "") -> Accepted:
     """Accept the new content of one file; durable on return.
+
+    Args:
+        where: the name of the source, if the path is only a copy of it.
 
     Raises:
         InputRefused: the file cannot be accepted; the message gives the reason and the remedy.
@@ -101,7 +104,7 @@ def accept_source(inbox: Inbox, path: Path, options: AcceptOptions) -> Accepted:
     switches, tool_chars = read_switches(inbox.root), inbox.settings.tool_chars
     inbox.off = OffCheck(switches, options.project, str(path.absolute()), tool_chars)
     options = replace(options, project=options.project and redact_name(options.project))
-    accepted = _accept(inbox, path, redact_path(str(path.absolute())), options)
+    accepted = _accept(inbox, path, where or redact_path(str(path.absolute())), options)
     return replace(accepted, forgotten=inbox.stays_out, left_out=inbox.off.list_left_out())
 
 

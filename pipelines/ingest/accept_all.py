@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from helix.errors import InputRefused
 from helix.redact.paths import redact_path
 from helix.settings import Settings
 from helix.snapshot.index.dense import FLOAT, parse_prefix
 from helix.snapshot.ledger import inbox
+from helix.util.hashing import hash_file
 from pipelines.ingest.accept import accept_source, prepare_store
 from pipelines.ingest.part import EnrichedPart
 from pipelines.ingest.source import Accepted, AcceptOptions, Inbox, walk_inputs
@@ -60,6 +64,8 @@ _INCOMPLETE: Final = "the line is incomplete: no valid JSON, or still being writ
 
 _APART: Final = timedelta(microseconds=20)
 """Time between two files of an ingest that begins with the newest: room for the documents of each."""
+
+_STDIN_DIGITS: Final = 12
 
 _NAMED: Final = 20
 """Problems of one document that are named; the others are counted."""
@@ -140,6 +146,7 @@ class InputFile(NamedTuple):
     path: Path
     mtime: float
     size: int
+    where: str = ""  # the name of the source, if the path is only a copy of it
 
 
 class AcceptedFile(NamedTuple):
@@ -151,14 +158,16 @@ class AcceptedFile(NamedTuple):
 
 
 def list_files(
-    inputs: Sequence[str | Path], note_outside: Callable[[Path], object] = bool, newest: bool = False
+    inputs: Sequence[str | Path | InputFile], note_outside: Callable[[Path], object] = bool, newest: bool = False
 ) -> list[InputFile]:
     """List the files of the given paths, in their order or the newest first.
 
     Args:
         note_outside: called with each link to a file outside the given folder.
     """
-    files = [_read_stat(path) for path in walk_inputs(inputs, note_outside)]
+    files: list[InputFile] = []
+    for given in inputs:
+        files += [given] if isinstance(given, InputFile) else map(_read_stat, walk_inputs([given], note_outside))
     return sorted(files, key=lambda file: -file.mtime) if newest else files
 
 
@@ -178,6 +187,20 @@ def list_times(files: Sequence[InputFile]) -> dict[Path, datetime]:
     now = datetime.now(UTC)
     oldest = sorted(files, key=lambda file: file.mtime)
     return {file.path: now - (len(files) - i) * _APART for i, file in enumerate(oldest)}
+
+
+@contextmanager
+def spool_stdin(inputs: Sequence[str], data: BinaryIO) -> Iterator[list[str | InputFile]]:
+    """Yield the inputs with a copy of standard input in place of "-", named by its content: `stdin-94a15dbc4711`."""
+    with tempfile.TemporaryDirectory(prefix="helix-") as folder:
+        if "-" not in inputs:
+            yield list(inputs)
+            return
+        path = Path(folder, "stdin")
+        with path.open("wb") as file:
+            shutil.copyfileobj(data, file)
+        copied = _read_stat(path)._replace(where=f"stdin-{hash_file(path)[:_STDIN_DIGITS]}")
+        yield [copied if given == "-" else given for given in inputs]
 
 
 def note_outside(report: IngestReport) -> Callable[[Path], None]:
@@ -205,13 +228,13 @@ def accept_each(
     times = list_times(files) if newest else {}
     for file in files:
         inbox.clock = times.get(file.path)
-        name = redact_path(str(file.path))
+        name = file.where or redact_path(str(file.path))
         is_duplicate, more = True, True
         while more:
             try:
                 if backlog:
                     backlog.check()
-                accepted = accept_source(inbox, file.path, options)
+                accepted = accept_source(inbox, file.path, options, file.where)
                 if backlog:
                     backlog.add(len(accepted.documents))
             except InputRefused as error:
@@ -240,7 +263,7 @@ def _note_accepted(report: IngestReport, name: str, accepted: Accepted, is_dupli
 
 def accept_all(
     root: Path,
-    inputs: Sequence[str | Path],
+    inputs: Sequence[str | Path | InputFile],
     settings: Settings,
     report: IngestReport,
     *,

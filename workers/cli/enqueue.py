@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,19 +25,21 @@ def enqueue(argv: Sequence[str]) -> int:
     add_input_options(new)
     new.add_argument("--defer", action="store_true", help="note only the paths, durably: a worker reads them")
     options = new.parse_args(argv)
-    from pipelines.ingest.accept_all import Backlog, IngestReport, accept_all
+    from pipelines.ingest.accept_all import Backlog, IngestReport, accept_all, spool_stdin
 
     settings, root = load(), resolve_store(options)
     if settings.redis_url:
         import celery  # noqa: F401 — report a missing package before anything is accepted
+    if options.defer and "-" in options.paths:
+        new.error("a worker cannot read standard input: leave out --defer")
     if options.defer:
         return _defer(root, options, settings)
     began = time.perf_counter()
     report = IngestReport()
-    with progress_bar(not options.json) as progress:
+    with progress_bar(not options.json) as progress, spool_stdin(options.paths, sys.stdin.buffer) as inputs:
         documents = accept_all(
             root,
-            options.paths,
+            inputs,
             settings,
             report,
             project=options.project,

@@ -50,7 +50,10 @@ def test_content_as_text_or_blocks(content, text):
 @cases("who, role, origin, speaker",
     ({"role": "assistant"}, "assistant", "assistant", None), ({"role": "Tool"}, "tool", "tool", None),
     ({"role": "system"}, "system", "runtime_context", None), ({"speaker": "Priya"}, "user", "human", "Priya"),
-    ({"role": "moderator"}, "user", "human", "moderator"),
+    ({"role": "moderator"}, "user", "human", "moderator"), ({"type": "assistant"}, "assistant", "assistant", None),
+    ({"type": "human"}, "user", "human", None), ({"role": "ai"}, "assistant", "assistant", None),
+    ({"type": "Tool", "role": "user"}, "user", "human", None),
+    ({"type": "user", "speaker": "Ana"}, "user", "human", "Ana"),
     ({"role": "moderator", "speaker": "Priya"}, "user", "human", "Priya"))  # fmt: skip
 def test_roles_and_speakers(who, role, origin, speaker):
     turn = one(text="hi", **who)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import threading
@@ -164,3 +165,18 @@ def test_a_document_that_a_process_died_over_is_enriched_alone(
     assert len(most) == FILES
     assert max(most.values()) > 1
     assert list_sessions(root) == {f"s{i}" for i in range(FILES)}
+
+
+def test_standard_input_is_a_source_named_by_its_content(tmp_path: Path) -> None:
+    lines = b'{"type": "human", "text": "the keel needs paint"}\n{"type": "ai", "text": "there is some in the shed"}\n'
+    root, counts = tmp_path / "store", []
+    for data in (lines, lines, lines.replace(b"keel", b"mast")):
+        with accepting.spool_stdin(["-"], io.BytesIO(data)) as inputs:
+            counts.append(ingest(root, inputs, load()).items)
+    assert counts == [2, 0, 2]
+    rows = select(root, "SELECT path, role, text FROM items ORDER BY text, path")
+    assert {path for path, *_ in rows} == {f"stdin-{path[6:]}" for path, *_ in rows}
+    assert len({path for path, *_ in rows}) == 2  # neither replaces the other
+    assert {role for _, role, _ in rows} == {"user", "assistant"}
+    with accepting.spool_stdin(["a", "b"], io.BytesIO(b"unread")) as inputs:
+        assert inputs == ["a", "b"]
