@@ -27,7 +27,7 @@ from helix.cli.parser import HelpRequest
 QUESTION = "What did I tell Priya about vacation?"
 MARCH = "I told Priya we can do March for vacation"
 FLIGHTS = "Looking at flights to Goa for next month"
-ITEM = {"id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why"}
+ITEM = {"title", "id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why"}
 ITEM |= {"time_quality", "replaced_by", "relevance"}
 WHY = {"dense", "bm25", "doc2query", "rrf", "sim", "recency", "salience", "confidence", "graph"}
 WHY |= {"salience_parts", "vouched"}
@@ -92,8 +92,8 @@ def test_recall_for_a_person(sample_store: Path, run_helix) -> None:
     done = run_helix("recall", QUESTION, "--store", sample_store)
     assert done.returncode == 0
     assert MARCH in done.stdout
-    assert "<memory>" in done.stdout
-    assert re.match(r" 1 +\d+%  episodic", done.stdout)
+    assert "<memory>" not in done.stdout
+    assert re.match(r" 1 +\d+%  c3 · Ana · 2026-02-10 20:31  [0-9a-f]{8}\n", done.stdout)
     assert "sim" not in done.stdout
     explained = run_helix("recall", QUESTION, "--store", sample_store, "--explain").stdout
     assert re.search(r"^    score 0\.\d{3} · .*sim ", explained, re.M)
@@ -363,7 +363,7 @@ WRONG = [
     (["--verison"], "did you mean '--version'?"),
     (["recall", "x", "--projcet", "y"], "no option --projcet; did you mean '--project'?"),
     (["recall", "x", "-z"], "no option -z; see 'helix recall --help'"),
-    (["recall", "x", "y"], "'y' is one argument too many; see 'helix recall --help'"),
+    (["why", "x:1", "y"], "'y' is one argument too many; see 'helix why --help'"),
     (["install", "claud"], "no AGENT 'claud'; did you mean 'claude-code'?"),
     (["install", "codex", "--scope", "galaxy"], "no --scope 'galaxy'; there are user, project"),
     (["bench", "recal"], "no KIND 'recal'; did you mean 'recall'?"),

@@ -81,7 +81,7 @@ def test_a_model_rewrites_the_question_and_orders_the_items(own_store: Path, cha
     assert "passport" in found.items[0].text
     assert "passport" not in plain.items[0].text
     assert "passport" in found.context
-    assert found.packed[0] is found.items[0]
+    assert any(item is found.items[0] for item in found.packed)
     assert found.tokens <= found.budget
     assert len(found.items) == 5
     assert [item.score for item in found.items] == sorted((item.score for item in found.items), reverse=True)

@@ -89,7 +89,7 @@ def test_status_reports_attempts_and_their_waits(broken_store, tmp_path: Path, r
         assert state["failed"][failing]["error"] == "out of luck"
         assert state["failed"][failing]["next"] > state["published"]
         report = run_helix("status", "--store", root).stdout
-    assert "2 pending (1 running), 1 dead" in report
+    assert "2 pending of 0.0 MB (1 running), 1 dead" in report
     assert f"{failing[:12]}… 1 times" in report
     assert 0 <= state["lag"] < 60
 

@@ -182,7 +182,7 @@ def test_documents_ingested_since_are_set_aside_with_the_reason(root: Path, caps
     assert states(root) == (4, 1, 1, 2)
     assert main(["status", "--store", str(root)]) == 0
     output = capsys.readouterr()
-    assert "4 accepted, 1 done, 1 pending, 2 dead" in output.out
+    assert "4 accepted, 1 done, 1 pending of 0.0 MB, 2 dead" in output.out
     assert output.err.count("rolled back from generation 3 to 1") == 2
     # They stay aside through other ingests.
     assert ingest(root, [], load()).items == 1

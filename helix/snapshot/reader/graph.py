@@ -23,6 +23,7 @@ class GraphView:
 
     def replace_rows(self, rows: RowMap) -> GraphView:
         """Return the same graph with other live rows; the numbered graph stays."""
+        _ = self.nodes  # else the copy would number its own rows
         other = copy(self)
         other._rows = rows
         return other

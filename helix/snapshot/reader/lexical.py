@@ -41,6 +41,7 @@ class Lexical:
 
     def replace_rows(self, rows: RowMap) -> Lexical:
         """Return the same field with other live rows: its lengths stay, document frequencies are counted again."""
+        _ = (self.mean_length, self.mean_window_length)  # else the copy would measure its own rows
         other = copy(self)
         for name in ("_dfs", "languages"):
             vars(other).pop(name, None)

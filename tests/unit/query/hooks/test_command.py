@@ -13,9 +13,14 @@ import pytest
 import helix
 from helix.cli import main as cli
 from helix.cli import registry
-from helix.settings import Settings
+from helix.encoders.rerank import Rerankers
+from helix.sdk.answer_question import answer_question
+from helix.sdk.open import open_memory
+from helix.settings import Settings, load
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.sources import claude_code, codex, cursor, gemini
+from helix.stages.trace import Trace
+from helix.types import RecallOptions
 from helix.util.workspaces import Workspace, name_workspace
 from query.hooks import command, protocol
 from query.hooks import context as hooks
@@ -190,6 +195,19 @@ def test_a_view_can_drop_a_session(snap: Snapshot) -> None:
     assert snap.lexical.df(term) == counted  # unchanged in the whole generation
     assert hooks._drop_known(snap, "no-such-session", ()) is snap
     assert hooks._drop_known(snap, "", ()) is snap
+
+
+def test_a_view_measures_the_whole_whether_or_not_it_was_warm(sample_store: Path) -> None:
+    """A hook opens the store cold, the query process has it warm: their answers must be the same."""
+    answers = []
+    for warm in (False, True):
+        memory = open_memory(sample_store, load(), warm=warm)
+        codes = np.unique(memory.snapshot.columns.session[:40])[:2].tolist()
+        options = RecallOptions(now="2026-06-01T00:00:00Z", explain=True)
+        view = memory.snapshot.exclude(codes)
+        found = answer_question("why sqlite", view, options, memory.settings, Trace(), Rerankers(memory.settings))
+        answers.append([(item.id, item.score, item.relevance, item.why["graph"]) for item in found.items])
+    assert answers[0] == answers[1]
 
 
 def test_a_project_of_a_dropped_session_is_unknown(snap: Snapshot) -> None:
