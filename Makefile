@@ -27,8 +27,18 @@ $(VENV)/.done: pyproject.toml constraints.txt hatch_build.py $(wildcard helix/na
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[all]'
 	@touch $@
 
-demo: venv
-	@$(BIN)/python -m pipelines.cli.demo --store $(DEMO_STORE) $(LOGS)
+# The demonstration needs no extra: without .venv/ it takes a light environment, as `pip install helix-recall` gives it.
+DEMO_VENV := $(if $(wildcard $(VENV)/.done),$(VENV),.demo/venv)
+
+.demo/venv/.done: pyproject.toml constraints.txt hatch_build.py $(wildcard helix/native/*.[ch])
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Helix needs Python 3.11 or newer: make demo PYTHON=python3.11"; exit 1; }
+	@test -x .demo/venv/bin/python || $(PYTHON) -m venv .demo/venv
+	@echo "installing Helix into .demo/venv (half a minute the first time)"
+	@.demo/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable .
+	@touch $@
+
+demo: $(DEMO_VENV)/.done
+	@$(DEMO_VENV)/bin/python -m pipelines.cli.demo --store $(DEMO_STORE) $(LOGS)
 
 # The tests start a redis-server of their own; the binary must be installed.
 redis:
