@@ -24,6 +24,7 @@ DISTRIBUTION = "helix_recall"
 
 COMMANDS: dict[str, dict[str, str]] = {
     "ingest": {
+        "init": "find the agents' logs here, ingest them, connect the agents",
         "ingest": "read transcripts, logs and notes, and publish them",
         "watch": "ingest the logs of agents while they grow",
         "remember": "write a note: a rule, a decision, a working command",
@@ -52,6 +53,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "the store": {
         "status": "show the published, pending and dead documents",
+        "doctor": "say what is wrong, and how to mend it",
         "verify": "check every byte",
         "forget": "delete items from every byte, with a receipt",
         "diff": "show what came and went between two generations",

@@ -31,3 +31,13 @@ def _format_length(seconds: float) -> str:
     )
     count = max(1, round(seconds / size))
     return f"{count} {name}{'s' * (count != 1)}"
+
+
+def format_seconds(seconds: float | None) -> str:
+    """Return a time to wait: "40 s", "3 min", "1 h 20 min"; empty if it is unknown."""
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -8,21 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from helix.cli.terminal import format_count, is_drawn
+from helix.util.ages import format_seconds
 
 if TYPE_CHECKING:
     from pipelines.embedded.state import IngestState, Observe
 
 _WIDTH = 24  # of the bar
-
-
-def format_seconds(seconds: float | None) -> str:
-    """Return a time to wait: "40 s", "3 min", "1 h 20 min"; empty if it is unknown."""
-    if seconds is None:
-        return ""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def describe_state(state: IngestState) -> str:

@@ -16,7 +16,8 @@ from helix.settings import load
 from helix.snapshot.ledger import inbox
 from helix.snapshot.sql import run_statement
 from helix.snapshot.verify import verify_store
-from pipelines.cli.ingest_bar import describe_state, format_seconds
+from helix.util.ages import format_seconds
+from pipelines.cli.ingest_bar import describe_state
 from pipelines.embedded import ingest as embedded
 from pipelines.embedded.ingest import finish, ingest
 from pipelines.embedded.state import IngestState

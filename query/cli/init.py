@@ -1,0 +1,120 @@
+"""`helix init`: find the logs of agents, ingest them, and connect the agents."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from helix.cli.parser import build_parser, print_json
+from helix.cli.registry import find_command
+from helix.cli.terminal import Cell, format_count, print_note, print_table, print_text
+from helix.errors import UsageError
+from helix.util.ages import format_age, format_seconds
+
+if TYPE_CHECKING:
+    from query.cli.discover import FoundLogs
+
+_SOME_REFUSED: Final = 3  # exit status of an ingest that left some inputs out
+
+DEFAULT_STORE: Final = "~/.helix/memory"
+"""The store of a person, unless --store or HELIX_STORE names one."""
+
+
+def init(argv: Sequence[str]) -> int:
+    """Find the logs of agents on this machine, ingest them, and connect the agents.
+
+    What would be read and changed is shown first, and nothing happens without a yes.
+    """
+    parser = build_parser(
+        "init",
+        init.__doc__ or "",
+        "  helix init\n  helix init --dry-run    # only show what is here\n  helix init --yes",
+    )
+    parser.add_argument("--yes", action="store_true", help="do all of it without asking")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    parser.add_argument("--no-hooks", action="store_true", help="ingest only: leave the agents' settings alone")
+    options = parser.parse_args(argv)
+    from query.cli.discover import count_secrets, estimate_seconds, find_logs
+
+    store = Path(options.store or os.environ.get("HELIX_STORE") or DEFAULT_STORE).expanduser().absolute()
+    found = find_logs(Path.home(), os.environ)
+    agents = [] if options.no_hooks else _list_connectable(found)
+    searched, secrets = count_secrets(found)
+    seconds = estimate_seconds(sum(logs.bytes for logs in found))
+    if options.json:
+        logs = [one.as_json() for one in found]
+        plan = {"store": str(store), "found": logs, "seconds": round(seconds), "secrets": dict(secrets)}
+        print_json({**plan, "searched": searched, "connects": agents})
+        return 0
+    if not found:
+        print_text("no logs of an agent are here; 'helix ingest PATH' reads any others")
+        return 0
+    _print_plan(store, found, seconds, (searched, sum(secrets.values())))
+    if options.dry_run:
+        return 0
+    if not options.yes and not _confirm(agents):
+        print_text("nothing was read and nothing was changed")
+        return 0
+    return _carry_out(store, found, agents)
+
+
+def _list_connectable(found: Sequence[FoundLogs]) -> list[str]:
+    """Return the found agents that have hooks."""
+    from query.install.agents import AGENTS
+
+    return [name for name in dict.fromkeys(logs.agent for logs in found) if name in AGENTS]
+
+
+def _print_plan(store: Path, found: Sequence[FoundLogs], seconds: float, secrets: tuple[int, int]) -> None:
+    now = datetime.now(UTC)
+    rows: list[list[Cell]] = [
+        [
+            (logs.agent, "bold"),
+            f"{logs.files:,}",
+            f"{logs.bytes / 1e6:,.1f} MB",
+            format_age(datetime.fromtimestamp(logs.newest, UTC), now),
+            (str(logs.folder), "dim"),
+        ]
+        for logs in found
+    ]
+    print_table(rows, ("agent", "sessions", "size", "newest", "folder"), (1, 2), (0,))
+    searched, count = secrets
+    where = f"in the newest {format_count(searched, 'file')}"
+    print_text(f"\n{format_count(count, 'secret')} {where}: secrets are replaced before anything is written")
+    print_text(
+        f"reading all of it takes about {format_seconds(seconds)}; the newest sessions answer after seconds\n"
+        f"the store is {store}"
+    )
+
+
+def _confirm(agents: Sequence[str]) -> bool:
+    """Ask whether to go on. Raise UsageError without a terminal."""
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on", "add --yes, or --dry-run to look only")
+    more = f", and connect {' and '.join(agents)}" if agents else ""
+    sys.stderr.write(f"Read these{more}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _carry_out(store: Path, found: Sequence[FoundLogs], agents: Sequence[str]) -> int:
+    """Connect the agents, then ingest: a session that begins meanwhile is remembered already."""
+    for agent in agents:
+        if failed := _call("install", [agent, "--store", str(store), "--yes"]):
+            return failed
+    status = _call("ingest", [*(str(path) for logs in found for path in logs.paths), "--store", str(store)])
+    print_note(f"export HELIX_STORE={store}    # for 'helix recall' in a shell")
+    print_note("'helix watch' reads the agents without hooks, too; 'helix doctor' checks all of it")
+    return 0 if status == _SOME_REFUSED else status
+
+
+def _call(name: str, arguments: list[str]) -> int:
+    """Run another command in this process; return its exit status."""
+    command = find_command(name)
+    if command is None:
+        raise UsageError(f"no command {name!r}", "install helix-recall again")
+    return command(arguments)
