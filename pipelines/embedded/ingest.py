@@ -144,7 +144,15 @@ class IngestRun:
             state.unread -= file.size if done else 0
             self._show("accept")
             if self._early and not state.documents and state.waiting >= FIRST_BYTES:
-                self._enrich(once=True)
+                self._publish_first()
+
+    def _publish_first(self) -> None:
+        """Publish the first items: the smallest of the newest documents, since a long one alone takes many seconds."""
+        newest = list(self._waiting)
+        self._waiting = deque(sorted(newest, key=self._sizes.__getitem__))
+        self._enrich(once=True)
+        left = set(self._waiting)
+        self._waiting = deque(document for document in newest if document in left)
 
     def _add(self, documents: Iterable[str]) -> None:
         """Add documents to those that wait."""

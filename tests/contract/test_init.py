@@ -53,7 +53,7 @@ def list_files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_is_here_is_shown_and_nothing_happens_without_a_yes(home: Path, call_helix: Call) -> None:
+def test_the_found_logs_are_shown_and_nothing_happens_without_a_yes(home: Path, call_helix: Call) -> None:
     before = list_files(home)
     done = call_helix("init", "--dry-run")
     assert done.returncode == 0

@@ -78,6 +78,27 @@ def test_the_newest_sessions_are_searchable_while_the_rest_waits(logs: Path, tmp
     assert verify_store(root).problems == ()
 
 
+def test_a_long_session_does_not_delay_the_first_answer(logs: Path, tmp_path: Path) -> None:
+    """The newest session alone has more items than a batch; smaller ones of the newest are published before it."""
+    lines = [{"session": "long", "id": str(j), "text": f"the sail of boat {j} needs thread {j}"} for j in range(40)]
+    path = logs / "long.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(path, (1_700_000_000 + 3_600,) * 2)
+    seen: list[set[str]] = []
+
+    def observe(state: IngestState) -> None:
+        if state.step == "publish":
+            seen.append(list_sessions(tmp_path / "store"))
+
+    embedded_bytes = path.stat().st_size + 1_500
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedded, "FIRST_BYTES", embedded_bytes)
+        ingest(tmp_path / "store", [logs], load(), early=True, observe=observe)
+    assert {"s0", "s1"} <= seen[0]
+    assert "long" not in seen[0]
+    assert "long" in seen[1]
+
+
 def test_the_outcome_is_that_of_one_commit(logs: Path, tmp_path: Path) -> None:
     ingest(tmp_path / "early", [logs], load(), early=True)
     ingest(tmp_path / "whole", [logs], load())
