@@ -70,6 +70,7 @@ def ingest(
     acl: Sequence[str] = (),
     remember: bool = False,
     early: bool = False,
+    workers: int = WORKERS,
     observe: Observe | None = None,
     say: Callable[[str], None] | None = None,
 ) -> IngestReport:
@@ -80,6 +81,7 @@ def ingest(
     Args:
         remember: accept forgotten items again; otherwise they stay out.
         early: publish the newest sessions first and the rest in growing batches, instead of all at once at the end.
+        workers: documents that are enriched at a time.
 
     Raises:
         UsageError: no such format, or no such storage level.
@@ -92,7 +94,7 @@ def ingest(
     prepare_ingest(root, settings, format)
     files = list_files(inputs, note_outside(report), newest=early)
     options = AcceptOptions(project, format, tuple(acl), seconds=1.0 if early else float("inf"), remember=remember)
-    run = IngestRun(root, settings, report, early, observe, say)
+    run = IngestRun(root, settings, report, early, observe, say, workers)
     run.accept(files, accept_each(root, files, settings, report, options, newest=early))
     run.finish()
     return report
@@ -121,8 +123,9 @@ class IngestRun:
         early: bool,
         observe: Observe | None,
         say: Callable[[str], None] | None,
+        workers: int = WORKERS,
     ) -> None:
-        self.root, self.settings, self.report = root, settings, report
+        self.root, self.settings, self.report, self._workers = root, settings, report, workers
         self.state = IngestState()
         self._observe, self._say = observe, say
         self._waiting: deque[str] = deque()  # accepted documents in the order of enriching
@@ -188,7 +191,7 @@ class IngestRun:
         """Enrich the waiting documents, and publish in batches; `once`: up to the first publishing."""
         suspects = set(attempts.list_records(self.root))  # a process died over one of them, so each runs alone
         running: deque[tuple[str, Future[EnrichAttempt]]] = deque()
-        with ThreadPoolExecutor(WORKERS, "enrich") as pool:
+        with ThreadPoolExecutor(self._workers, "enrich") as pool:
             while self._waiting or running:
                 while self._waiting and self._may_start(suspects, [document for document, _ in running]):
                     document = self._waiting.popleft()
@@ -209,7 +212,7 @@ class IngestRun:
         """Return whether the next document may be enriched along with those that are."""
         if self._waiting[0] in suspects or (running and running[0] in suspects):
             return not running
-        return len(running) < WORKERS
+        return len(running) < self._workers
 
     def _enrich_document(self, document: str) -> EnrichAttempt:
         """Enrich a document, or wait for the process that does."""
@@ -238,7 +241,7 @@ class IngestRun:
     def _open_encoder(self) -> tuple[Encoder, TokenCounter]:
         with self._opening:
             if self._encoder is None:
-                one = replace(self.settings, threads=self.settings.threads or (1 if WORKERS > 1 else 0))
+                one = replace(self.settings, threads=self.settings.threads or (1 if self._workers > 1 else 0))
                 encoder = open_encoder(self.root, one, self._say)
                 self._encoder = encoder, TokenCounter(encoder.folder, encoder.tokenizer)
             return self._encoder

@@ -9,7 +9,6 @@ from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import format_count, print_note, print_text
 from helix.settings import load
 from helix.util.sanitise import printable, sanitise_name
-from query.cli.answer_text import ID_DIGITS
 
 SHOWN_CHARS: Final = 100
 
@@ -43,6 +42,8 @@ def diff(argv: Sequence[str]) -> int:
 
 
 def _format_item(item: dict[str, Any]) -> str:
+    from query.cli.answer_text import ID_DIGITS
+
     text = printable(" ".join(item["text"].split()))
     shown = text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
     return f"{item['id'][:ID_DIGITS]}  {sanitise_name(item['project'])} · {sanitise_name(item['session'])}: {shown}"

@@ -238,7 +238,7 @@ def test_the_anatomy_follows_the_decision_to_the_first_place(show: Callable[[str
     assert DECISION in pack
     order = re.search(r"reading order: (.*)", pack)
     assert order
-    assert order[1].startswith("1, ")
+    assert "1" in order[1].split(", ")[:2]  # an earlier turn of its session may come before it
     assert order[1].endswith(", 2")
     absences = re.findall(r"^  (\w+):", show(name, "why_not"), re.M)
     assert absences == ["diversify", "rank", "rank", "pack"]

@@ -27,7 +27,7 @@ from pipelines.embedded.ingest import ingest
 from pipelines.ingest.accept import accept_source
 from pipelines.ingest.accept_all import IngestReport
 from pipelines.ingest.enrich import EnrichAttempt
-from pipelines.ingest.source import AcceptOptions, Inbox
+from pipelines.ingest.source import Inbox
 
 LARGE: Final = 250_000
 MANY: Final = 25_000
@@ -225,9 +225,9 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
     embedding: list[float] = []
     enrich, passages = pipelines.embedded.ingest.try_enrich, Encoder.passages
 
-    def timed_take(inbox: Inbox, path: Path, way: AcceptOptions) -> Any:
+    def timed_take(inbox: Inbox, path: Path, *way: Any) -> Any:
         start = time.process_time()
-        taken = accept_source(inbox, path, way)
+        taken = accept_source(inbox, path, *way)
         spent[path.stem] = time.process_time() - start
         return taken
 

@@ -180,9 +180,8 @@ def test_a_document_that_a_process_died_over_is_enriched_alone(
             with lock:
                 running.remove(document)
 
-    monkeypatch.setattr(embedded, "WORKERS", 3)
     monkeypatch.setattr(embedded, "try_enrich", count)
-    finish(root, load(), IngestReport())
+    embedded.IngestRun(root, load(), IngestReport(), False, None, None, workers=3).finish()
     assert most[suspect] == 1
     assert len(most) == FILES
     assert max(most.values()) > 1
