@@ -129,7 +129,7 @@ class IngestRun:
         self.state = IngestState()
         self._observe, self._say = observe, say
         self._waiting: deque[str] = deque()  # accepted documents in the order of enriching
-        self._sizes: dict[str, int] = {}  # of the documents that are not enriched, in bytes
+        self._sizes: dict[str, int] = {}  # of every document of this run, in bytes
         self._early = early
         self._opening = threading.Lock()
         self._encoder: tuple[Encoder, TokenCounter] | None = None
@@ -174,8 +174,7 @@ class IngestRun:
 
     def finish(self) -> None:
         """Enrich and publish every pending document, then tidy up."""
-        known = set(self._waiting)
-        earlier = [document for document in inbox.list_pending(self.root) if document not in known]
+        earlier = [document for document in inbox.list_pending(self.root) if document not in self._sizes]
         self._add(reversed(earlier) if self._early else earlier)
         if self._waiting or self._parts:
             self._enrich()
@@ -232,7 +231,7 @@ class IngestRun:
             self._parts += 1
             self._items += tried.part.items
             state.items += tried.part.items
-        size = self._sizes.pop(document, 0)
+        size = self._sizes[document]
         state.documents += 1
         state.waiting, state.enriched = state.waiting - size, state.enriched + size
         state.seconds += seconds

@@ -36,10 +36,9 @@ def show(argv: Sequence[str]) -> int:
         names = memory.find_sessions(options.name, **who)
         if len(names) > 1:
             raise UsageError(f"{len(names)} sessions begin with {options.name!r}", f"there are {', '.join(names[:5])}")
-        if not names:
-            raise UsageError(f"no item and no session is called {options.name[:64]!r}", "'helix sessions' lists them")
-        found = memory.session(names[0], offset=options.offset, limit=LIMIT, **who)
-    assert found is not None
+        found = memory.session(names[0], offset=options.offset, limit=LIMIT, **who) if names else None
+    if found is None:
+        raise UsageError(f"no item and no session is called {options.name[:64]!r}", "'helix sessions' lists them")
     if options.json:
         print_json(found)
     else:

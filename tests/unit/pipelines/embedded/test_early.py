@@ -73,7 +73,7 @@ def test_the_newest_sessions_are_searchable_while_the_rest_waits(logs: Path, tmp
     assert 0 < share < 1
     assert len(seen) == 3  # after two documents, after eight more, and at the end
     assert seen[0][0] < seen[1][0] <= seen[2][0] == FILES * TURNS
-    assert (report.items, report.accepted) == (FILES * TURNS, FILES)
+    assert (report.items, report.turns, report.accepted) == (FILES * TURNS, FILES * TURNS, FILES)
     assert seen[-1][3] == 1
     assert verify_store(root).problems == ()
 
