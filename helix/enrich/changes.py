@@ -281,13 +281,16 @@ def _find_left(rows: TurnRows, i: I64, j: I64) -> tuple[AnyArray, AnyArray, AnyA
 
 
 def find_affected(rows: TurnRows, leaned: F32, new: Bool) -> Bool:
-    """Return the comparable turns whose links new turns bring or may alter, new or later: bool[n].
+    """Return the comparable turns whose links new turns bring or may alter: the new ones, and known ones after them.
 
-    Of more than `AFFECTED` later ones it returns the nearest to each new turn.
+    Of more than `AFFECTED` later known ones it returns the nearest to each new turn.
+
+    Returns:
+        bool[n].
     """
     comparable = find_comparable(rows)
     follows = comparable & new[rows.previous] & (rows.previous >= 0)
-    later = np.flatnonzero(comparable & (np.arange(len(new)) > np.argmax(new)) & new.any())
+    later = np.flatnonzero(comparable & ~new & (np.arange(len(new)) > np.argmax(new)) & new.any())
     near = np.zeros(len(new), np.bool_)
     if len(later) <= AFFECTED:
         near[later] = True

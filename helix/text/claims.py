@@ -14,11 +14,12 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from helix.text.candidates import find_candidates
 from helix.text.gazetteer import COMMON_WORDS
 from helix.text.language_words import find_pattern, read_words
 from helix.text.languages import ENGLISH
@@ -43,6 +44,8 @@ FORMER: Final = 4
 MOST: Final = 3
 MAX_CHARS: Final = 2_000
 """Characters of a text that are read."""
+
+_LIMITS: Final = (MOST,) * len(CUES) + (1,) * len(VALUES)
 
 BUCKETS: Final = 1 << 15
 """Weights of hashed words and pairs of words."""
@@ -89,14 +92,26 @@ def has_change(claims: U8) -> Bool:
     return np.asarray(claims[:, _CHANGES].any(axis=1), np.bool_)
 
 
-def count_cues(text: str, language: str = ENGLISH) -> list[int]:
-    """Return all columns of a text's claims but `sets`."""
+def count_cues(text: str, language: str = ENGLISH, may: Sequence[bool] = ()) -> list[int]:
+    """Return all columns of a text's claims but `sets`.
+
+    Args:
+        may: whether each cue and kind of value may be in an English text; unknown by default.
+    """
     text = text[:MAX_CHARS]
     if language != ENGLISH:
         return _count_foreign(text, language)
-    counts = [sum(1 for _ in islice(pattern.finditer(text), MOST)) for pattern in _compile()[: len(CUES)]]
-    kinds = [int(pattern.search(text) is not None) for pattern in _compile()[len(CUES) :]]
-    return [*counts, *kinds, int(text.rstrip().endswith(("?", "？", "؟")))]
+    counts = [
+        sum(1 for _ in islice(pattern.finditer(text), limit)) if possible else 0
+        for pattern, limit, possible in zip(_compile(), _LIMITS, may or repeat(True), strict=False)
+    ]
+    return [*counts, int(text.rstrip().endswith(("?", "？", "؟")))]
+
+
+def count_all(texts: Sequence[str], languages: Sequence[str]) -> list[list[int]]:
+    """Return `count_cues` of each text."""
+    may = find_candidates([text[:MAX_CHARS] for text in texts], _compile()).tolist()
+    return [count_cues(*each) for each in zip(texts, languages, may, strict=True)]
 
 
 def _count_foreign(text: str, language: str) -> list[int]:
@@ -152,8 +167,10 @@ def find_former(text: str, language: str = ENGLISH) -> list[str]:
 def hash_former(texts: Sequence[str], languages: Sequence[str] = ()) -> U32:
     """Return the short ids of what each text leaves, 0 where there are fewer: uint32[n, FORMER]."""
     out = np.zeros((len(texts), FORMER), np.uint32)
-    for i, (text, language) in enumerate(zip(texts, languages or [ENGLISH] * len(texts), strict=True)):
-        terms = find_former(text, language)
+    languages = languages or [ENGLISH] * len(texts)
+    may = find_candidates([text[:MAX_CHARS] for text in texts], [_compile_former(ENGLISH)[0]])[:, 0]
+    for i, (text, language) in enumerate(zip(texts, languages, strict=True)):
+        terms = find_former(text, language) if may[i] or language != ENGLISH else []
         out[i, : len(terms)] = shorten_ids(hash_terms(terms))
     return out
 
@@ -183,7 +200,7 @@ def read_claims(
         languages: of each text; English by default.
     """
     languages = languages or [ENGLISH] * len(texts)
-    counts = [count_cues(text, language) for text, language in zip(texts, languages, strict=True)]
+    counts = count_all(texts, languages)
     logits = read_features(counts, texts, roles) @ model.features.T + model.bias
     for i, text in enumerate(texts):
         buckets, weights = hash_words(text) if languages[i] == ENGLISH else ([], [])

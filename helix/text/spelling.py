@@ -24,8 +24,6 @@ IDENTIFIER: Final = re.compile(r"\b(?=\w{6,40}\b)(?=\w*(?:[^\W_]_+[^\W_]|[a-z][A
 
 _RUN: Final = re.compile(rf"[^\W\d_{UNSPACED}]{{{LEAST_LETTERS},}}")
 PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z\d_]+")
-_CACHE_ENTRIES: Final = 1 << 17
-_words: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
 
 
 def list_words(text: str, language: str) -> Iterator[tuple[str, str]]:
@@ -33,17 +31,19 @@ def list_words(text: str, language: str) -> Iterator[tuple[str, str]]:
 
     Identifiers of several parts come first, as they are written. Their parts are words, English in every language.
     """
-    for match in IDENTIFIER.finditer(text):
-        yield match.group(), fold_word(match.group())
-    for match in _RUN.finditer(text):
-        run = match.group()
-        found = _words.get((run, language))
-        if found is None:
-            found = tuple(_analyse(run, language))
-            if len(_words) >= _CACHE_ENTRIES:
-                _words.clear()
-            _words[run, language] = found
-        yield from found
+    yield from ((name, fold_word(name)) for name in IDENTIFIER.findall(text))
+    for run in _RUN.findall(text):
+        yield from _analyse(run, language)
+
+
+def collect_words(texts: Iterable[str], languages: Iterable[str]) -> set[tuple[str, str]]:
+    """Return the distinct words of texts, as `list_words` yields them: each run of letters is read once."""
+    names, runs = set[str](), dict[str, set[str]]()
+    for text, language in zip(texts, languages, strict=True):
+        names.update(IDENTIFIER.findall(text))
+        runs.setdefault(language, set()).update(_RUN.findall(text))
+    words = {(name, fold_word(name)) for name in names}
+    return words.union(pair for language, found in runs.items() for run in found for pair in _analyse(run, language))
 
 
 def _analyse(run: str, language: str) -> Iterator[tuple[str, str]]:

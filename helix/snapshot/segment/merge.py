@@ -13,8 +13,9 @@ from helix.snapshot.segment import write
 from helix.snapshot.segment.arrays import BANDS, flatten_rows, hash_bands, parse_hex
 from helix.snapshot.segment.batch import ENTITIES, FACTS, ITEMS, STEPS, complete_facts
 from helix.snapshot.segment.open import OpenSegment, read_table
-from helix.snapshot.segment.words import collect_words, merge_words
+from helix.snapshot.segment.words import merge_words
 from helix.text.languages import CODES
+from helix.text.spelling import collect_words
 from helix.types import I64, AnyArray, Bool
 from helix.util.failpoints import failpoint
 

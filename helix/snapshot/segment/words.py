@@ -9,15 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from helix.text.spelling import hash_variants, is_one_error, list_variants, list_words
+from helix.text.spelling import hash_variants, is_one_error, list_variants
 from helix.text.tokenize import fold_word, hash_terms
 from helix.types import AnyArray
-
-
-def collect_words(texts: Iterable[str], languages: Iterable[str]) -> set[tuple[str, str]]:
-    """Return the words of texts, each with its term."""
-    pairs = zip(texts, languages, strict=True)
-    return {found for text, language in pairs for found in list_words(text, language)}
 
 
 def build_word_arrays(words: Iterable[tuple[str, str]]) -> dict[str, AnyArray]:

@@ -17,8 +17,9 @@ from helix.snapshot.segment.arrays import BANDS, expand_rows, format_hex, hash_b
 from helix.snapshot.segment.batch import LINKS, NO_TIME, RowBatch, hash_parts
 from helix.snapshot.segment.fact_arrays import build_fact_arrays
 from helix.snapshot.segment.layout import FACT_TEXT, NO_NUMBER, STEP_COLUMNS
-from helix.snapshot.segment.words import build_word_arrays, collect_words
+from helix.snapshot.segment.words import build_word_arrays
 from helix.text.languages import CODES
+from helix.text.spelling import collect_words
 from helix.text.titles import hash_titles
 from helix.types import ACTIONS, F32, F64, I8, I64, OUTCOMES, ROLES, TYPES, U8, U32, U64, AnyArray
 from helix.util.failpoints import failpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix.text.spelling import is_one_error, list_variants, list_words
+from helix.text.spelling import collect_words, is_one_error, list_variants, list_words
 from helix.text.tokenize import tokenise
 
 WORD = st.text("abcd", max_size=7)
@@ -61,3 +61,11 @@ def test_words_of_a_text_come_with_their_terms() -> None:
 def test_an_identifier_has_the_term_that_items_have(identifier: str) -> None:
     found = dict(list_words(f"see {identifier} there", "en"))
     assert not 6 <= len(identifier) <= 40 or found[identifier] in tokenise(identifier)
+
+
+def test_the_words_of_many_texts_are_those_of_each() -> None:
+    texts = ["The gateways of VisibilityTimeout", "Die Häuser im parseTokens", "gateways, Häuser"]
+    languages = ["en", "de", "de"]
+    each = {word for pair in zip(texts, languages, strict=True) for word in list_words(*pair)}
+    assert collect_words(texts, languages) == each
+    assert ("hauser", "haus") in each
