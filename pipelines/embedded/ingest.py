@@ -32,7 +32,7 @@ from pipelines.ingest.accept_all import (
     note_outside,
     prepare_ingest,
 )
-from pipelines.ingest.commit import commit
+from pipelines.ingest.commit import Committed, commit
 from pipelines.ingest.enrich import EnrichAttempt, try_enrich
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.source import AcceptOptions
@@ -134,8 +134,9 @@ class IngestRun:
         self._opening = threading.Lock()
         self._encoder: tuple[Encoder, TokenCounter] | None = None
         self._batch = FIRST_ITEMS if early else COMMIT_ITEMS
-        self._parts = 0  # that are not published
+        self._parts = 0  # that no commit began to publish
         self._items = 0  # of these
+        self._publishing: Future[Committed] | None = None
 
     def accept(self, files: Sequence[InputFile], accepted: Iterable[AcceptedFile]) -> None:
         """Accept all files; publish the first items before the rest is accepted, if the ingest publishes early."""
@@ -178,7 +179,9 @@ class IngestRun:
         self._add(reversed(earlier) if self._early else earlier)
         if self._waiting or self._parts:
             self._enrich()
-            self._publish()
+            with ThreadPoolExecutor(1, "publish") as publisher:
+                self._start_publishing(publisher)
+                self._note_published()
             try:
                 tidy(self.root, self.settings)
             except (HelixError, OSError) as error:  # the items are published; the next run tidies up
@@ -187,10 +190,10 @@ class IngestRun:
         self.report.snapshot = manifest.generation if manifest else 0
 
     def _enrich(self, once: bool = False) -> None:
-        """Enrich the waiting documents, and publish in batches; `once`: up to the first publishing."""
+        """Enrich the waiting documents, and publish in batches meanwhile; `once`: up to the first publishing."""
         suspects = set(attempts.list_records(self.root))  # a process died over one of them, so each runs alone
         running: deque[tuple[str, Future[EnrichAttempt]]] = deque()
-        with ThreadPoolExecutor(self._workers, "enrich") as pool:
+        with ThreadPoolExecutor(self._workers, "enrich") as pool, ThreadPoolExecutor(1, "publish") as publisher:
             while self._waiting or running:
                 while self._waiting and self._may_start(suspects, [document for document, _ in running]):
                     document = self._waiting.popleft()
@@ -199,13 +202,16 @@ class IngestRun:
                 began = time.perf_counter()
                 tried = future.result()
                 self._note_enriched(document, tried, time.perf_counter() - began)
+                self._note_published(wait=False)
                 if self._items >= self._batch:
-                    self._publish()
-                    self._batch = min(GROWTH * self._batch, COMMIT_ITEMS)
+                    self._start_publishing(publisher)
+                    if once or self._workers == 1:
+                        self._note_published()
                     if once:
                         break
             for document, future in running:
                 self._note_enriched(document, future.result(), 0.0)
+            self._note_published()
 
     def _may_start(self, suspects: Collection[str], running: Sequence[str]) -> bool:
         """Return whether the next document may be enriched along with those that are."""
@@ -245,11 +251,21 @@ class IngestRun:
                 self._encoder = encoder, TokenCounter(encoder.folder, encoder.tokenizer)
             return self._encoder
 
-    def _publish(self) -> None:
-        """Publish the enriched documents; recall finds their items on return."""
-        began = time.perf_counter()
-        done = commit(self.root, self._open_encoder()[0], self.settings)
+    def _start_publishing(self, publisher: ThreadPoolExecutor) -> None:
+        """Begin to publish the enriched documents, after the commit that runs."""
+        self._note_published()
+        encoder, _ = self._open_encoder()
+        self._publishing = publisher.submit(commit, self.root, encoder, self.settings)
         self._parts = self._items = 0
+        self._batch = min(GROWTH * self._batch, COMMIT_ITEMS)
+
+    def _note_published(self, wait: bool = True) -> None:
+        """Add the outcome of the commit that runs, if any; recall finds its items. Without `wait`, only if it ended."""
+        if self._publishing is None or not (wait or self._publishing.done()):
+            return
+        began = time.perf_counter()
+        done = self._publishing.result()
+        self._publishing = None
         self.report.items += done.added
         self.report.stay_out += done.forgotten
         self.state.searchable += done.added
