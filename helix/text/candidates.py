@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 
 from helix.types import Bool
 
-LEAST: Final = 16
-"""Texts from which ruling out pays: compiling a pattern takes a fifth of a millisecond each time."""
+LEAST: Final = 32
+"""Texts from which ruling out pays: compiling a pattern takes a third of a millisecond each time."""
 
 _LOOK_AROUND: Final = re.compile(r"\(\?<?[!=](?:[^()\[\]]|\[[^\]]*\]|\([^()]*\))*\)")
 _PART: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\.|.", re.DOTALL)
-_WIDER: Final = {r"\w": r"\pL\pN_", r"\d": r"\p{Nd}", r"\s": r"\s\pZ\x0b\x1c-\x1f\x{85}"}
+_BEYOND: Final = r"\x{80}-\x{10ffff}"  # ASCII; classes of Unicode take a hundred times as long to compile
+_WIDER: Final = {r"\w": r"\w" + _BEYOND, r"\d": r"\d" + _BEYOND, r"\s": r"\s\x0b\x1c-\x1f" + _BEYOND}
 
 
 def find_candidates(texts: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> Bool:
@@ -38,7 +39,7 @@ def find_candidates(texts: Sequence[str], patterns: Sequence[re.Pattern[str]]) -
 def loosen(pattern: re.Pattern[str]) -> str:
     """Return a pattern of RE2 that is found in every text in which `pattern` is found.
 
-    Without look-arounds and word borders; with the words, digits and spaces of all scripts.
+    Without look-arounds and word borders; any character beyond ASCII counts as a letter, a digit and a space.
     """
     wider = "".join(map(_widen, _PART.findall(_LOOK_AROUND.sub("", pattern.pattern))))
     flags = "i" * bool(pattern.flags & re.IGNORECASE) + "m" * bool(pattern.flags & re.MULTILINE)

@@ -26,8 +26,8 @@ from helix.text.tokenize import hash_terms, shorten_ids, tokenise
 from helix.types import F32, I64, U32, Problem
 from pipelines.training.router import types_fingerprint
 
-VERSION: Final = 10
-"""Of the enrichment; another number makes other parts."""
+VERSION: Final = 11
+"""Of the enrichment and of the files of a part; another number makes other parts."""
 
 
 @dataclass(frozen=True, slots=True)

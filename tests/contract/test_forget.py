@@ -767,7 +767,7 @@ def test_unfinished_files_of_a_kill_are_removed(
     part = make_part(store, document, encoder, settings)
     half = store / "parts" / ".tmp-0123456789ab"
     half.mkdir()
-    shutil.copy(part / "items.parquet", half)
+    shutil.copy(part / "rows.npz", half)
     envelope = store / "inbox" / ".tmp-0123456789ab"
     envelope.write_bytes((store / "inbox" / document).read_bytes()[:-20])
     for path in (half, envelope):

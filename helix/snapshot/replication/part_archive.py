@@ -23,7 +23,7 @@ from helix.snapshot.replication.transfer import read_local_blocks, verify_blocks
 
 _FIRST: Final = 76  # bytes of the first line: 64 hex digits, a blank, the header's length in ten digits, a newline
 _LONGEST: Final = 1 << 20  # bytes of a header: a part has some thirty files
-_FILE: Final = re.compile(r"[a-z0-9_]+\.(npy|parquet|json)")
+_FILE: Final = re.compile(r"[a-z0-9_]+\.(npz|npy|parquet|json)")
 _REMEDY: Final = "it is removed and made again"
 
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -163,23 +163,42 @@ _TABLES = {"items": ITEMS, "entities": ENTITIES, "facts": FACTS, "steps": STEPS}
 _ARRAYS = tuple(name for name in RowBatch.__dataclass_fields__ if name not in _TABLES)
 
 
-def save_rows(rows: RowBatch, folder: Path) -> None:
-    """Write the files of a part."""
-    import pyarrow.parquet as pq  # here: a recall writes none
+ROWS: Final = "rows.npz"
+"""File of a part's rows: one, since each file of a part is synced to disk."""
 
-    for name in _TABLES:
-        pq.write_table(getattr(rows, name), folder / f"{name}.parquet", compression="zstd")
-    for name in _ARRAYS:
-        np.save(folder / f"{name}.npy", getattr(rows, name), allow_pickle=False)
+
+def save_rows(rows: RowBatch, folder: Path) -> None:
+    """Write the rows of a part: arrays, and tables as the bytes of Arrow streams."""
+    columns: dict[str, Any] = {name: _pack_table(getattr(rows, name)) for name in _TABLES}
+    columns |= {name: getattr(rows, name) for name in _ARRAYS}
+    np.savez(folder / ROWS, **columns)
 
 
 def load_rows(folder: Path) -> RowBatch:
-    """Read the files of a part."""
-    import pyarrow.parquet as pq  # here: a recall reads none
+    """Read the rows of a part."""
+    with np.load(folder / ROWS, allow_pickle=False) as file:
+        arrays: dict[str, Any] = {name: file[name] for name in _ARRAYS}
+        return RowBatch(**{name: _unpack_table(file[name], schema) for name, schema in _TABLES.items()}, **arrays)
 
-    arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
-    tables = {name: pq.read_table(folder / f"{name}.parquet", schema=schema) for name, schema in _TABLES.items()}
-    return RowBatch(**tables, **arrays)
+
+def _pack_table(table: pa.Table) -> U8:
+    """Return the Arrow stream of a table: uint8[bytes]."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _unpack_table(data: U8, schema: pa.Schema) -> pa.Table:
+    """Return the table of an Arrow stream.
+
+    Raises:
+        ValueError: it has another schema.
+    """
+    table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+    if table.schema != schema:
+        raise ValueError(f"columns {table.schema.names} are not {schema.names}, or of other types")
+    return table
 
 
 def concat_rows(batches: Sequence[RowBatch]) -> RowBatch:
