@@ -1,7 +1,7 @@
 """Hooks of MkDocs (`mkdocs.yml`): pages from outside docs/, and links that work on the site as on a code host.
 
-In a checkout a page links to any file by its path. On the site the files of PAGES are pages of their own, and a link to
-any other file or folder outside docs/ is its text alone.
+In a checkout a page links to any file by its path. On the site the files of PAGES are pages of their own, a link whose
+text is a file's name shows the page's title, and a link to any other file or folder outside docs/ is its text alone.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def relink(markdown: str, place: str, root: Path) -> str:
             return link[0]
         target, _, anchor = link["target"].partition("#")
         there = normpath(f"{dirname(path)}/{target}".lstrip("/"))
-        label = f"{link['image']}[{link['label']}]"
+        label = f"{link['image']}[{link['label']}]"  # of a file's name: the page's title
         on_site = _find_place(there)
         if not (root / there).exists():
             raise PluginError(f"{path}: the link {link['target']} leads to no file; mend the link")
@@ -78,10 +78,18 @@ def relink(markdown: str, place: str, root: Path) -> str:
                     f"{path}: {there} is no page of the site; add it to PAGES in pipelines/cli/site_links.py"
                 )
             return link["label"]
+        if link["label"] == there.rpartition("/")[2]:
+            label = f"[{_read_title(root / there)}]"
         return f"{label}({relpath(on_site, dirname(place) or '.')}{f'#{anchor}' if anchor else ''})"
 
     parts = _FENCES.split(markdown)
     return "".join(part if i % 2 else _LINK.sub(rewrite, part) for i, part in enumerate(parts))
+
+
+def _read_title(page: Path) -> str:
+    """Return the first heading of a Markdown file; its name where it has none."""
+    found = re.search(r"^# (.+)$", page.read_text("utf-8"), re.M)
+    return found[1].strip() if found else page.name
 
 
 def _find_place(path: str) -> str | None:

@@ -196,6 +196,14 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(there), f"{page}: {link}: the anchors are {sorted(anchors(there))}"
 
 
+@pytest.mark.parametrize("notebook", sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb")))
+def test_links_of_a_notebook_lead_somewhere(notebook: str) -> None:
+    cells = json.loads((ROOT / "notebooks" / notebook).read_text("utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    for link in re.findall(r"\]\(([^)#\s]+)", text):
+        assert link.startswith("http") or (ROOT / "notebooks" / link).exists(), link
+
+
 FOLDERS = ("helix", "pipelines", "workers", "query", "tests", "docs", "notebooks")
 
 

@@ -126,6 +126,9 @@ def test_links_are_rewritten_for_the_site() -> None:
     assert relink(page, "reference/rest.md", ROOT) == expected
     assert relink(f"```\n{page}\n```", "reference/rest.md", ROOT) == f"```\n{page}\n```"
     assert relink("[a](docs/start.md)", "changes.md", ROOT) == "[a](start.md)"  # of CHANGELOG.md
+    assert (
+        relink("[recall.md](explanation/recall.md)", "start.md", ROOT) == "[How a recall works](explanation/recall.md)"
+    )
     with pytest.raises(PluginError, match="leads to no file"):
         relink("[a](none.md)", "reference/rest.md", ROOT)
 
