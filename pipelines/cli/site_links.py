@@ -10,12 +10,12 @@ import os
 import re
 from pathlib import Path
 from posixpath import dirname, normpath, relpath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+if TYPE_CHECKING:  # the extra `docs` brings MkDocs; this module is in every installation
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 DOCS: Final = "docs"
 
@@ -39,6 +39,8 @@ _ADDRESS: Final = re.compile(r"[a-z]+:")
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the files of PAGES."""
+    from mkdocs.structure.files import File
+
     root = Path(config.config_file_path).parent
     for path, place in PAGES.items():
         files.append(File.generated(config, place, abs_src_path=os.fspath(root / path)))
@@ -61,6 +63,8 @@ def relink(markdown: str, place: str, root: Path) -> str:
     Raises:
         PluginError: as in `on_page_markdown`.
     """
+    from mkdocs.exceptions import PluginError
+
     path = next((path for path, there in PAGES.items() if there == place), f"{DOCS}/{place}")
 
     def rewrite(link: re.Match[str]) -> str:

@@ -13,7 +13,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from mkdocs.exceptions import PluginError
 
+from pipelines.cli import site_links
 from pipelines.cli.site_links import relink
+from tests.support.pages import PAGES, anchors
 from tests.support.paths import ROOT
 
 MKDOCS = (
@@ -21,6 +23,8 @@ MKDOCS = (
     "build",
     "--strict",
 )  # --quiet would hide warnings from --strict
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 WORKFLOW = ROOT / ".github" / "workflows" / "docs.yml"
 
@@ -66,7 +70,7 @@ def follow(page: Path, link: str) -> tuple[Path, str]:
 
 
 def test_each_link_and_anchor_of_the_site_leads_somewhere(site: dict[Path, Html]) -> None:
-    """Break: other anchors than those of code hosts (`slugify` of mkdocs.yml)."""
+    """Break: have `relink` leave the file's name out of a link."""
     wrong = []
     for page, html in site.items():
         for link in (one for one in [*html.links, *html.loads] if not urlsplit(one).scheme):
@@ -76,6 +80,19 @@ def test_each_link_and_anchor_of_the_site_leads_somewhere(site: dict[Path, Html]
                 wrong.append(f"{page.name}: {link}")
     assert not wrong
     assert len(site) > 60
+
+
+def test_headings_have_the_anchors_of_code_hosts(site: dict[Path, Html]) -> None:
+    """Break: take `slugify` out of mkdocs.yml."""
+    home = min(site, key=lambda page: len(page.parts)).parent
+    places = {
+        page: page.removeprefix("docs/") for page in PAGES if page.startswith("docs/") and "/quality/" not in page
+    }
+    places |= {page: place for page, place in site_links.PAGES.items() if place.endswith(".md")}
+    assert len(places) > 60
+    for page, place in places.items():
+        built = home / place.replace("README.md", "index.md").replace(".md", ".html")
+        assert anchors(ROOT / page) <= site[built].anchors, page
 
 
 def test_the_site_loads_nothing_from_other_hosts(site: dict[Path, Html]) -> None:
