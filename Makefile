@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE ?= 1
 # Bytecode is written when a module is first imported: --no-compile leaves out what is never imported.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo check test soak lint types imports quick unit redis chromium notebooks clean
+.PHONY: help venv demo check test soak lint types imports quick unit redis chromium notebooks docs clean
 
 help:
 	@echo "make demo [LOGS=path]  ingest the sample (or your logs) and ask three questions"
@@ -15,6 +15,7 @@ help:
 	@echo "make test              the same with every test (8 minutes)"
 	@echo "make soak              the long tests, at full strength (hours)"
 	@echo "make notebooks         run the notebooks and store their output"
+	@echo "make docs              the site of docs/ in site/"
 	@echo "make venv              .venv/ with every extra"
 	@echo "make clean             remove .venv, .demo and caches"
 
@@ -88,6 +89,10 @@ soak: venv redis chromium
 notebooks: venv
 	@$(BIN)/python -m notebooks.refresh
 
+# Links and anchors are checked; with --quiet, --strict would see no warning. Then `python -m http.server --directory site`.
+docs: venv
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .demo site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -52,7 +52,7 @@ class Settings:
     max_budget: int = _declare(100_000, "tokens", "a larger budget is refused")
     item_words: int = _declare(150, "words", "a longer turn is cut into pieces", "encoder window of 256 word pieces")
     tool_chars: int = _declare(1_200, "characters", "retained of one tool result, half from each end")
-    embed_batch: int = _declare(32, "texts", "one ONNX run at ingest", "285 passages/s raw on 2 cores (operating.md)")
+    embed_batch: int = _declare(32, "texts", "one ONNX run at ingest", "285 passages/s raw on 2 cores (sizing.md)")
     threads: int = _declare(
         0,
         "threads",
@@ -60,7 +60,7 @@ class Settings:
         "Also the processes of a reindex; 0: one a core",
     )
     min_relevance: float = _declare(
-        -1.0, "0 to 1", "least relevance of an item in a context; 0: every item; -1: as measured (recall.md)"
+        -1.0, "0 to 1", "least relevance of an item in a context; 0: every item; -1: as measured (relevance.md)"
     )
     hook_answered: float = _declare(0.2, "0 to 1", "least probability that an answer helps for a hook to speak")
     hook_tokens: int = _declare(12_000, "tokens", "that hooks add to one session of an agent; 0: none")

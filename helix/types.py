@@ -170,8 +170,8 @@ class RecallOptions:
         now: the moment of the question, for recency; by default the clock's.
         explain: return what every stage did, in `trace`.
         why_not: an item id; `trace["why_not"]` names the stage that dropped it.
-        tier: `deep` has a language model rewrite the question and order the items, if an endpoint is set
-            (docs/tiers.md); it takes seconds. If the model fails, the fast answer comes, and `degraded` says why.
+        tier: `deep` has a language model rewrite the question and order the items, if an endpoint is set; it takes
+            seconds (docs/explanation/tiers.md). If it fails, the fast answer comes, and `degraded` says why.
     """
 
     k: int | None = None

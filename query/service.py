@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 MAX_RUNNING: Final = max(2, min(4, os.cpu_count() or 1))
 """Recalls that run at once; others wait in order of arrival. More only compete for the interpreter's lock: eight at
-once on two cores took twice as long at the 95th percentile as in turns (docs/rest.md)."""
+once on two cores took twice as long at the 95th percentile as in turns (docs/reference/rest.md)."""
 
 OUTDATED: Final = "a newer generation cannot be opened"
 """The trouble, for callers who may not see the whole store."""

@@ -99,5 +99,5 @@ def _describe_unusable(settings: Settings, error: Exception) -> UsageError:
         f"messages cannot be signed with {settings.message_key}, {settings.message_certificate} and "
         f"{settings.message_certificates}: {error}",
         "give an RSA key without a password, its certificate, and a folder of certificates that holds nothing else; "
-        "docs/security.md says how to make them",
+        "docs/how-to/workers.md says how to make them",
     )

@@ -38,7 +38,7 @@ K: Final = 10
 """Constant of reciprocal rank fusion. These lists are whole recalls: a first place means more than one of a leg.
 
 With 60, five wordings of random words cost .17 recall@10 on LoCoMo, with 10 they cost .015; those with a tenth of their
-words right gain .027 instead of losing .007 (simulated: docs/tiers.md).
+words right gain .027 instead of losing .007 (simulated: docs/explanation/tiers.md).
 """
 
 TOP: Final = 40

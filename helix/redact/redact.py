@@ -7,7 +7,7 @@ One scan finds the keywords of all rules; each rule runs only at its own keyword
 by the most specific rule; a passage in `<private>` tags is one secret. A replacement may reveal a neighbour that looked
 like part of a longer word, so the search runs again around it until nothing changes.
 
-`docs/redaction.md` says what is found and what is missed, and how to add a rule.
+`docs/explanation/redaction.md` says what is found and what is missed; `docs/how-to/extending.md` how to add a rule.
 """
 
 from __future__ import annotations

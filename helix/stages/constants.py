@@ -1,4 +1,4 @@
-"""Constants of the eight stages, as a profile of the recipe `helix` names them (docs/recall.md explains each)."""
+"""Constants of the eight stages, as a profile of the recipe `helix` names them (docs/explanation/recall.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The generated parts of the documentation, written by `python -m pipelines.cli.build_docs`.
 
-The table of docs/configuration.md comes from the settings, docs/recall.svg from a recall of the bundled sample.
+The table of docs/reference/configuration.md comes from the settings, docs/reference/commands.md from the parsers,
+docs/recall.svg from a recall of the bundled sample, docs/overview.svg from `pipelines/cli/overview_picture.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from helix.settings import Settings, load
 from helix.types import Bundle, Item
+from pipelines.cli.command_page import render_commands
+from pipelines.cli.overview_picture import draw_overview
 
 QUESTION: Final = "What did I tell Priya about vacation?"
 NOW: Final = "2026-05-20"
@@ -25,10 +28,12 @@ BEGIN, END = "<!-- settings: python -m pipelines.cli.build_docs -->\n", "<!-- en
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write both in a checkout, by default the current folder."""
+    """Write all of them in a checkout, by default the current folder."""
     root = Path(argv[0] if argv else ".")
-    page = root / "docs" / "configuration.md"
+    page = root / "docs" / "reference" / "configuration.md"
     page.write_text(replace_settings(page.read_text("utf-8")), "utf-8")
+    (root / "docs" / "reference" / "commands.md").write_text(render_commands(), "utf-8")
+    (root / "docs" / "overview.svg").write_text(draw_overview(), "utf-8")
     (root / "docs" / "recall.svg").write_text(picture(QUESTION, ask_sample()), "utf-8")
     return 0
 

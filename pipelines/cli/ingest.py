@@ -29,7 +29,7 @@ def add_input_options(new: argparse.ArgumentParser, paths: str = "+") -> None:
     """Add the options that describe inputs; `paths`: how many."""
     new.add_argument("paths", nargs=paths, metavar="PATH", help="a file, or a folder to walk; - for standard input")
     new.add_argument("--project", metavar="P", help="the project of these inputs; overrides the one a log names")
-    new.add_argument("--format", default="auto", metavar="F", help="auto, or a format of docs/formats.md")
+    new.add_argument("--format", default="auto", metavar="F", help="auto, or a format of docs/reference/formats.md")
     new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see the items")
 
 

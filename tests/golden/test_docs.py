@@ -28,10 +28,13 @@ from helix.recipes.load_profile import names
 from helix.sdk.open import open as open_store
 from helix.settings import load
 from pipelines.cli import build_docs as docs
+from pipelines.cli import overview_picture as overview
+from pipelines.cli import site_links
+from pipelines.cli.command_page import list_kinds
 from query.mcp import build_server
 from query.rest import create_app
 from query.service import QueryService
-from tests.support.page_arguments import check_arguments, check_options
+from tests.support.page_arguments import KINDS, check_arguments, check_options
 from tests.support.page_shell import ADDRESS, HELIX, NOT_RUN, World, find_reason, world
 from tests.support.pages import PAGES, ROOT, Block, anchors, blocks, rows, spans, tokens
 
@@ -179,19 +182,26 @@ def test_a_proxy_goes_where_helix_listens(page: str, block: Block, tmp_path: Pat
 # ---------------------------------------------------------------- links and paths
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", sorted({*PAGES, *(page for page in site_links.PAGES if page.endswith(".md"))}))
 def test_links_lead_somewhere(page: str) -> None:
     for one in tokens(page):
         link = one.attrs.get("src" if one.type == "image" else "href") if one.type in ("image", "link_open") else None
         if link is None or str(link).startswith(("https://", "http://")):
             continue
         path, _, anchor = str(link).partition("#")
-        is_part = page in ("docs/quality/levers.md", "docs/quality/relevance.md")  # of quality.md
-        beside = ROOT / "docs" if is_part else (ROOT / page).parent
+        beside = ROOT / "docs" if page in PARTS else (ROOT / page).parent
         there = beside / path if path else ROOT / page
         assert there.exists(), f"{page}: {link}"
         if anchor:
             assert anchor in anchors(there), f"{page}: {link}: the anchors are {sorted(anchors(there))}"
+
+
+@pytest.mark.parametrize("notebook", sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb")))
+def test_links_of_a_notebook_lead_somewhere(notebook: str) -> None:
+    cells = json.loads((ROOT / "notebooks" / notebook).read_text("utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    for link in re.findall(r"\]\(([^)#\s]+)", text):
+        assert link.startswith("http") or (ROOT / "notebooks" / link).exists(), link
 
 
 FOLDERS = ("helix", "pipelines", "workers", "query", "tests", "docs", "notebooks")
@@ -204,12 +214,23 @@ def test_paths_in_the_text_exist(page: str) -> None:
             assert (ROOT / shown).exists(), f"{page}: {shown}"
 
 
+PARTS = ("docs/quality/levers.md", "docs/quality/relevance.md")
+"""Parts of docs/quality.md, no pages of their own; their links are seen from docs/."""
+
+
+def list_links(page: str) -> set[str]:
+    """Return the paths, from the top folder, of the files that a page links to."""
+    links = (str(one.attrs["href"]).partition("#")[0] for one in tokens(page) if one.type == "link_open")
+    places = (((ROOT / page).parent / link).resolve() for link in links if not link.startswith("http"))
+    return {str(place.relative_to(ROOT)) for place in places}
+
+
 def test_every_page_is_listed() -> None:
-    for index in ("docs/README.md", "README.md"):
-        links = {one.attrs["href"] for one in tokens(index) if one.type == "link_open"}
-        listed = {((ROOT / index).parent / str(link).partition("#")[0]).resolve() for link in links}
-        pages = {path.resolve() for path in (ROOT / "docs").glob("*.md")} - {(ROOT / "docs" / "README.md").resolve()}
-        assert pages <= listed, f"{index}: {[path.name for path in pages - listed]}"
+    pages = {page for page in PAGES if page.startswith("docs/") and "/decisions/0" not in page}
+    assert pages - {*PARTS, "docs/README.md"} <= list_links("docs/README.md")
+    assert {"docs/start.md", "docs/README.md"} <= list_links("README.md")
+    folders = {Path(page).parts[1] for page in list_links("README.md") if page.startswith("docs/")}
+    assert {"how-to", "reference", "explanation"} <= folders
     decisions = ROOT / "docs" / "decisions"
     listed = {one.attrs["href"] for one in tokens("docs/decisions/README.md") if one.type == "link_open"}
     assert {path.name for path in decisions.glob("*.md")} == {*listed, "README.md"}
@@ -219,8 +240,28 @@ def test_every_page_is_listed() -> None:
 
 
 def test_the_settings_are_those_of_the_code() -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text("utf-8")
     assert docs.replace_settings(page) == page, "run 'python -m pipelines.cli.build_docs'"
+
+
+def test_the_commands_are_those_of_the_parsers() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8")
+    assert docs.render_commands() == page, "run 'python -m pipelines.cli.build_docs'"
+    for name, kinds in KINDS.items():
+        assert set(kinds) <= set(list_kinds(name))
+
+
+def test_the_overview_is_drawn_by_the_code_and_fits_its_boxes() -> None:
+    svg = (ROOT / "docs" / "overview.svg").read_text("utf-8")
+    assert overview.draw_overview() == svg, "run 'python -m pipelines.cli.build_docs'"
+    ElementTree.fromstring(svg)
+    assert all(len(line) <= 24 for box in overview.BOXES for line in box.lines)  # 8 units a letter at most
+
+
+def test_the_weights_name_each_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {re.match(r"[\w-]+", one)[0] for one in project["dependencies"]}  # type: ignore[index]
+    assert {row[0].strip("`") for row in rows("docs/reference/weight.md", "| package | MB | what")} == needed
 
 
 def test_the_picture_is_of_the_sample(sample_store: Path) -> None:
@@ -260,19 +301,21 @@ def test_the_readme_says_what_was_measured() -> None:
 
 
 def test_endpoints_and_tools_are_those_of_the_server(sample_store: Path) -> None:
-    """Compare docs/rest.md and docs/mcp.md with the routes and tools of the server."""
+    """Compare docs/reference/rest.md and docs/reference/mcp.md with the routes and tools of the server."""
     service = QueryService(sample_store, load())
     with TestClient(create_app(service)) as client:
         paths = set(client.get("http://127.0.0.1/openapi.json").json()["paths"])
-    assert {path for row in rows("docs/rest.md", "| | |") for path in re.findall(r"`(/[^`]*)`", row[0])} == paths
+    assert {
+        path for row in rows("docs/reference/rest.md", "| | |") for path in re.findall(r"`(/[^`]*)`", row[0])
+    } == paths
     served = asyncio.run(build_server(service).list_tools())
-    table = rows("docs/mcp.md", "| tool | arguments |")
+    table = rows("docs/reference/mcp.md", "| tool | arguments |")
     shown = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in table}
     assert shown == {tool.name: set(tool.input_schema["properties"]) for tool in served}
 
 
-def test_the_recall_of_the_readme_is_the_samples(sample_store: Path, run_helix) -> None:
-    shown = next(block.text for block in blocks("README.md") if block.language == "console")
+def test_the_recall_of_the_start_is_the_samples(sample_store: Path, run_helix) -> None:
+    shown = next(block.text for block in blocks("docs/start.md") if block.language == "console")
     asked = re.findall(r'^\$ helix recall "(.*)"$', shown, re.M)
     found, nothing = (run_helix("recall", question, "--store", str(sample_store)).stdout for question in asked)
     # Figures differ a little from processor to processor: what is found is compared, and what is found first.
@@ -285,11 +328,11 @@ def test_the_recall_of_the_readme_is_the_samples(sample_store: Path, run_helix) 
 
 
 def test_the_case_of_a_change_is_as_shown(tmp_path: Path, run_helix) -> None:
-    """README.md and docs/recall.md show its items, what replaced them, and its decisions, in this order."""
-    (made,) = [block.text for block in blocks("docs/recall.md") if "> shop.jsonl" in block.text]
+    """README.md and docs/explanation/time.md show its items, what replaced them, and its decisions, in this order."""
+    (made,) = [block.text for block in blocks("docs/explanation/time.md") if "> shop.jsonl" in block.text]
     (tmp_path / "shop.jsonl").write_text("".join(f"{line}\n" for line in re.findall(r"^\{.*\}$", made, re.M)))
     run_helix("ingest", str(tmp_path / "shop.jsonl"), "--store", str(tmp_path / "shop"))
-    shown = [block.text for page in ("README.md", "docs/recall.md") for block in blocks(page)]
+    shown = [block.text for page in ("README.md", "docs/explanation/time.md") for block in blocks(page)]
     of_case = "\n".join(text for text in shown if text.startswith("$ helix") and "Buildkite" in text)
     calls = re.findall(r"^\$ helix (.*)\n((?:(?!\$ ).*\n?)+)", of_case, re.M)
     assert len(calls) >= 6

@@ -93,9 +93,9 @@ def test_recalled_text_cannot_close_the_wrapper(profile: str, tmp_path: Path) ->
 
 
 def test_the_tables_of_statements_name_code_and_tests_that_exist() -> None:
-    """docs/recall.md says of every statement of a design where it is held and which test does the arithmetic."""
-    text = (ROOT / "docs" / "recall.md").read_text("utf-8")
-    section = text[text.index("## The published pipelines") : text.index("## Feedback")]
+    """docs/reference/profiles.md says of every statement of a design where it is held and which test computes it."""
+    text = (ROOT / "docs" / "reference" / "profiles.md").read_text("utf-8")
+    section = text[text.index("## The published pipelines") :]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:2] == "| "]
     rows = [row for row in rows if row[0] != "statement" and len(row) == 4]
     assert len(rows) > 90

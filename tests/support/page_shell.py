@@ -41,6 +41,8 @@ NOT_RUN = {
     r"helix models pull": "needs a network",
     r"helix expand": "needs the weights of a T5: tests/unit/pipelines/passes/test_doc2query.py trains one",
     r"python -m tests\.": "measures for minutes",
+    r"python -m pipelines\.cli\.weigh": "measures its environment: tests/unit/pipelines/cli/test_weigh.py",
+    r"claude\b": "an agent: tests/contract/test_hook.py plays its part",
     r"make ": "sets up an environment; test_docs.py looks at the target",
     r"pip ": "sets up an environment: tests/contract/test_package.py",
     r"\. \.venv": "belongs to an environment that was not set up",
@@ -49,7 +51,7 @@ NOT_RUN = {
 }
 """Patterns of the commands that are not run, with the reason."""
 
-NEVER = (".", "docker", "make", "pip", "python", "sudo", "systemctl")
+NEVER = (".", "claude", "docker", "make", "pip", "python", "sudo", "systemctl")
 """Other programs that the shell never runs."""
 
 SUBSTITUTES = {
@@ -72,7 +74,7 @@ STAYS = ("serve", "watch", "status --watch", "pull --follow", "ingest --follow")
 EMPTY = ("docs/quickstart.md",)
 """Pages that begin without a store; all others have one of the sample."""
 
-ON_A_COPY = ("docs/extending.md",)
+ON_A_COPY = ("docs/how-to/extending.md",)
 """Pages that change Helix, and get a copy of it."""
 
 
@@ -151,7 +153,7 @@ class World:
             self.skipped.append(line)
             check_arguments(words)
             return subprocess.CompletedProcess(words, 0, "", "")
-        if words[0] == "install":
+        if words[0] in ("init", "install"):
             words = [*words, "--yes"]  # no terminal to ask on
         if any(set(one.split()) <= set(words) for one in STAYS):
             return self.run_until_stopped(words, environ, folder)

@@ -1,4 +1,4 @@
-"""Recall and precision of redaction on planted logs; `docs/redaction.md` has the figures."""
+"""Recall and precision of redaction on planted logs; `docs/explanation/redaction.md` has the figures."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_every_format_declares_how_it_is_read():
         *("claude-code", "codex", "gemini", "cursor", "copilot-cli", "aider", "jsonl"),
         *("kimi", "droid", "qwen", "pi", "antigravity"),
     }
-    formats = (ROOT / "docs" / "formats.md").read_text()
+    formats = (ROOT / "docs" / "reference" / "formats.md").read_text()
     assert all(f"`{name}`" in formats for name in sources.FORMATS)
 
 
