@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from helix.errors import UsageError
+from helix.util.store_place import find_store
 
 
 def _declare(default: Any, unit: str, meaning: str, source: str = "", *, secret: bool = False) -> Any:
@@ -22,7 +23,9 @@ _EITHER = ("on or off", "fast or best")  # units of settings that are one of two
 class Settings:
     """The values of all settings. Build them with `load()` and pass them on; never read them at import."""
 
-    store: str = _declare("helix-store", "path", "the store, unless --store names one")
+    store: str = _declare(
+        "", "path", "the store, unless --store names one; empty: ./helix-store if it exists, else ~/.helix/memory"
+    )
     redis_url: str = _declare("", "url", "the broker; empty: no workers, everything runs in the calling process")
     message_key: str = _declare(
         "", "path", "the RSA key (PEM) that signs messages to workers; empty: unsigned messages"
@@ -138,7 +141,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         if setting.metadata["unit"] in _EITHER and given not in (words := setting.metadata["unit"].split(" or ")):
             fault = f"{variable}={given!r} is neither {words[0]} nor {words[1]}"
             raise UsageError(fault, f"unset it (default {setting.default})")
-    return Settings(**values)
+    return Settings(**{**values, "store": find_store(environ=environ)})
 
 
 def _check_url(name: str, given: str, variable: str) -> None:

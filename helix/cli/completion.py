@@ -136,7 +136,9 @@ def _list_folders(prefix: str, **_: Any) -> list[str]:
 
 def _resolve_store(parsed_args: argparse.Namespace) -> Path:
     """Return the store's path, as `parser.resolve_store` does, without loading settings."""
-    return Path(getattr(parsed_args, "store", None) or os.environ.get("HELIX_STORE") or "helix-store").expanduser()
+    from helix.util.store_place import find_store
+
+    return Path(find_store(getattr(parsed_args, "store", None)))
 
 
 def _list_generations(parsed_args: argparse.Namespace, **_: Any) -> list[str]:

@@ -95,7 +95,7 @@ class JoinWords(argparse.Action):
 MAX_WIDTH = 100
 """Columns of help text."""
 
-STORE = "the store (default: HELIX_STORE, else ./helix-store)"
+STORE = "the store (default: HELIX_STORE, else ./helix-store if it exists, else ~/.helix/memory)"
 
 JSON = "one JSON object on stdout"
 
@@ -136,9 +136,9 @@ def resolve_store(options: argparse.Namespace, settings: Settings | None = None)
     """Return the store's path: the option, else the setting."""
     from pathlib import Path
 
-    from helix.settings import load
+    from helix.util.store_place import find_store
 
-    return Path(options.store or (settings or load()).store).expanduser()
+    return Path(find_store(options.store) if options.store or settings is None else settings.store)
 
 
 def print_json(value: object) -> None:

@@ -14,14 +14,12 @@ from helix.cli.registry import find_command
 from helix.cli.terminal import Cell, format_count, print_note, print_table, print_text
 from helix.errors import UsageError
 from helix.util.ages import format_age, format_seconds
+from helix.util.store_place import HOME_STORE, find_store
 
 if TYPE_CHECKING:
     from query.cli.discover import FoundLogs
 
 _SOME_REFUSED: Final = 3  # exit status of an ingest that left some inputs out
-
-DEFAULT_STORE: Final = "~/.helix/memory"
-"""The store of a person, unless --store or HELIX_STORE names one."""
 
 
 def init(argv: Sequence[str]) -> int:
@@ -40,7 +38,7 @@ def init(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     from query.cli.discover import count_secrets, estimate_seconds, find_logs
 
-    store = Path(options.store or os.environ.get("HELIX_STORE") or DEFAULT_STORE).expanduser().absolute()
+    store = Path(find_store(options.store or os.environ.get("HELIX_STORE") or HOME_STORE)).absolute()
     found = find_logs(Path.home(), os.environ)
     agents = [] if options.no_hooks else _list_connectable(found)
     searched, secrets = count_secrets(found)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from helix.util.store_place import find_store
 from query.discovery_read import get_local_address, read_address
 from query.hooks import protocol, session_record, switches
 
@@ -226,7 +227,7 @@ class HookCall:
 
 def read_arguments(argv: Sequence[str]) -> tuple[str, str]:
     """Return (the event's word, the store's absolute path)."""
-    word, store, rest = "auto", os.environ.get("HELIX_STORE") or "helix-store", iter(argv)
+    word, store, rest = "auto", "", iter(argv)
     for argument in rest:
         if argument == "--store":
             store = next(rest, store)
@@ -234,7 +235,7 @@ def read_arguments(argv: Sequence[str]) -> tuple[str, str]:
             store = argument.partition("=")[2]
         elif not argument.startswith("-"):
             word = argument
-    return word, os.path.abspath(os.path.expanduser(store))  # noqa: PTH100, PTH111
+    return word, os.path.abspath(find_store(store))  # noqa: PTH100
 
 
 def _read_payload() -> dict[str, Any]:

@@ -49,7 +49,7 @@ def test_a_call_has_its_own_environment_and_folder(run_helix, own_store: Path, m
     assert "elsewhere" in run_helix("status", HELIX_STORE="elsewhere").stderr
     error = run_helix("status").stderr
     assert "elsewhere" not in error
-    assert "helix-store" in error
+    assert "memory" in error
     assert run_helix("status", "--store", own_store.name).returncode == 4
     monkeypatch.chdir(own_store.parent)
     assert run_helix("status", "--store", own_store.name).returncode == 0
