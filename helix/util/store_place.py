@@ -1,4 +1,4 @@
-"""Where the store is. Agent hooks wait for this module, so it imports next to nothing."""
+"""The place of the store. Agent hooks wait for this module, so it imports next to nothing."""
 
 from __future__ import annotations
 
