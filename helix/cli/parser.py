@@ -132,6 +132,24 @@ def parse_port(given: str) -> int:
     return int(given)
 
 
+class _SetLogFormat(argparse.Action):
+    """The action of --log-format: child processes inherit the environment."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        """Set the setting."""
+        import os
+
+        os.environ["HELIX_LOG_FORMAT"] = values
+
+
+def add_log_format(parser: argparse.ArgumentParser) -> None:
+    """Add the option of commands that keep running."""
+    text = "of messages on stderr: text, json (auto: text on a terminal)"
+    parser.add_argument("--log-format", metavar="F", choices=("auto", "text", "json"), action=_SetLogFormat, help=text)
+
+
 def resolve_store(options: argparse.Namespace, settings: Settings | None = None) -> Path:
     """Return the store's path: the option, else the setting."""
     from pathlib import Path

@@ -53,6 +53,8 @@ _JOURNALS: Final = ("-wal", "-shm", "-journal")
 """Suffixes of the files a database writes first."""
 
 log = logging.getLogger("helix.watch")
+accepted_log = logging.getLogger("helix.watch.accepted")
+"""Where the same process publishes, a person reads of the published batch instead."""
 
 Deliver = Callable[[Sequence[str]], None]
 """Called with newly accepted documents."""
@@ -140,7 +142,7 @@ class Watch:
             if self.backlog:
                 self.backlog.add(len(accepted.documents))
         except InputRefused as error:  # not a log, or no whole line yet: its next change is a new attempt
-            log.info("not accepted: %s", error)
+            log.info("%s is not accepted: %s", redact_path(str(path)), error)
             return
         except HelixError as error:
             log.error("%s is retried: %s", redact_path(str(path)), error)
@@ -155,7 +157,7 @@ class Watch:
             log.info(left_out.describe(redact_path(str(path))))
         if accepted.documents:
             for document in accepted.documents:
-                log.info("accepted", extra={"document": document, "source": redact_path(str(path))})
+                accepted_log.info("accepted", extra={"document": document, "source": redact_path(str(path))})
             self.deliver(accepted.documents)
 
 
