@@ -52,7 +52,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "keys": "manage API keys: who may ask, and what they see",
     },
     "the store": {
-        "status": "show the published, pending and dead documents",
+        "status": "show what is searchable, what waits, what is wrong",
         "doctor": "say what is wrong, and how to mend it",
         "verify": "check every byte",
         "forget": "delete items from every byte, with a receipt",

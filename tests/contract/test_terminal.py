@@ -50,17 +50,17 @@ def plain(text: str) -> str:
 
 
 def test_the_command_draws_on_a_terminal(sample_store: Path) -> None:
-    assert "\x1b[1mstore" in run_on_terminal("status", "--store", sample_store)
+    assert "\x1b[1msearchable" in run_on_terminal("status", "--store", sample_store)
 
 
 def test_the_status_has_two_columns_within_the_width(sample_store: Path, draw: Draw) -> None:
     for columns in (80, 200):
-        text = draw(lambda: main(["status", "--store", str(sample_store)]), columns)
+        text = draw(lambda: main(["status", "--all", "--store", str(sample_store)]), columns)
         lines = plain(text).splitlines()
         assert STYLE.search(text)
         assert all(len(line) <= columns for line in lines)
         named = [line for line in lines if line[0] != " "]
-        begin = named[0].index(str(sample_store)[:10])
+        begin = named[0].index("129 items")
         assert {line[begin - 2 : begin] for line in lines} == {"  "}
         assert all(line[begin] != " " for line in lines)
         assert len(named) >= 10
@@ -68,8 +68,9 @@ def test_the_status_has_two_columns_within_the_width(sample_store: Path, draw: D
 
 
 PIPED = [
-    ["status"], ["verify"], ["gc"], ["rollback", "--list"], ["models"], ["sql", "SELECT * FROM items LIMIT 3"],
-    ["recall", "What did I tell Priya about vacation?", "--explain"], ["--help"], ["recall", "--help"],
+    ["status"], ["status", "--all"], ["verify"], ["gc"], ["rollback", "--list"], ["models"],
+    ["sql", "SELECT * FROM items LIMIT 3"], ["recall", "What did I tell Priya about vacation?", "--explain"],
+    ["--help"], ["recall", "--help"],
 ]  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def test_a_pipe_gets_plain_lines(served_store: Path, call_helix) -> None:
 
 
 def test_a_piped_line_is_not_folded(sample_store: Path, run_helix) -> None:
-    text = run_helix("status", "--store", sample_store, COLUMNS="40").stdout
+    text = run_helix("status", "--all", "--store", sample_store, COLUMNS="40").stdout
     assert re.search(r"^all items +have their embedding, .*, types$", text, re.M)
     assert re.search(r"^doc2query +off: .*HELIX_MODELS is not set$", text, re.M)
     models = run_helix("models", COLUMNS="40").stdout
@@ -101,7 +102,7 @@ def test_no_color_removes_colours_and_keeps_words(draw: Draw) -> None:
 
 
 def test_a_dumb_terminal_gets_what_a_pipe_gets(sample_store: Path, draw: Draw, call_helix) -> None:
-    call = ["status", "--store", str(sample_store)]
+    call = ["status", "--all", "--store", str(sample_store)]
     piped, dumb = call_helix(*call).stdout, draw(lambda: main(call), TERM="dumb")
     assert "generation" in piped
     one, other = ([line for line in text.splitlines() if "throughput" not in line] for text in (piped, dumb))
