@@ -26,8 +26,9 @@ def recall(argv: Sequence[str]) -> int:
         print_json(answer)
     else:
         from query.cli.answer_text import print_answer
+        from query.cli.voices import find_voices
 
-        print_answer(answer, request.query, options.context)
+        print_answer(answer, request.query, options.context, find_voices(memory.snapshot, answer["items"]))
     return 0
 
 
