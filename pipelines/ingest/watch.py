@@ -25,7 +25,7 @@ from helix.sources import registry as sources
 from helix.sources.common.places import Place
 from pipelines.ingest.accept import accept_source
 from pipelines.ingest.accept_all import Backlog
-from pipelines.ingest.source import AcceptOptions, Inbox, is_outside, is_visible
+from pipelines.ingest.source import AcceptOptions, Inbox, is_outside, is_store, is_visible
 
 SETTLE: Final = 0.1
 """Seconds from a change until a file is read: a turn is written in several steps."""
@@ -79,6 +79,8 @@ class Watch:
     def note(self, places: Sequence[Place], paths: Iterable[Path], now: float) -> None:
         """Mark changed files as due, and all files below a new folder."""
         for path in {_find_database(path) for path in paths}:
+            if path.is_relative_to(self.inbox.root.absolute()):
+                continue  # the store itself
             for place in places:
                 if path.is_dir() and path.is_relative_to(place.folder):
                     found = _list_files(place, path)
@@ -223,6 +225,9 @@ def _list_files(place: Place, below: Path | None = None) -> Iterator[Path]:
     if place.folder.is_file():
         yield place.folder
     for folder, folders, files in os.walk(below or place.folder):
+        if is_store(folders):
+            folders.clear()
+            continue
         folders[:] = filter(is_visible, folders)
         for name in files:
             path = Path(folder, name)
