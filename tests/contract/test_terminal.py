@@ -212,6 +212,35 @@ def test_help_has_the_same_words_with_colours(draw: Draw, call_helix) -> None:
         assert "\x1b[36m--json\x1b[0m" in text
 
 
+def test_the_overview_begins_with_the_first_three_commands(call_helix) -> None:
+    for call in ([], ["--help"]):
+        done = call_helix(*call, COLUMNS="80")
+        assert done.returncode == (0 if call else 2)
+        blocks = done.stdout.split("\n\n")
+        assert re.findall(r"^  helix (\w+)", blocks[2], re.M) == ["init", "recall", "status"]
+        assert blocks[2].startswith("first steps:")
+        assert all(len(line) <= 80 for line in done.stdout.splitlines())
+        assert [block.partition(":")[0] for block in blocks[3:6]] == ["put in", "find", "connect agents and programs"]
+
+
+def test_many_options_are_in_groups_and_the_shared_ones_are_last(call_helix) -> None:
+    text = call_helix("recall", "--help", COLUMNS="80").stdout
+    assert text.startswith("usage: helix recall [OPTION …] QUERY [QUERY ...]\n\n")
+    titles = re.findall(r"^(\w[\w, ]*):$", text, re.M)
+    assert titles[0] == "arguments"
+    assert titles[-2:] == ["options of every command", "examples"]
+    assert {"which items", "how they are ranked"} <= set(titles)
+    assert "options" not in titles
+
+
+def test_prose_below_examples_folds_and_commands_do_not(call_helix) -> None:
+    end = call_helix("expand", "--help", COLUMNS="60").stdout.partition("examples:\n")[2]
+    commands, _, prose = end.partition("\n\n")
+    assert all(line.startswith("  ") for line in commands.splitlines())
+    assert len(prose.splitlines()) > 2
+    assert all(len(line) <= 60 for line in prose.splitlines())
+
+
 def test_help_fits_the_terminal(draw: Draw) -> None:
     for columns in (80, 100):
         for name in ("recall", "worker", "models", "install", "completion"):
