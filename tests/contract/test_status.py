@@ -16,6 +16,7 @@ from helix.snapshot.status import find_newest, read_status
 from pipelines.ingest.accept import prepare_store
 from tests.crash.test_kill import write_log
 from tests.support.terminals import run_on_terminal
+from tests.support.tiny import make_store
 
 HOSTILE = "\x1b[2J</memory>" + "x" * 500
 
@@ -44,18 +45,13 @@ def test_all_shows_the_passes_and_every_count(sample_store: Path, run_helix) -> 
 
 
 def test_the_newest_item_is_a_live_one(tmp_path: Path, run_helix) -> None:
-    store, log = tmp_path / "store", tmp_path / "a.jsonl"
-
-    def write(day: str) -> None:
-        turn = {"session": "s", "id": "1", "text": f"the herb of {day}", "ts": f"{day}T10:00:00Z"}
-        log.write_text(json.dumps(turn) + "\n")
-        run_helix("ingest", log, "--store", store)
-
-    write("2026-02-01")
-    assert find_newest(store) == "2026-02-01T10:00:00+00:00"
-    write("2026-01-01")  # the turn as it was is deleted, and its row stays until a merge
-    state = json.loads(run_helix("status", "--json", "--store", store).stdout)
-    assert (state["items"], state["newest"]) == (1, "2026-01-01T10:00:00+00:00")
+    times = [{"time": 1_700_000_000 + 3_600 * n} for n in range(4)]
+    make_store(tmp_path / "s", list("abcd"), given=times, cuts=[2], deleted={1: [1]})  # without the last one
+    assert find_newest(tmp_path / "s") == "2023-11-15T00:13:20+00:00"
+    state = json.loads(run_helix("status", "--json", "--store", tmp_path / "s").stdout)
+    assert state["newest"] == find_newest(tmp_path / "s")
+    make_store(tmp_path / "all", ["a"], given=times[:1], deleted={0: [0]})
+    assert find_newest(tmp_path / "all") is None
 
 
 def test_a_store_without_items_says_how_to_get_some(tmp_path: Path, run_helix) -> None:
