@@ -16,7 +16,7 @@ def _declare(default: Any, unit: str, meaning: str, source: str = "", *, secret:
     return field(default=default, repr=not secret, metadata={"unit": unit, "meaning": meaning, "source": source})
 
 
-_EITHER = ("on or off", "fast or best")  # units of settings that are one of two words
+_CHOICES = ("on or off", "fast or best", "auto, text or json")  # units of settings that are one of these words
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,10 @@ class Settings:
     message_certificates: str = _declare("", "path", "the folder with the certificate of every allowed sender")
     alive: str = _declare("", "path", "a file that a running worker or beat touches every ten seconds; empty: none")
     share: str = _declare("", "url", "exchange between machines: s3://bucket/prefix or a folder; empty: one machine")
+    log_format: str = _declare(
+        "auto", "auto, text or json", "of running commands, on stderr; auto: text on a terminal, JSON lines elsewhere"
+    )
+    log_name: str = _declare("", "name", "begins each log line for a person; 'helix up' names its processes so")
     models: str = _declare("", "path", "folder of local models, one folder a model")
     profiles: str = _declare("", "path", "folder of your own profiles, one TOML file each")
     encoder: str = _declare("", "name or path", "the encoder of a new lineage; empty: the best available one")
@@ -119,7 +123,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the defaults, overridden by `HELIX_<NAME>`.
 
     Raises:
-        UsageError: a value is not of its setting's type, no URL, or neither on nor off.
+        UsageError: a value is not of its setting's type, no URL, or none of its words.
     """
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
@@ -138,8 +142,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             ) from None
         if given and setting.metadata["unit"] == "url":
             _check_url(setting.name, given, variable)
-        if setting.metadata["unit"] in _EITHER and given not in (words := setting.metadata["unit"].split(" or ")):
-            fault = f"{variable}={given!r} is neither {words[0]} nor {words[1]}"
+        unit = setting.metadata["unit"]
+        if unit in _CHOICES and given not in (words := unit.replace(", ", " or ").split(" or ")):
+            fault = f"{variable}={given!r} is neither {' nor '.join(words)}"
             raise UsageError(fault, f"unset it (default {setting.default})")
     return Settings(**{**values, "store": find_store(environ=environ)})
 

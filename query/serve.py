@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 import uvicorn
 
-from helix.cli.logging import configure_logging
-from helix.errors import UsageError
+from helix.cli.logging import configure_logging, is_text
+from helix.cli.terminal import format_count, print_note
+from helix.errors import HelixError, UsageError
 from helix.settings import Settings
+from query.access_log import AccessLog
 from query.auth import KeyRing, get_key_file, load_keys
 from query.connections import Bounds, Connections, Protocol, raise_file_limit
 from query.discovery_read import get_local_address
@@ -30,7 +32,7 @@ from query.discovery_write import Announcer
 from query.middleware import Policy
 
 if TYPE_CHECKING:
-    from query.middleware import Guard
+    from starlette.types import ASGIApp
 
 log = logging.getLogger("helix.query")
 
@@ -81,11 +83,15 @@ def run(root: Path, settings: Settings, policy: Policy, host: str, port: int, pr
     Raises:
         UsageError: the address cannot be bound.
     """
-    configure_logging()
+    configure_logging(settings)
     listener = _bind(host, port)
     address = listener.getsockname()[:2]
     name = f"[{address[0]}]" if ":" in address[0] else address[0]
-    log.info("listening on http://%s:%d (%s)", name, address[1], "without keys" if policy.keyless else "with keys only")
+    url, access = f"http://{name}:{address[1]}", "without keys" if policy.keyless else "with keys only"
+    if is_text(settings) and not settings.log_name:
+        _print_banner(root, url, access)
+    else:
+        log.info("listening on %s (%s)", url, access)
     if not policy.keyless and not load_keys(get_key_file(root, settings)):
         log.warning("there is no key yet, so every request is refused; make one with 'helix keys create'")
     announcer = Announcer(root, policy.token)
@@ -96,9 +102,26 @@ def run(root: Path, settings: Settings, policy: Policy, host: str, port: int, pr
         server = _Server(_configure(root, settings, policy), announcer)
         with contextlib.suppress(KeyboardInterrupt):
             server.run([listener])
+        if is_text(settings) and server.started:
+            print_note("stopped")
         return 0 if server.started else 3
     finally:
         announcer.stop()
+
+
+def _print_banner(root: Path, url: str, access: str) -> None:
+    """Print where to look, what is served and how to stop, for a person."""
+    from helix.snapshot.status import read_status
+
+    try:
+        state = read_status(root)
+        holds = f"{format_count(state['items'], 'item')} of {format_count(state['sessions'], 'session')}"
+    except HelixError:
+        holds = "no store yet: requests are answered 503 until there is one"
+    print_note(f"page   {url}   ({access})")
+    print_note(f"REST   {url}/v1/recall?query=…   MCP {url}/mcp")
+    print_note(f"store  {root} ({holds})")
+    print_note("Ctrl-C stops")
 
 
 class _Server(uvicorn.Server):
@@ -162,13 +185,14 @@ def _compute_bounds(settings: Settings, policy: Policy) -> Bounds:
     return Bounds(most, settings.max_connections_of_address, settings.receive_timeout, policy.seconds)
 
 
-def make_application(root: Path, settings: Settings, policy: Policy) -> Guard:
+def make_application(root: Path, settings: Settings, policy: Policy) -> ASGIApp:
     """Return the ASGI application of one process."""
     from query.rest import create_app
     from query.service import QueryService
 
-    configure_logging()
-    return create_app(QueryService(root, settings), policy, KeyRing(get_key_file(root, settings)))
+    configure_logging(settings)
+    app = create_app(QueryService(root, settings), policy, KeyRing(get_key_file(root, settings)))
+    return AccessLog(app) if is_text(settings) else app
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -82,7 +82,7 @@ def create(settings: Settings) -> Celery:
 @signals.setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]
 def _configure_logging(**_: object) -> None:
     """Replace Celery's logs in a worker and in its pool processes, which inherit nothing."""
-    configure_logging()
+    configure_logging(load())
 
 
 app = create(load())

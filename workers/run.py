@@ -17,6 +17,8 @@ from workers import deep_jobs, metrics, reconcile, worker_death
 from workers.app import app
 from workers.queues import BACKGROUND, DEEP
 
+log = logging.getLogger("helix.workers")
+
 EXIT_WAIT: Final = 5.0
 """Seconds beyond the soft shutdown for a worker to end; it may wait for a broker that never returns."""
 
@@ -27,16 +29,17 @@ def run_worker(root: Path, queues: list[str], concurrency: int, port: int) -> No
     Args:
         port: of Prometheus metrics; 0: none.
     """
-    configure_logging()
+    settings = load()
+    configure_logging(settings)
     worker_death.connect()
     if set(queues) <= BACKGROUND:
         lower_priority()
-    settings = load()
     if port:
         metrics.serve(app, root, port)
     stop = threading.Event()
 
     def start_watching(**_: object) -> None:
+        log.info("ready", extra={"queues": ",".join(queues), "processes": concurrency})
         if queues == [DEEP]:  # workers of other queues reconcile the ledger
             deep_jobs.watch(app, root, stop)
         else:
@@ -69,6 +72,6 @@ def _exit_soon(**_: object) -> None:
 
 def run_beat() -> None:
     """Send periodic tasks."""
-    configure_logging()
-    logging.getLogger("helix.workers").info("beat begins")
+    configure_logging(load())
+    log.info("beat begins")
     app.start(["--quiet", "beat", "--pidfile="])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import shlex
 import signal
@@ -23,6 +24,8 @@ RESTART: Final = (1.0, 30.0)
 
 MAX_REFUSALS: Final = 3
 """Ends in a row with the status of wrong usage, each soon after the start, that end `helix up`."""
+
+log = logging.getLogger("helix.up")
 
 _LOOK: Final = 0.2  # seconds
 _PDEATHSIG: Final = 1  # prctl(2)
@@ -61,7 +64,7 @@ class SupervisedProcess:
         """
         if self.process is not None and (status := self.process.poll()) is not None:
             how = f"signal {-status}" if status < 0 else f"status {status}"
-            print(f"helix up: {self.name} ended ({how})", file=sys.stderr)
+            log.warning("%s ended (%s)", self.name, how)
             lasted = now - self.began > RESTART[1]
             self.wait = RESTART[0] if lasted else min(2 * self.wait, RESTART[1])
             self.refusals = self.refusals + 1 if status == UsageError.exit_status and not lasted else 0
@@ -111,7 +114,7 @@ def supervise(processes: Sequence[SupervisedProcess], stop: StopFlag) -> None:
             for process in processes:
                 process.check(time.monotonic())
             time.sleep(_LOOK)
-        print("helix up: ending", file=sys.stderr)
+        log.info("ending")
     finally:
         # The broker ends last: workers return their unfinished messages.
         end([process.process for process in processes if process.process and process.name != "redis"])
@@ -128,7 +131,7 @@ def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            print(f"helix up: process {process.pid} is killed: it did not end", file=sys.stderr)
+            log.warning("process %d is killed: it did not end", process.pid)
         _kill_session(process.pid)
         process.wait()
 

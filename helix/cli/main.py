@@ -13,6 +13,12 @@ from helix.cli.parser import JSON, STORE, HelpRequest, suggest_name
 from helix.cli.registry import COMMANDS, find_command, list_commands, read_summary
 from helix.errors import HelixError, StoreError, UsageError
 
+FIRST_STEPS = """\
+first steps:
+  helix init             find the agents' logs, ingest them, connect the agents
+  helix recall QUESTION  find what was said, decided or fixed
+  helix status           see what is searchable, what waits, what is wrong"""
+
 EXAMPLES = """\
   helix ingest ~/.claude/projects --store memory
   helix recall "why did we pick sqlite" --store memory
@@ -96,7 +102,7 @@ def _format_overview() -> str:
     }
     own = {name for group in groups.values() for name in group}
     groups["of other packages"] = {name: read_summary(present[name]) for name in sorted(present.keys() - own)}
-    lines = ["usage: helix COMMAND [OPTION …]", "", "Memory for coding agents and assistants.", ""]
+    lines = ["usage: helix COMMAND [OPTION …]", "", "Memory for coding agents and assistants.", "", FIRST_STEPS, ""]
     for title, group in groups.items():
         if group:
             lines += [f"{title}:", *(f"  {name:<11} {about}" for name, about in group.items()), ""]

@@ -55,6 +55,11 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(f"no option {unknown}", remedy)
         return options
 
+    def format_help(self) -> str:
+        """Return the help text; the options of every command are last."""
+        self._action_groups.sort(key=lambda group: group.title == SHARED)  # stable
+        return super().format_help()
+
     def print_help(self, file: object = None) -> NoReturn:
         """Raise `HelpRequest`; the caller shows the help."""
         raise HelpRequest(self)
@@ -65,7 +70,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            name = action.metavar or "/".join(action.option_strings) or action.dest
+            name = "/".join(action.option_strings) or action.metavar or action.dest
             known = [str(choice) for choice in action.choices]
             remedy = suggest_name(str(value), known) or f"there are {', '.join(known)}"
             raise UsageError(f"no {name} {value!r}", remedy)
@@ -74,11 +79,21 @@ class Parser(argparse.ArgumentParser):
         return f"see '{self.prog} --help'"
 
 
+SHARED = "options of every command"
+
+MAX_LISTED = 9
+"""Options of a command that its usage line lists; more are only below."""
+
+
 class _Format(argparse.RawDescriptionHelpFormatter):
     """Help text whose usage line omits the options of every command."""
 
     def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
         own = [action for action in actions if action.dest not in ("store", "json", "help")]
+        options = [action for action in own if action.option_strings]
+        if len(options) > MAX_LISTED and not groups:
+            words = [self._format_args(action, action.dest) for action in own if action not in options]
+            usage = " ".join(["%(prog)s [OPTION …]", *words])
         super().add_usage(usage, own, groups, prefix)
 
 
@@ -110,15 +125,28 @@ def build_parser(name: str, describe: str, examples: str = "") -> Parser:
     new = Parser(
         prog=f"helix {name}",
         description="\n\n".join(fill(paragraph, width) for paragraph in cleandoc(describe).split("\n\n")),
-        epilog=f"examples:\n{examples}" if examples else None,
+        epilog=f"examples:\n{_fold_prose(examples, width)}" if examples else None,
         formatter_class=lambda prog: _Format(prog, max_help_position=28, width=width),
         add_help=False,
     )
-    shared = new.add_argument_group("options of every command")
+    new._positionals.title = "arguments"
+    shared = new.add_argument_group(SHARED)
     shared.add_argument("--store", metavar="DIR", help=STORE)
     shared.add_argument("--json", action="store_true", help=JSON)
     shared.add_argument("-h", "--help", action="help", help="show this")
     return new
+
+
+def _fold_prose(examples: str, width: int) -> str:
+    """Fold the lines that are no commands: those are indented, and stay as they are to be copied."""
+    from itertools import groupby
+    from textwrap import fill
+
+    parts: list[str] = []
+    for is_prose, group in groupby(examples.split("\n"), lambda line: bool(line) and not line.startswith("  ")):
+        lines = list(group)
+        parts += [fill(" ".join(lines), width)] if is_prose else lines
+    return "\n".join(parts)
 
 
 def parse_port(given: str) -> int:
@@ -130,6 +158,24 @@ def parse_port(given: str) -> int:
     if not (given.isascii() and given.isdigit() and int(given[:6]) < 1 << 16):
         raise argparse.ArgumentTypeError(f"{given!r} is no port: give a number from 0 to 65535")
     return int(given)
+
+
+class _SetLogFormat(argparse.Action):
+    """The action of --log-format: child processes inherit the environment."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        """Set the setting."""
+        import os
+
+        os.environ["HELIX_LOG_FORMAT"] = values
+
+
+def add_log_format(parser: argparse.ArgumentParser) -> None:
+    """Add the option of commands that keep running."""
+    text = "of messages on stderr: text, json (auto: text on a terminal)"
+    parser.add_argument("--log-format", metavar="F", choices=("auto", "text", "json"), action=_SetLogFormat, help=text)
 
 
 def resolve_store(options: argparse.Namespace, settings: Settings | None = None) -> Path:

@@ -23,7 +23,7 @@ GROUP = "helix.commands"
 DISTRIBUTION = "helix_recall"
 
 COMMANDS: dict[str, dict[str, str]] = {
-    "ingest": {
+    "put in": {
         "init": "find the agents' logs here, ingest them, connect the agents",
         "ingest": "read transcripts, logs and notes, and publish them",
         "watch": "ingest the logs of agents while they grow",
@@ -31,10 +31,10 @@ COMMANDS: dict[str, dict[str, str]] = {
         "correct": "replace an item by what holds now",
         "feedback": "tell what became of an item: used, wrong, stale",
         "off": "keep a project or a session out of the store from now on",
-        "on": "end that",
+        "on": "take it in again from now on",
         "expand": "add questions, weights and token vectors to items, by models",
     },
-    "recall": {
+    "find": {
         "recall": "find items that answer a question, ranked and explained",
         "show": "show an item in its conversation, or a session",
         "sessions": "list the sessions, the newest first",
@@ -44,15 +44,15 @@ COMMANDS: dict[str, dict[str, str]] = {
         "sql": "query the items in SQL",
         "export": "write the views of 'sql' to one DuckDB file",
     },
-    "connect": {
+    "connect agents and programs": {
         "install": "connect an agent: its hooks and the MCP server",
         "hook": "answer a hook of an agent",
         "mcp": "serve an agent over MCP, on stdio",
         "serve": "serve REST, MCP and the page",
         "keys": "manage API keys: who may ask, and what they see",
     },
-    "the store": {
-        "status": "show the published, pending and dead documents",
+    "look after the store": {
+        "status": "show what is searchable, what waits, what is wrong",
         "doctor": "say what is wrong, and how to mend it",
         "verify": "check every byte",
         "forget": "delete items from every byte, with a receipt",
@@ -66,7 +66,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "push": "publish the store to an object store or a folder",
         "pull": "fetch what was pushed",
     },
-    "workers": {
+    "run workers": {
         "up": "run everything on this machine: workers, server, broker",
         "enqueue": "accept documents durably and queue them for workers",
         "worker": "process queued tasks",

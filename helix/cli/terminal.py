@@ -15,6 +15,8 @@ from helix.cli.parser import print_json
 from helix.util.sanitise import printable, printable_lines
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -41,6 +43,12 @@ def open_console(stream: TextIO | None = None) -> Console:
 def format_count(n: int, noun: str) -> str:
     """Return a number and its noun: "1 item", "2,000 items"."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def shorten_home(path: Path | str) -> str:
+    """Return a path for a person: ~ for the home folder."""
+    text, home = str(path), os.path.expanduser("~")  # noqa: PTH111 — pathlib imports slowly
+    return f"~{text[len(home) :]}" if home != "/" and (text == home or text.startswith(f"{home}/")) else text
 
 
 def print_table(

@@ -248,7 +248,8 @@ def _read_pointer(root: Path, pointer: str) -> str | None:
         if (root / "inbox").is_dir():
             return None
         raise StoreError(
-            f"no Helix store at {root}", "make one with 'helix ingest PATH --store DIR', or set HELIX_STORE"
+            f"no Helix store at {root}",
+            "make one with 'helix init' or 'helix ingest PATH --store DIR', or set HELIX_STORE",
         ) from None
     except PermissionError as error:
         raise StoreError(f"cannot read the store {root}: {error.strerror}", "check its permissions") from None

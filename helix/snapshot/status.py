@@ -18,6 +18,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import map_deleted_rows, open_segment
 from helix.snapshot.segment.projects import read_projects
 from helix.snapshot.sql import connect_duckdb
@@ -165,6 +166,19 @@ def count_languages(root: Path) -> dict[str, int]:
     counts[0] = 0
     order = np.argsort(-counts, kind="stable")
     return {CODES[i]: int(counts[i]) for i in order.tolist() if counts[i]}
+
+
+def find_newest(root: Path) -> str | None:
+    """Return the time of the newest live item (ISO 8601); None where none has a time."""
+    _, manifest = inbox.load_current(root)
+    newest = NO_TIME
+    deleted = {entry.segment: entry for entry in manifest.deletes} if manifest else {}
+    for segment in manifest.segments if manifest else ():
+        times = open_segment(root, segment, ()).columns["time"].to_numpy()
+        if segment.id in deleted:
+            times = np.delete(times, map_deleted_rows(root, deleted[segment.id], segment.rows))
+        newest = max(newest, int(times.max(initial=NO_TIME)))
+    return None if newest == NO_TIME else _format_utc(newest)
 
 
 def list_old_projects(root: Path) -> dict[str, list[str]]:

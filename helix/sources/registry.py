@@ -141,8 +141,8 @@ def detect(document: Document) -> Adapter:
             return adapter
     if looks_like_json(sample.head):
         raise InputRefused(
-            f"unknown format: JSON, but none of {', '.join(name for name in FORMATS if FORMATS[name].JSON)}",
-            "convert it to JSON lines with one turn a line, or name it with --format",
+            "unknown format: JSON, but no agent's log or export that Helix knows",
+            "convert it to JSON lines with one turn a line, or name its format with --format (docs/formats.md)",
         )
     return markdown
 

@@ -1,4 +1,4 @@
-"""`helix ingest`, with the options and report lines that `helix enqueue` shares, and the progress bar."""
+"""`helix ingest`, with the options that `helix enqueue` shares, and the progress bar."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from helix.cli.parser import build_parser, print_json, resolve_store
-from helix.cli.terminal import format_count, is_drawn, print_error, print_note, print_text
+from helix.cli.terminal import format_count, is_drawn, print_note
 from helix.settings import load
-from helix.util.sanitise import sanitise_name
 from pipelines.cli.ingest_bar import show_ingest
+from pipelines.cli.ingest_report import print_refused, print_report
 
 if TYPE_CHECKING:
     from helix.settings import Settings
     from pipelines.embedded.state import IngestState, Observe
-    from pipelines.ingest.accept_all import IngestReport, Progress
-
-NAMED: Final = 20
-"""Paths that are named; the others are counted."""
+    from pipelines.ingest.accept_all import Progress
 
 
 def add_input_options(new: argparse.ArgumentParser, paths: str = "+") -> None:
@@ -59,41 +56,20 @@ def progress_bar(enabled: bool) -> Iterator[Progress | None]:
         yield show
 
 
-def print_refused(report: IngestReport, command: str) -> None:
-    """Print a line to stderr for each refused input, and for what stays out: it was forgotten, or Helix is off."""
-    command, remedy = f"helix {command}", "'helix ingest --remember PATH' accepts it again"
-    for entry in report.refused:
-        print_error(command, f"{entry['path']}: {entry['reason']}")
-    off = [one.describe(path) for path, found in report.left_out.items() for one in found]
-    for line in off[:NAMED]:
-        print_error(command, line)
-    if len(off) > NAMED:
-        print_error(command, f"{len(off) - NAMED:,} more inputs of which parts stay out while Helix is off")
-    for path in report.forgotten[:NAMED]:
-        print_error(command, f"{path}: a part of it was forgotten and stays out; {remedy}")
-    if len(report.forgotten) > NAMED:
-        print_error(command, f"{len(report.forgotten) - NAMED:,} more paths like these")
-    if report.stay_out:
-        print_error(command, f"{format_count(report.stay_out, 'item')} stay out, since they were forgotten; {remedy}")
-
-
-def format_accepted(report: IngestReport) -> str:
-    """Return the numbers of accepted, duplicate and refused documents."""
-    accepted, known = format_count(report.accepted, "document"), format_count(report.duplicates, "duplicate")
-    return f"{accepted} accepted, {known}, {len(report.refused)} refused"
-
-
 def ingest(argv: Sequence[str]) -> int:
     """Ingest transcripts, logs and notes, and publish them, in this process."""
     new = build_parser(
         "ingest",
         ingest.__doc__ or "",
-        "  helix ingest ~/.claude/projects --store memory\n"
-        "  helix ingest meeting.vtt notes/ --project ledgerline --json",
+        "  helix ingest ~/.claude/projects --store memory    # again at any time: only what is new is read\n"
+        "  helix ingest meeting.vtt notes/ --project ledgerline\n"
+        "  git log -p | helix ingest - --format markdown     # standard input\n"
+        "  helix ingest logs/ --follow                       # and what is added to it, until Ctrl-C",
     )
     add_input_options(new, "*")
     new.add_argument("--pending", action="store_true", help="publish what is accepted already; needs no PATH")
     new.add_argument("--follow", action="store_true", help="keep running and ingest what grows or appears; Ctrl-C ends")
+    new.add_argument("-v", "--verbose", action="store_true", help="name every kind of record that was left out")
     new.add_argument("--remember", action="store_true", help="ingest forgotten items again")
     options = new.parse_args(argv)
     from pipelines.embedded.ingest import ingest as run
@@ -124,7 +100,10 @@ def ingest(argv: Sequence[str]) -> int:
         )
     seconds = time.perf_counter() - began
     print_refused(report, "ingest")
-    print_json(report.as_json(seconds)) if options.json else _print_report(root, report, seconds)
+    if options.json:
+        print_json(report.as_json(seconds))
+    else:
+        print_report(root, report, seconds, options.paths, options.verbose)
     if options.follow:
         _follow(root, settings, options.paths, options.project, parse_acl(options))
     return 3 if report.refused else 0
@@ -164,28 +143,6 @@ def _describe_interrupted(root: Path) -> str:
     state = read_status(root)
     waits = f"{format_count(state['pending'], 'document')} wait: 'helix ingest --pending' publishes them"
     return f"{format_count(state['items'], 'item')} are searchable; {waits}; the same command reads the rest"
-
-
-def _print_report(root: Path, report: IngestReport, seconds: float) -> None:
-    from helix.snapshot.status import read_status
-
-    print_text(
-        f"{format_accepted(report)}; {format_count(report.turns, 'turn')}, {format_count(report.items, 'new item')}; "
-        f"generation {report.snapshot} in {seconds:.1f} s"
-    )
-    backlog = read_status(root)["backlog"]
-    for name, what in (("doc2query", "questions"), ("sparse", "weights"), ("tokens", "token vectors")):
-        if waiting := backlog.get(name):
-            print_note(f"{format_count(waiting, 'item')} wait for their {what}: 'helix expand'")
-    if report.redacted:
-        print_text("redacted: " + ", ".join(f"{kind} {n}" for kind, n in report.redacted.most_common()))
-    if report.junk:
-        total = report.junk.total() + report.chars
-        parts = ", ".join(f"{rule} {n / total:.1%}" for rule, n in report.junk.most_common())
-        print_text(f"left out as junk: {report.junk_share:.1%} of the text ({parts})")
-    if report.unknown:
-        kinds = ", ".join(f"{sanitise_name(kind)} {n}" for kind, n in report.unknown.most_common())
-        print_text(f"unknown records: {kinds}")
 
 
 def _follow(root: Path, settings: Settings, paths: Sequence[str], project: str | None, acl: tuple[str, ...]) -> None:

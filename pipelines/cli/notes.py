@@ -28,7 +28,7 @@ def remember(argv: Sequence[str]) -> int:
         remember.__doc__ or "",
         '  helix remember "never edit queue.py by hand: make codegen writes it" --project ledgerline --pin\n'
         '  helix remember "answer in metric units" --scope user\n'
-        "Text from stdin: helix remember - < note.txt",
+        "  helix remember - < note.txt    # the text from standard input",
     )
     new.add_argument("text", metavar="TEXT", help="the note; - reads it from stdin")
     new.add_argument("--project", metavar="P", help="its project (that of the current folder)")

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from helix.cli.terminal import format_count
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import TokenCounter
 from helix.errors import HelixError, StoreError
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox
-from pipelines.ingest.commit import commit
+from pipelines.ingest.commit import Committed, commit
 from pipelines.ingest.enrich import try_enrich
 from pipelines.ingest.lineage import open_encoder
 from pipelines.ingest.watch import QUIET, SETTLE, SLICE
@@ -24,7 +25,16 @@ from pipelines.maintain.forget import tidy
 MERGE: Final = 16
 """Commits before their segments are merged during work: each segment costs a commit and a recall milliseconds."""
 
+_NAME_CHARS: Final = 48  # of a file that a log line names
+
 log = logging.getLogger("helix.watch")
+
+
+def _name_sources(sources: Sequence[str]) -> str:
+    """Return the file of a batch, with its folder, or the number of files and the last one."""
+    names = ["/".join(Path(source).parts[-2:]) for source in dict.fromkeys(sources)]
+    last = names[-1] if len(names[-1]) <= _NAME_CHARS else f"…{names[-1][1 - _NAME_CHARS :]}"
+    return last if len(names) == 1 else f"{len(names):,} files ({last}, …)"
 
 
 class Publisher:
@@ -38,11 +48,14 @@ class Publisher:
         self._worked = time.monotonic()
         self._untidy = True
         self._added = 0  # segments since the last merge
+        self._came: dict[str, float] = {}  # when each waiting document was accepted, monotonic
+        self._sources: dict[str, str] = {}  # of enriched documents that are not published yet
         self._upkeep: threading.Thread | None = None
 
     def add(self, documents: Sequence[str]) -> None:
         """Add documents that were just accepted, in order: they are enriched first."""
         self.waiting += reversed(documents)
+        self._came.update(dict.fromkeys(documents, time.monotonic()))
 
     def step(self, busy: bool = False) -> bool:
         """Work for a slice of time; return whether there was work. Published items are recallable on return."""
@@ -59,7 +72,7 @@ class Publisher:
                 log.error("not published yet: %s", error)
                 time.sleep(SETTLE)
                 return True
-            log.info("generation %d: %d documents, %d items", done.generation, len(done.documents), done.added)
+            self._log_published(done)
             self._added += 1
             if self._added >= MERGE:
                 self._start_upkeep(compact)
@@ -71,8 +84,23 @@ class Publisher:
         encoder, counter = self._open()
         tried = try_enrich(self.root, document, encoder, counter, self.settings)
         if tried.dead:
-            log.error("%s is given up: %s", document[:12], tried.error)
-        return tried.part is not None
+            log.error("a document is given up: 'helix status' says why", extra={"document": document})
+        if tried.part is None:
+            self._came.pop(document, None)
+            return False
+        self._sources[document] = tried.part.path
+        return True
+
+    def _log_published(self, done: Committed) -> None:
+        """Log what became searchable: how many items, of which files, and how long after it was accepted."""
+        came = [self._came.pop(document) for document in done.documents if document in self._came]
+        sources = [self._sources.pop(document) for document in done.documents if document in self._sources]
+        after = f" {time.monotonic() - min(came):.1f} s after they were read" if came else ""
+        of = f" of {_name_sources(sources)}" if sources else ""
+        waiting = {"waiting": len(self.waiting)} if self.waiting else {}
+        are = "is" if done.added == 1 else "are"
+        text = f"{format_count(done.added, 'new item')}{of} {are} searchable{after}"
+        log.info("%s", text, extra={"generation": done.generation, **waiting})
 
     def open(self) -> None:
         """Load the encoder now, so that the first document does not wait for it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -163,8 +163,11 @@ _HISTORIES: Final = frozenset({".specstory", ".aider.chat.history.md", ".system_
 """Hidden names that are read all the same: they hold histories."""
 
 
+_STORE_FOLDERS: Final = frozenset({"inbox", "manifests", "segments", "parts"})
+
+
 def walk_inputs(inputs: Sequence[str | Path], note_outside: Callable[[Path], object] = bool) -> Iterator[Path]:
-    """Yield the files of the given paths; walk folders in name order, without hidden entries and linked folders.
+    """Yield the files of the given paths; walk folders in name order, without hidden entries, links and stores.
 
     Files that belong to another file (a database's log) are left out: they are no inputs of their own.
 
@@ -177,12 +180,20 @@ def walk_inputs(inputs: Sequence[str | Path], note_outside: Callable[[Path], obj
             yield path  # `accept` refuses a missing one by name
             continue
         for folder, folders, files in os.walk(path):
+            if is_store(folders):
+                folders.clear()
+                continue
             folders[:] = sorted(name for name in folders if is_visible(name))
             for file in (Path(folder, name) for name in sorted(files) if is_visible(name)):
                 if file.is_symlink() and is_outside(file, path):
                     note_outside(file)
                 elif not sources.is_companion(file):
                     yield file
+
+
+def is_store(folders: Collection[str]) -> bool:
+    """Return whether a folder with these folders in it is a Helix store: its files are no inputs."""
+    return _STORE_FOLDERS.issubset(folders)
 
 
 def is_outside(path: Path, folder: Path) -> bool:

@@ -25,7 +25,7 @@ from helix.sources import registry as sources
 from helix.sources.common.places import Place
 from pipelines.ingest.accept import accept_source
 from pipelines.ingest.accept_all import Backlog
-from pipelines.ingest.source import AcceptOptions, Inbox, is_outside, is_visible
+from pipelines.ingest.source import AcceptOptions, Inbox, is_outside, is_store, is_visible
 
 SETTLE: Final = 0.1
 """Seconds from a change until a file is read: a turn is written in several steps."""
@@ -53,6 +53,8 @@ _JOURNALS: Final = ("-wal", "-shm", "-journal")
 """Suffixes of the files a database writes first."""
 
 log = logging.getLogger("helix.watch")
+accepted_log = logging.getLogger("helix.watch.accepted")
+"""Where the same process publishes, a person reads of the published batch instead."""
 
 Deliver = Callable[[Sequence[str]], None]
 """Called with newly accepted documents."""
@@ -77,6 +79,8 @@ class Watch:
     def note(self, places: Sequence[Place], paths: Iterable[Path], now: float) -> None:
         """Mark changed files as due, and all files below a new folder."""
         for path in {_find_database(path) for path in paths}:
+            if path.is_relative_to(self.inbox.root.absolute()):
+                continue  # the store itself
             for place in places:
                 if path.is_dir() and path.is_relative_to(place.folder):
                     found = _list_files(place, path)
@@ -140,7 +144,7 @@ class Watch:
             if self.backlog:
                 self.backlog.add(len(accepted.documents))
         except InputRefused as error:  # not a log, or no whole line yet: its next change is a new attempt
-            log.info("not accepted: %s", error)
+            log.info("%s is not accepted: %s", redact_path(str(path)), error)
             return
         except HelixError as error:
             log.error("%s is retried: %s", redact_path(str(path)), error)
@@ -155,7 +159,7 @@ class Watch:
             log.info(left_out.describe(redact_path(str(path))))
         if accepted.documents:
             for document in accepted.documents:
-                log.info("accepted", extra={"document": document, "source": redact_path(str(path))})
+                accepted_log.info("accepted", extra={"document": document, "source": redact_path(str(path))})
             self.deliver(accepted.documents)
 
 
@@ -221,6 +225,9 @@ def _list_files(place: Place, below: Path | None = None) -> Iterator[Path]:
     if place.folder.is_file():
         yield place.folder
     for folder, folders, files in os.walk(below or place.folder):
+        if is_store(folders):
+            folders.clear()
+            continue
         folders[:] = filter(is_visible, folders)
         for name in files:
             path = Path(folder, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,11 +32,14 @@ _LEAD = 60  # characters shown before a passage's first mark
 _NOTES = ("dropped", "replaced")  # fields of a candidate that are words
 
 
-def print_answer(answer: dict[str, Any], question: str = "", with_context: bool = False) -> None:
+def print_answer(
+    answer: dict[str, Any], question: str = "", with_context: bool = False, voices: Mapping[str, str] = {}
+) -> None:
     """Print an answer; on a terminal, with the question's words marked.
 
     Args:
         with_context: print the context for a prompt as well.
+        voices: who said each item, by its id.
     """
     for line in answer["degraded"]:
         print_error("degraded", line)
@@ -53,7 +56,8 @@ def print_answer(answer: dict[str, Any], question: str = "", with_context: bool 
     if counted := answer.get("coverage"):
         print_text(_format_coverage(counted))
     for rank, item in enumerate(answer["items"][:NEAREST] if irrelevant and not is_explained else answer["items"], 1):
-        _print_item(rank, item, question, is_explained, dim=irrelevant)
+        who = voices.get(item["id"], sanitise_name(item["speaker"] or ""))
+        _print_item(rank, item, who, question, is_explained, dim=irrelevant)
     if answer["context"] and with_context:
         size = f", {answer['tokens']} of {answer['budget']} tokens ({answer['counter']}):"
         print_line("\n", ("context", "bold"), size)
@@ -75,10 +79,12 @@ def _format_share(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
-def _print_item(rank: int, item: dict[str, Any], question: str, is_explained: bool, dim: bool = False) -> None:
-    """Print an item: its head line with title, speaker, time and short id; below it the text."""
+def _print_item(
+    rank: int, item: dict[str, Any], who: str, question: str, is_explained: bool, dim: bool = False
+) -> None:
+    """Print an item: its head line with title, who said it, time and short id; below it the text."""
     title = sanitise_name(item["title"] or item["session"])
-    head = [printable(part) for part in (sanitise_name(item["speaker"] or ""), format_when(item)) if part]
+    head = [printable(part) for part in (who, format_when(item)) if part]
     kind = [item["type"]] if item["type"] != "episodic" else []
     print_line(
         (f"{rank:2}", "dim" if dim else "bold"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from helix.cli.parser import build_parser, resolve_store
+from helix.cli.parser import add_log_format, build_parser, resolve_store
+from helix.cli.terminal import print_note
 from helix.settings import load
 from helix.util.repositories import find_repository
 from helix.util.workspaces import Workspace
@@ -23,11 +26,18 @@ def mcp(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--as", metavar="PRINCIPAL", dest="principal", help="the caller, as ACLs name it")
     parser.add_argument("--project", metavar="P", action="append", help="only this project; may be repeated")
+    add_log_format(parser)
     options = parser.parse_args(argv)
+    from helix.cli.logging import configure_logging
     from query.auth import SCOPES, Caller
     from query.service import QueryService
 
     settings = load()
+    configure_logging(settings)
+    if sys.stdin.isatty():
+        print_note("an agent starts this command and speaks MCP to it on stdin and stdout; Ctrl-C ends it")
+        print_note("'helix install claude-code' connects an agent, 'helix serve' answers people")
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread waits for the terminal, and Python for that thread
     projects = None if options.project is None else tuple(options.project)
     service = QueryService(resolve_store(options, settings), settings)
     service.start_in_background()  # the store opens while the SDK is imported: an agent waits for both

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from helix.cli.parser import build_parser, parse_port, resolve_store
+from helix.cli.parser import add_log_format, build_parser, parse_port, resolve_store
 from helix.errors import StoreError, UsageError
 from helix.settings import load
 
@@ -30,6 +30,7 @@ def serve(argv: Sequence[str]) -> int:
     add("--allow-host", action="append", default=[], metavar="NAME", help=text)
     add("--require-keys", action="store_true", help="require keys on loopback, too")
     add("--wait", action="store_true", help="start without a store, and answer 503 until there is one")
+    add_log_format(parser)
     options = parser.parse_args(argv)
     from query.serve import MAX_PROCESSES, make_policy, run
 

@@ -43,6 +43,7 @@ def show(argv: Sequence[str]) -> int:
         print_json(found)
     else:
         from query.cli.conversation_text import print_conversation
+        from query.cli.voices import find_voices
 
-        print_conversation(found)
+        print_conversation(found, find_voices(memory.snapshot, found["items"]))
     return 0

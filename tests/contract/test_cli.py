@@ -305,7 +305,7 @@ def test_help_needs_no_optional_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "\nworkers:\n" in done.stdout
+    assert "\nrun workers:\n" in done.stdout
 
 
 # ------------------------------------------------------------ interrupted
@@ -364,6 +364,7 @@ WRONG = [
     (["recall", "x", "--projcet", "y"], "no option --projcet; did you mean '--project'?"),
     (["recall", "x", "-z"], "no option -z; see 'helix recall --help'"),
     (["why", "x:1", "y"], "'y' is one argument too many; see 'helix why --help'"),
+    (["serve", "--log-format", "jsn"], "no --log-format 'jsn'; did you mean 'json'?"),
     (["install", "claud"], "no AGENT 'claud'; did you mean 'claude-code'?"),
     (["install", "codex", "--scope", "galaxy"], "no --scope 'galaxy'; there are user, project"),
     (["bench", "recal"], "no KIND 'recal'; did you mean 'recall'?"),

@@ -84,7 +84,7 @@ def test_sessions_and_the_timeline_list_the_newest_first(sample_store: Path, cal
     assert 0 < of_february["total"] < 8
     shown = call_helix("timeline", *store).stdout
     assert re.search(r"^[A-Z][a-z]+day, 2026-02-10$", shown, re.M)
-    assert re.search(r"^  .* · holidays · \d+ items", shown, re.M)
+    assert re.search(r"^  .* · holidays · Marco, Ana · \d+ items", shown, re.M)
     empty = call_helix("timeline", "--since", "2030-01-01", *store)
     assert (empty.stdout, empty.returncode) == ("", 0)
     assert empty.stderr

@@ -50,17 +50,17 @@ def plain(text: str) -> str:
 
 
 def test_the_command_draws_on_a_terminal(sample_store: Path) -> None:
-    assert "\x1b[1mstore" in run_on_terminal("status", "--store", sample_store)
+    assert "\x1b[1msearchable" in run_on_terminal("status", "--store", sample_store)
 
 
 def test_the_status_has_two_columns_within_the_width(sample_store: Path, draw: Draw) -> None:
     for columns in (80, 200):
-        text = draw(lambda: main(["status", "--store", str(sample_store)]), columns)
+        text = draw(lambda: main(["status", "--all", "--store", str(sample_store)]), columns)
         lines = plain(text).splitlines()
         assert STYLE.search(text)
         assert all(len(line) <= columns for line in lines)
         named = [line for line in lines if line[0] != " "]
-        begin = named[0].index(str(sample_store)[:10])
+        begin = named[0].index("129 items")
         assert {line[begin - 2 : begin] for line in lines} == {"  "}
         assert all(line[begin] != " " for line in lines)
         assert len(named) >= 10
@@ -68,8 +68,9 @@ def test_the_status_has_two_columns_within_the_width(sample_store: Path, draw: D
 
 
 PIPED = [
-    ["status"], ["verify"], ["gc"], ["rollback", "--list"], ["models"], ["sql", "SELECT * FROM items LIMIT 3"],
-    ["recall", "What did I tell Priya about vacation?", "--explain"], ["--help"], ["recall", "--help"],
+    ["status"], ["status", "--all"], ["verify"], ["gc"], ["rollback", "--list"], ["models"],
+    ["sql", "SELECT * FROM items LIMIT 3"], ["recall", "What did I tell Priya about vacation?", "--explain"],
+    ["--help"], ["recall", "--help"],
 ]  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def test_a_pipe_gets_plain_lines(served_store: Path, call_helix) -> None:
 
 
 def test_a_piped_line_is_not_folded(sample_store: Path, run_helix) -> None:
-    text = run_helix("status", "--store", sample_store, COLUMNS="40").stdout
+    text = run_helix("status", "--all", "--store", sample_store, COLUMNS="40").stdout
     assert re.search(r"^all items +have their embedding, .*, types$", text, re.M)
     assert re.search(r"^doc2query +off: .*HELIX_MODELS is not set$", text, re.M)
     models = run_helix("models", COLUMNS="40").stdout
@@ -101,7 +102,7 @@ def test_no_color_removes_colours_and_keeps_words(draw: Draw) -> None:
 
 
 def test_a_dumb_terminal_gets_what_a_pipe_gets(sample_store: Path, draw: Draw, call_helix) -> None:
-    call = ["status", "--store", str(sample_store)]
+    call = ["status", "--all", "--store", str(sample_store)]
     piped, dumb = call_helix(*call).stdout, draw(lambda: main(call), TERM="dumb")
     assert "generation" in piped
     one, other = ([line for line in text.splitlines() if "throughput" not in line] for text in (piped, dumb))
@@ -209,6 +210,35 @@ def test_help_has_the_same_words_with_colours(draw: Draw, call_helix) -> None:
         assert plain(text) == call_helix(*call, COLUMNS="80").stdout
         assert "\x1b[1mexamples:\x1b[0m" in text
         assert "\x1b[36m--json\x1b[0m" in text
+
+
+def test_the_overview_begins_with_the_first_three_commands(call_helix) -> None:
+    for call in ([], ["--help"]):
+        done = call_helix(*call, COLUMNS="80")
+        assert done.returncode == (0 if call else 2)
+        blocks = done.stdout.split("\n\n")
+        assert re.findall(r"^  helix (\w+)", blocks[2], re.M) == ["init", "recall", "status"]
+        assert blocks[2].startswith("first steps:")
+        assert all(len(line) <= 80 for line in done.stdout.splitlines())
+        assert [block.partition(":")[0] for block in blocks[3:6]] == ["put in", "find", "connect agents and programs"]
+
+
+def test_many_options_are_in_groups_and_the_shared_ones_are_last(call_helix) -> None:
+    text = call_helix("recall", "--help", COLUMNS="80").stdout
+    assert text.startswith("usage: helix recall [OPTION …] QUERY [QUERY ...]\n\n")
+    titles = re.findall(r"^(\w[\w, ]*):$", text, re.M)
+    assert titles[0] == "arguments"
+    assert titles[-2:] == ["options of every command", "examples"]
+    assert {"which items", "how they are ranked"} <= set(titles)
+    assert "options" not in titles
+
+
+def test_prose_below_examples_folds_and_commands_do_not(call_helix) -> None:
+    end = call_helix("expand", "--help", COLUMNS="60").stdout.partition("examples:\n")[2]
+    commands, _, prose = end.partition("\n\n")
+    assert all(line.startswith("  ") for line in commands.splitlines())
+    assert len(prose.splitlines()) > 2
+    assert all(len(line) <= 60 for line in prose.splitlines())
 
 
 def test_help_fits_the_terminal(draw: Draw) -> None:

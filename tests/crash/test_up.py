@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -77,7 +76,8 @@ def test_up_runs_everything_and_leaves_no_process(tmp_path: Path, cache: Path, r
         start_up(root, log, *options, HELIX_DEEP_URL=chat.url, HELIX_DEEP_MODEL="good") as (process, mark),
     ):
         wait_until(90, lambda: is_ready(log, workers=7), log)
-        store, url = re.search(r"export HELIX_STORE=(\S+) HELIX_REDIS_URL=(\S+)", log.read_text()).groups()
+        begun = next(json.loads(line) for line in log.read_text().splitlines() if '"logger":"helix.up"' in line)
+        store, url = begun["store"], begun["broker"]
         environ = {**os.environ, "HELIX_STORE": store, "HELIX_REDIS_URL": url}
         path = write_log(tmp_path / "a.jsonl", "a", ["we chose parsley over dill"])
         sent = subprocess.run([*HELIX, "enqueue", str(path), "--json"], env=environ, capture_output=True, text=True)

@@ -25,7 +25,7 @@ def test_the_sample(
     assert "database is locked" in answers[1].split(" 2  ")[0]
     assert "3600" in answers[2]
     assert demo.main() == 0
-    assert "0 documents accepted, 4 duplicates" in capsys.readouterr().out
+    assert "0 documents accepted, 4 duplicates; 0 turns" in capsys.readouterr().out
 
 
 def test_logs_of_ones_own(cache: Path, tmp_path: Path) -> None:

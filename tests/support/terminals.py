@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -46,3 +47,22 @@ def run_on_terminal(*arguments: object, columns: int = 100) -> str:
     os.close(ours)
     assert done.returncode == 0
     return written.decode()
+
+
+@contextmanager
+def running_on_terminal(*arguments: object, **environ: str) -> Iterator[bytearray]:
+    """Run `helix` with all its streams on a terminal; yield what it writes there; end it as Ctrl-C does."""
+    ours, theirs = pty.openpty()
+    command = [str(Path(sys.executable).with_name("helix")), *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", **environ}
+    )
+    os.close(theirs)
+    with reading(ours) as written:
+        try:
+            yield written
+            assert process.poll() is None, written.decode()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+    os.close(ours)

@@ -11,7 +11,8 @@ from pathlib import Path
 from helix.cli.parser import build_parser, resolve_store
 from helix.cli.terminal import format_count, print_error, print_result
 from helix.settings import Settings, load
-from pipelines.cli.ingest import add_input_options, format_accepted, parse_acl, print_refused, progress_bar
+from pipelines.cli.ingest import add_input_options, parse_acl, progress_bar
+from pipelines.cli.ingest_report import format_accepted, print_refused
 
 
 def enqueue(argv: Sequence[str]) -> int:
@@ -74,7 +75,7 @@ def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
             pass
     if not queued:
         print_error("helix enqueue", f"noted, but {_describe_broker(settings)}; a worker finds it when it starts")
-    text = f"order {order[:12]}: {format_count(len(paths), 'path')}; 'helix status' shows its result"
+    text = f"order {order[:12]}: {format_count(len(paths), 'path')}; 'helix status --all' shows its result"
     print_result(options.json, {"order": order, "queued": queued}, text)
     return 0
 
@@ -98,7 +99,7 @@ def queue_documents(root: Path, documents: Sequence[str], settings: Settings, co
         except BROKER_ERRORS:
             sent = 0
     if not sent and documents:
-        later = "a worker ingests the documents when it starts, 'helix ingest' at once"
+        later = "a worker ingests the documents when it starts, 'helix ingest --pending' at once"
         print_error(f"helix {command}", f"accepted, but {_describe_broker(settings)}; {later}")
     return sent
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from helix.cli.parser import build_parser, parse_port, resolve_store
+from helix.cli.parser import add_log_format, build_parser, parse_port, resolve_store
 from helix.errors import StoreError, UsageError
 from helix.settings import Settings, load
 from workers.queues import ALL_QUEUES
@@ -42,6 +42,7 @@ def run_services(argv: Sequence[str]) -> int:
     metrics_help = "Prometheus metrics of all workers (none)"
     new.add_argument("--metrics-port", type=parse_port, default=0, metavar="N", help=metrics_help)
     new.add_argument("--bulk", type=int, default=1, metavar="N", help="processes for imports and reindexing (1)")
+    add_log_format(new)
     options = new.parse_args(argv)
     import celery  # noqa: F401 — report a missing package before anything starts
 
@@ -56,14 +57,31 @@ def run_services(argv: Sequence[str]) -> int:
         place = {"HELIX_STORE": str(root), "HELIX_REDIS_URL": url}
         environ = {"HELIX_RECONCILE_INTERVAL": str(RECONCILE_INTERVAL), **os.environ, **place}
         worker_environ = {**environ, "PROMETHEUS_MULTIPROC_DIR": metrics} if options.metrics_port else environ
-        print(f"store   {root}\nbroker  {url}\nquery   http://127.0.0.1:{options.port}", file=sys.stderr)
-        print(f"for other terminals: export HELIX_STORE={root} HELIX_REDIS_URL={url}", file=sys.stderr)
+        _introduce(root, url, options.port, settings)
         services = [
-            SupervisedProcess(name, command, worker_environ if name in ALL_QUEUES else environ)
+            SupervisedProcess(
+                name, command, {**(worker_environ if name in ALL_QUEUES else environ), "HELIX_LOG_NAME": name}
+            )
             for name, command in _list_commands(options, settings).items()
         ]
         supervise([*redis, *services], stop)
     return 0
+
+
+def _introduce(root: Path, url: str, port: int, settings: Settings) -> None:
+    """Say where everything is and how to stop it; log it where a machine reads."""
+    import logging
+
+    from helix.cli.logging import configure_logging, is_text
+
+    configure_logging(settings)
+    page = f"http://127.0.0.1:{port}"
+    if not is_text(settings):
+        logging.getLogger("helix.up").info("starts", extra={"store": str(root), "broker": url, "query": page})
+        return
+    print(f"page    {page}\nstore   {root}\nbroker  {url}", file=sys.stderr)
+    print(f"for other terminals: export HELIX_STORE={root} HELIX_REDIS_URL={url}", file=sys.stderr)
+    print("Ctrl-C stops all; documents that wait are done after the next start", file=sys.stderr)
 
 
 def _list_commands(options: argparse.Namespace, settings: Settings) -> dict[str, list[str]]:

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from helix.cli.parser import build_parser, resolve_store
+from helix.cli.parser import add_log_format, build_parser, resolve_store
+from helix.cli.terminal import print_note, shorten_home
 from helix.errors import UsageError
 from helix.settings import Settings, load
 from pipelines.cli.ingest import parse_acl
 
+if TYPE_CHECKING:
+    from helix.cli.parser import Parser
+    from helix.sources.common.places import Place
+
 
 def watch(argv: Sequence[str]) -> int:
     """Ingest the logs of agents while they grow: new turns are recallable within two seconds."""
-    new = build_parser(
-        "watch",
-        watch.__doc__ or "",
-        "  helix watch                # the session folders of all your agents\n"
-        "  helix watch ~/meetings     # and this folder\n"
-        "  helix watch logs --only    # this folder alone\n\n"
-        "After a restart it continues from where it stopped. Files deleted there stay in memory here. Ctrl-C ends.",
-    )
-    new.add_argument("paths", nargs="*", metavar="DIR", help="folders and files, in addition to those of the agents")
-    new.add_argument("--only", action="store_true", help="watch the given folders only")
-    new.add_argument("--project", metavar="P", help="the project of all documents; overrides the logs")
-    new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see the documents")
-    new.add_argument("--polling", action="store_true", help="list the folders, for file systems without notifications")
-    options = new.parse_args(argv)
+    options = _make_parser().parse_args(argv)
     given = [Path(path).expanduser().absolute() for path in options.paths]
     if missing := [path for path in given if not path.exists()]:
         raise UsageError(f"{missing[0]} does not exist", "name existing folders and files")
@@ -49,7 +41,7 @@ def watch(argv: Sequence[str]) -> int:
 
     settings, root = load(), resolve_store(options)
     prepare_store(root, "auto")
-    configure_logging()
+    configure_logging(settings)
     own = [Place("given", path) for path in given]
 
     def list_places() -> list[Place]:
@@ -62,8 +54,7 @@ def watch(argv: Sequence[str]) -> int:
     if publisher:
         publisher.open()
     deliver = publisher.add if publisher else _queue_for_workers(root, settings)
-    for place in list_places():
-        print(f"watching {place.agent}: {place.folder}", file=sys.stderr)
+    _introduce(root, list_places(), settings)
     backlog = None if publisher else Backlog(root, settings)
     acl, inbox = parse_acl(options), Inbox(root, settings)
     run(
@@ -73,7 +64,48 @@ def watch(argv: Sequence[str]) -> int:
     )
     if publisher:
         publisher.close()
+    logging.getLogger("helix.watch").info("stopped; the same command continues from here")
     return 0
+
+
+def _make_parser() -> Parser:
+    new = build_parser(
+        "watch",
+        watch.__doc__ or "",
+        "  helix watch                # the session folders of all your agents\n"
+        "  helix watch ~/meetings     # and this folder\n"
+        "  helix watch logs --only    # this folder alone\n\n"
+        "After a restart it continues from where it stopped. Files deleted there stay in memory here. Ctrl-C ends.",
+    )
+    new.add_argument("paths", nargs="*", metavar="DIR", help="folders and files, in addition to those of the agents")
+    new.add_argument("--only", action="store_true", help="watch the given folders only")
+    new.add_argument("--project", metavar="P", help="the project of all documents; overrides the logs")
+    new.add_argument("--acl", default="", metavar="A,B", help="only these principals may see the documents")
+    new.add_argument("--polling", action="store_true", help="list the folders, for file systems without notifications")
+    add_log_format(new)
+    return new
+
+
+def _introduce(root: Path, places: Sequence[Place], settings: Settings) -> None:
+    """Say what is watched, for which store, and how to stop; log it where a machine reads."""
+    from helix.cli.logging import is_text
+
+    log = logging.getLogger("helix.watch")
+    if not is_text(settings):
+        for place in places:
+            fields = {"agent": place.agent, "folder": str(place.folder)}
+            log.info("watching %s: %s", place.agent, place.folder, extra=fields)
+    elif places:
+        width = max(len(place.agent) for place in places)
+        for place in places:
+            print_note(f"watching {place.agent:{width}}  {shorten_home(place.folder)}")
+    if not places:
+        log.warning("no agent has sessions here yet: they are watched once they come; or name a folder")
+    if is_text(settings):
+        if not settings.redis_url:
+            logging.getLogger("helix.watch.accepted").setLevel(logging.WARNING)
+        print_note(f"store    {shorten_home(root)}")
+        print_note("Ctrl-C stops; nothing is lost")
 
 
 def _queue_for_workers(root: Path, settings: Settings) -> Callable[[Sequence[str]], None]:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from helix.cli.parser import build_parser, parse_port, resolve_store
+from helix.cli.parser import add_log_format, build_parser, parse_port, resolve_store
 from helix.errors import UsageError
 from helix.settings import Settings, load
 from workers.queues import ALL_QUEUES, DEEP, QUEUES
@@ -34,6 +34,7 @@ def worker(argv: Sequence[str]) -> int:
     new.add_argument("--concurrency", type=int, default=1, metavar="N", help=concurrency_help)
     metrics_help = "Prometheus metrics on this port (none)"
     new.add_argument("--metrics-port", type=parse_port, default=0, metavar="N", help=metrics_help)
+    add_log_format(new)
     options = new.parse_args(argv)
     import workers.app  # noqa: F401 — report a missing package or a wrong setting before anything starts
 
@@ -76,7 +77,9 @@ def _check_endpoint(settings: Settings) -> None:
 
 def beat(argv: Sequence[str]) -> int:
     """Queue maintenance tasks on a schedule: merges, feedback, training. Run one per store."""
-    options = build_parser("beat", beat.__doc__ or "", "  helix beat &").parse_args(argv)
+    new = build_parser("beat", beat.__doc__ or "", "  helix beat --store memory &")
+    add_log_format(new)
+    options = new.parse_args(argv)
     _prepare(options)
     from workers.run import run_beat
 
