@@ -110,7 +110,7 @@ class JoinWords(argparse.Action):
 MAX_WIDTH = 100
 """Columns of help text."""
 
-STORE = "the store (default: HELIX_STORE, ./helix-store or ~/.helix/memory)"
+STORE = "the store (else HELIX_STORE, ./helix-store or ~/.helix/memory)"
 
 JSON = "one JSON object on stdout"
 
