@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -192,16 +192,17 @@ class IngestRun:
     def _enrich(self, once: bool = False) -> None:
         """Enrich the waiting documents, and publish in batches meanwhile; `once`: up to the first publishing."""
         suspects = set(attempts.list_records(self.root))  # a process died over one of them, so each runs alone
-        running: deque[tuple[str, Future[EnrichAttempt]]] = deque()
+        running: dict[Future[EnrichAttempt], str] = {}
         with ThreadPoolExecutor(self._workers, "enrich") as pool, ThreadPoolExecutor(1, "publish") as publisher:
             while self._waiting or running:
-                while self._waiting and self._may_start(suspects, [document for document, _ in running]):
+                while self._waiting and self._may_start(suspects, [*running.values()]):
                     document = self._waiting.popleft()
-                    running.append((document, pool.submit(self._enrich_document, document)))
-                document, future = running.popleft()
+                    running[pool.submit(self._enrich_document, document)] = document
                 began = time.perf_counter()
-                tried = future.result()
-                self._note_enriched(document, tried, time.perf_counter() - began)
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._note_enriched(running.pop(future), future.result(), time.perf_counter() - began)
+                    began = time.perf_counter()
                 self._note_published(wait=False)
                 if self._items >= self._batch:
                     self._start_publishing(publisher)
@@ -209,7 +210,7 @@ class IngestRun:
                         self._note_published()
                     if once:
                         break
-            for document, future in running:
+            for future, document in running.items():
                 self._note_enriched(document, future.result(), 0.0)
             self._note_published()
 
