@@ -90,6 +90,8 @@ class Turn:
     project: str | None = None
     unique: bool = False  # `id` is unique across sessions (a uuid): a copy in another session is the same turn
     steps: tuple[Step, ...] = ()  # tool calls it makes, or results it holds
+    pieces: tuple[tuple[int, int, int], ...] = ()  # (number, start, end) of its items in `text`; empty: `chunk` cuts it
+    types: tuple[tuple[str, float], ...] = ()  # (type, certainty) of each item, as an exporting store judged it
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class Session:
     title: str | None = None
     branch_of: str | None = None
     workspace: Workspace | None = None  # where it worked, as the log tells; it names `project`
+    exported: bool = False  # a store gave it: its turns are dated and free of noise, and stay as they are
 
 
 class Problem(NamedTuple):

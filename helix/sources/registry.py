@@ -38,6 +38,7 @@ from helix.sources import (
     swe_agent,
     zed,
 )
+from helix.sources.common.exported import is_exported
 from helix.sources.common.export import Export, ExportAdapter, split_export
 from helix.sources.common.json_text import looks_like_json
 from helix.sources.common.noise import remove_noise
@@ -136,6 +137,8 @@ def detect(document: Document) -> Adapter:
         InputRefused: JSON of no known layout.
     """
     sample = take_sample(document.text, document.path)
+    if any(map(is_exported, sample.records[:1])):
+        return generic_jsonl
     for adapter in _ADAPTERS:
         if adapter is not markdown and adapter.detect(sample):
             return adapter

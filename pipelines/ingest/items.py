@@ -85,23 +85,36 @@ def make_items(reading: DocumentReading, envelope: Envelope, settings: Settings,
         project = find_project(session, envelope)
         place, first = reading.passed, new.index(True)
         for number, (turn, is_new) in enumerate(zip(session.turns, new, strict=True)):
-            pieces, found = _cut_turn(turn.text, settings.item_words)
+            numbers, pieces, found = cut_turn(turn, settings.item_words)
             if is_new:
                 redacted.update(found)
             read = pieces if number >= first - CONTEXT else ()
             steps = make_steps(session, turn, read)
-            for piece, part in enumerate(read):
-                record = _make_record(session, turn, part, piece, place + piece, envelope, project)
-                records.append({**record, "steps": steps[piece]} if steps[piece] else record)
+            for at, part in enumerate(read):
+                record = _make_record(session, turn, part, numbers[at], place + at, envelope, project)
+                if len(turn.types) == len(pieces) and not turn.type:
+                    record["type"], record["type_confidence"] = turn.types[at]
+                records.append({**record, "steps": steps[at]} if steps[at] else record)
                 state.append("new" if is_new else "context")
-                if not piece:
+                if not at:
                     parents[records[-1]["id"]] = _shorten_label(turn.parent)
             place += len(pieces)
     return batch_records(records, parents, state)
 
 
+def cut_turn(turn: Turn, words: int) -> tuple[Sequence[int], tuple[str, ...], Mapping[str, int]]:
+    """Return the numbers and the texts of a turn's pieces, and the redactions.
+
+    An exported turn may say where its pieces are: other ones of it were forgotten, or it is known by them only.
+    """
+    pieces, found = _cut_text(turn.text, words)
+    if turn.pieces and not found:
+        return [number for number, _, _ in turn.pieces], tuple(turn.text[a:b] for _, a, b in turn.pieces), found
+    return range(len(pieces)), pieces, found
+
+
 @lru_cache(maxsize=4_096)
-def _cut_turn(text: str, words: int) -> tuple[tuple[str, ...], Mapping[str, int]]:
+def _cut_text(text: str, words: int) -> tuple[tuple[str, ...], Mapping[str, int]]:
     """Redact a turn's text again, since a log's escapes can hide a secret; return its pieces and the redactions."""
     clean, found = redact(text)
     return tuple(chunk(clean, words)), found
@@ -124,7 +137,7 @@ def list_ids(reading: DocumentReading, settings: Settings) -> list[str]:
 
 def _make_ids(turns: Iterable[tuple[Session, Turn]], settings: Settings) -> Iterator[str]:
     for session, turn in turns:
-        for piece in range(len(_cut_turn(turn.text, settings.item_words)[0])):
+        for piece in cut_turn(turn, settings.item_words)[0]:
             yield make_item_id(session, turn, piece)
 
 

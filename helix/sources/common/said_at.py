@@ -27,7 +27,7 @@ def date_turns(parsed: Parsed, mtime: datetime | None) -> Parsed:
 
 
 def _date_session(session: Session, mtime: datetime | None) -> Session:
-    if all(turn.time_quality in _OF_THE_TURN for turn in session.turns):
+    if session.exported or all(turn.time_quality in _OF_THE_TURN for turn in session.turns):
         return session
     return replace(session, turns=tuple(_date_each(session.turns, mtime)))
 
