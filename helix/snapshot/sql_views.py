@@ -61,14 +61,14 @@ FROM first GROUP BY representative
 """
 
 _SESSIONS = """
-CREATE VIEW sessions AS
+CREATE VIEW {name} AS
 SELECT source, session, substr(sha256(source || chr(0) || session || chr(0)), 1, 16) AS key,
        arg_max(title, t_ingested) AS title,
        coalesce(list(DISTINCT project ORDER BY project) FILTER (project IS NOT NULL), []) AS projects,
        min(time) AS first_time, max(time) AS last_time, count(*) AS items,
        list_unique(flatten(list(turns)))::BIGINT AS turns,
        coalesce(list(DISTINCT speaker ORDER BY speaker) FILTER (speaker IS NOT NULL), []) AS speakers
-FROM items GROUP BY source, session
+FROM {items} GROUP BY source, session
 """
 
 
@@ -91,6 +91,15 @@ SELECT item, outcome, error, 1.0::FLOAT FROM {stored}.steps WHERE action = 'resu
 UNION ALL
 SELECT item, 'commit', unnest(commits), 1.0::FLOAT FROM {stored}.steps
 """
+
+
+def write_session_view(name: str, items: str) -> str:
+    """Write a view of the sessions of items in SQL.
+
+    Args:
+        items: a table like the view `items`, or a SELECT.
+    """
+    return _SESSIONS.format(name=name, items=f"({items})" if " " in items else items)
 
 
 def register_live_items(
@@ -358,5 +367,5 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: boo
         FROM ({counted}) named GROUP BY kind, key, named.hash
         """,
         _CLUSTERS,
-        _SESSIONS,
+        write_session_view("sessions", "items"),
     ]

@@ -21,6 +21,7 @@ from helix.sources import (
     copilot_cli,
     cursor,
     droid,
+    exported_parquet,
     gemini,
     generic_jsonl,
     grok,
@@ -112,6 +113,7 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
 )
 
 _COLLECTORS: Final[tuple[Collector, ...]] = (
+    exported_parquet,
     opencode,
     cursor,
     slack,

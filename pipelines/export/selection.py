@@ -49,14 +49,14 @@ class Selection:
         return self.snap.root
 
     def list_items(self) -> pa.Table:
-        """List the chosen items: `id`, and `place`, the number of the session in the order of its first row."""
+        """List the chosen items: `id`, `row`, and `place`, the number of the session in the order of its first row."""
         columns, rows = self.snap.columns, np.flatnonzero(self.chosen)
         session = columns.session[rows]
         codes, first = np.unique(session, return_index=True)
         place = np.empty(len(codes), np.int64)
         place[np.argsort(first)] = np.arange(len(codes))
         ids = format_hex(columns.key[rows])
-        return pa.table({"id": ids, "place": pa.array(place[np.searchsorted(codes, session)])})
+        return pa.table({"id": ids, "row": pa.array(rows), "place": pa.array(place[np.searchsorted(codes, session)])})
 
 
 def select_items(snap: Snapshot, wanted: ExportFilter) -> Selection:

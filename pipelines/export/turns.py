@@ -43,7 +43,7 @@ _COLUMNS: Final = (
 )
 _QUERY: Final = f"""
 SELECT place, {", ".join(f"items.{name}" for name in _COLUMNS)}
-FROM items JOIN chosen USING (id) ORDER BY place, ord, piece, id
+FROM items JOIN chosen USING (id) ORDER BY place, ord, row
 """
 _GIVEN: Final = "given"  # `vouched` of a confidence that the input gave
 _JOINT: Final = "\n\n"  # between two pieces of unknown white space
@@ -128,7 +128,10 @@ class TurnReader:
 
     def read_session(self, rows: Sequence[Row]) -> ExportedSession:
         """Return the session of rows, which are all of one and in reading order."""
-        groups = [[*group] for _, group in groupby(rows, key=lambda row: row["turns"][0])]
+        by_turn = dict[str, list[Row]]()  # documents of one session may share places in its order
+        for row in rows:
+            by_turn.setdefault(row["turns"][0], []).append(row)
+        groups = [*by_turn.values()]
         found = [(group, *self._find_turn(group)) for group in groups]
         last, workspace = found[-1][1], rows[0]["workspace"]
         session = replace(last, turns=(), workspace=decode_workspace(workspace) if workspace else None)
