@@ -37,6 +37,7 @@ from helix.sources import (
     slack,
     specstory,
     swe_agent,
+    vault,
     zed,
 )
 from helix.sources.common.exported import is_exported
@@ -82,6 +83,7 @@ class Collector(Protocol):
 # In the order of detection; Markdown is the default.
 _ADAPTERS: Final[tuple[Adapter, ...]] = (
     note,
+    vault,
     captions,
     claude_code,
     codex,
