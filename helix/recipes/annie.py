@@ -222,9 +222,8 @@ def apply_decay(pool: Pool, query: Query, snap: Snapshot, how: AnnieDecay) -> Po
 
 
 def times(snap: Snapshot, rows: Any) -> I64:
-    """Return the times of items, else of their ingest, in seconds since 1970 UTC: int64[n]."""
-    own = snap.columns.time[rows]
-    return np.asarray(np.where(own != NO_TIME, own, snap.columns.t_ingested[rows]))
+    """Return the times of items, else their places, in seconds since 1970 UTC: int64[n]."""
+    return np.asarray(snap.columns.placed[rows])
 
 
 def is_evergreen(rows: AnyArray, snap: Snapshot) -> Bool:

@@ -24,6 +24,7 @@ from helix.snapshot.segment.open import check_files, map_deleted_rows, open_segm
 from helix.snapshot.segment.projects import NameColumn, hash_scopes, read_projects
 from helix.text.entities import EVERGREEN
 from helix.types import AnyArray
+from helix.util.undated import EARLIEST
 
 _SCHEMAS = {
     "items": ITEMS,
@@ -65,7 +66,8 @@ CREATE VIEW {name} AS
 SELECT source, session, substr(sha256(source || chr(0) || session || chr(0)), 1, 16) AS key,
        arg_max(title, t_ingested) AS title,
        coalesce(list(DISTINCT project ORDER BY project) FILTER (project IS NOT NULL), []) AS projects,
-       min(time) AS first_time, max(time) AS last_time, count(*) AS items,
+       min(time) FILTER (time_quality IS DISTINCT FROM 'file') AS first_time,
+       max(time) FILTER (time_quality IS DISTINCT FROM 'file') AS last_time, count(*) AS items,
        list_unique(flatten(list(turns)))::BIGINT AS turns,
        coalesce(list(DISTINCT speaker ORDER BY speaker) FILTER (speaker IS NOT NULL), []) AS speakers
 FROM {items} GROUP BY source, session
@@ -316,6 +318,13 @@ def _read_deleted_ids(root: Path, deletes: Deletes) -> pa.Array:
         raise make_damage_error(path, str(error)) from None
 
 
+def _write_fact_column(name: str) -> str:
+    """Write a column of the view `facts`; the place of an undated fact is no time."""
+    if name not in ("t_valid", "t_invalid"):
+        return name
+    return f"CASE WHEN epoch({name}) >= {EARLIEST} THEN {name} END AS {name}"
+
+
 def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: bool) -> list[str]:
     """Write the views in SQL.
 
@@ -352,7 +361,7 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: boo
         + ("coalesce(queries, [])" if expanded else "[]::VARCHAR[]")
         + f" AS queries FROM {items}",
         # A closing fact shows as the end of the facts it closed.
-        f"CREATE VIEW facts AS SELECT {', '.join(_FACTS)} FROM {stored}.facts WHERE NOT closes",
+        f"CREATE VIEW facts AS SELECT {', '.join(map(_write_fact_column, _FACTS))} FROM {stored}.facts WHERE NOT closes",
         f"CREATE VIEW edges AS SELECT {columns['edges']} FROM {stored}.edges "
         + ("WHERE kind NOT IN ('next', 'reply', 'same') OR dst IN (SELECT id FROM items)" if dirty else "")
         + f""" UNION ALL

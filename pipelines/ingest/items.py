@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from itertools import compress, groupby, repeat
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from helix.text.aliases import join_names
 from helix.text.entities import find_entities
 from helix.text.languages import ENGLISH, find_languages
 from helix.types import F32, Entity, Session, Turn
-from pipelines.ingest.item_facts import find_facts, list_before
+from pipelines.ingest.item_facts import find_facts, list_before, read_said
 from pipelines.ingest.item_steps import hash_silent, make_steps
 from pipelines.ingest.versions import DocumentReading
 from pipelines.ingest.workspaces import SessionProject, find_project
@@ -158,7 +158,7 @@ def batch_records(
         for record, language in zip(session, find_languages([record["text"] for record in session]), strict=True):
             record["language"] = language
         named = [
-            _find_entities(record["text"], record["speaker"], _to_datetime(record["time"]), record["language"])
+            _find_entities(record["text"], record["speaker"], read_said(record), record["language"])
             for record in session
         ]
         mentions = join_names(named, [record["speaker"] for record in session])
@@ -367,10 +367,6 @@ def _shorten_label(name: str | None) -> str | None:
 
 def _to_seconds(time: datetime | None) -> int | None:
     return int(time.timestamp()) if time else None
-
-
-def _to_datetime(seconds: int | datetime | None) -> datetime | None:
-    return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else seconds
 
 
 # ---------------------------------------------------------------- links

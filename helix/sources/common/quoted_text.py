@@ -27,7 +27,7 @@ _MARKS: Final = r"\[<%$#^"
 _ACTS: Final = re.compile(
     r"\\(?=[\\\[<%$#^])"  # it would hide the next character
     r"|<(?=[A-Za-z/!?%])"  # HTML, autolinks, comments, templates
-    r"|(?<=!)\[|\[(?=\[)|(?<=\[)\[|^\["  # pictures and embeds, wiki links, link definitions
+    r"|(?<=!)\[|\[(?=\[)|(?<=\[)\[|^\[(?=[^\]]*\]:)"  # pictures and embeds, wiki links, link definitions
     r"|%(?=%)|(?<=%)%"  # comments of Obsidian
     r"|\$(?=\$)|(?<=\$)\$"  # formulas over several lines
     r"|(?<!\S)#(?=[^\s#])"  # tags
