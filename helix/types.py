@@ -34,8 +34,6 @@ ROLES: Final = ("user", "assistant", "tool", "system", "document")
 """Who wrote a turn; a role's code in the columns is its position here."""
 
 
-# ------------------------------------------------ ingest side
-
 ACTIONS: Final = ("run", "edit", "read", "search", "fetch", "other", "result", "correct")
 """What a step does; its code in the columns is its position here."""
 
@@ -90,7 +88,7 @@ class Turn:
     project: str | None = None
     unique: bool = False  # `id` is unique across sessions (a uuid): a copy in another session is the same turn
     steps: tuple[Step, ...] = ()  # tool calls it makes, or results it holds
-    pieces: tuple[tuple[int, int, int], ...] = ()  # (number, start, end) of its items in `text`; empty: `chunk` cuts it
+    pieces: tuple[tuple[int, int, int], ...] = ()  # number, start, end of items in `text`; empty: `chunk` cuts it
     types: tuple[tuple[str, float], ...] = ()  # (type, certainty) of each item, as an exporting store judged it
 
 
@@ -143,8 +141,6 @@ class Entity(NamedTuple):
     key: str
     name: str  # as written
 
-
-# ---------------------------------------------------------------- query side
 
 Time = datetime | str | None
 """A moment as callers give it: aware, ISO 8601, or in words such as "yesterday"."""

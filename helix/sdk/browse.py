@@ -130,7 +130,7 @@ def compare_generations(before: Snapshot, after: Snapshot, limit: int) -> dict[s
     for name, snap, other in (("added", after, before), ("removed", before, after)):
         rows = np.flatnonzero(snap.alive)
         rows = rows[~np.isin(snap.columns.key[rows], other.columns.key[other.alive])]
-        newest = rows[np.argsort(-snap.columns.placed[rows].astype(np.float64), kind="stable")][:limit]
+        newest = rows[np.argsort(-snap.columns.place[rows].astype(np.float64), kind="stable")][:limit]
         found[name] = {"total": len(rows), "items": _read_stored(snap, newest)}
     return found
 
@@ -158,7 +158,7 @@ def timeline(
         if bound is not None:
             chosen &= ~outside(side, int(bound.timestamp())) & (ended != NO_TIME)
     codes = np.flatnonzero(chosen)
-    placed = snap.columns.placed[first[codes]]  # undated ones in the order in which they came
+    placed = snap.columns.place[first[codes]]  # undated ones in the order in which they came
     newest = (snap.sessions[codes], *(-one.astype(np.float64) for one in (placed, began[codes], ended[codes])))
     codes = codes[np.lexsort(newest)]
     page = codes[offset : offset + limit]
@@ -323,7 +323,7 @@ def neighbours(snap: Snapshot, identity: str) -> dict[str, Any] | None:
         connect(_key(snap, row), f"{entity:016x}", "mentions")
         also = others[at == i].astype(np.int64)
         also = also[also != row]
-        for other in also[np.lexsort((also, -columns.placed[also].astype(np.float64)))][:_NEWEST].tolist():
+        for other in also[np.lexsort((also, -columns.place[also].astype(np.float64)))][:_NEWEST].tolist():
             rows[other] = None
             connect(_key(snap, other), f"{entity:016x}", "mentions")
     facts = snap.facts.columns

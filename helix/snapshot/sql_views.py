@@ -350,7 +350,7 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: boo
             WHERE kind = 'mentions' AND segment IN ({listed}) GROUP BY ALL
         ) found ON found.segment = entities.segment AND found.dst = printf('%016x', entities.hash)
         """
-    items = f"{stored}.items"
+    items, shown_facts = f"{stored}.items", ", ".join(map(_write_fact_column, _FACTS))
     if renamed:
         shown = "items.* REPLACE (coalesce(renamed.name, project) AS project)"
         items = f"(SELECT {shown} FROM {items} items LEFT JOIN {stored}.renamed renamed USING (workspace)) items"
@@ -361,7 +361,7 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: boo
         + ("coalesce(queries, [])" if expanded else "[]::VARCHAR[]")
         + f" AS queries FROM {items}",
         # A closing fact shows as the end of the facts it closed.
-        f"CREATE VIEW facts AS SELECT {', '.join(map(_write_fact_column, _FACTS))} FROM {stored}.facts WHERE NOT closes",
+        f"CREATE VIEW facts AS SELECT {shown_facts} FROM {stored}.facts WHERE NOT closes",
         f"CREATE VIEW edges AS SELECT {columns['edges']} FROM {stored}.edges "
         + ("WHERE kind NOT IN ('next', 'reply', 'same') OR dst IN (SELECT id FROM items)" if dirty else "")
         + f""" UNION ALL

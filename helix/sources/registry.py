@@ -40,8 +40,8 @@ from helix.sources import (
     vault,
     zed,
 )
-from helix.sources.common.exported import is_exported
 from helix.sources.common.export import Export, ExportAdapter, split_export
+from helix.sources.common.exported import is_exported
 from helix.sources.common.json_text import looks_like_json
 from helix.sources.common.noise import remove_noise
 from helix.sources.common.pieces import read_piece

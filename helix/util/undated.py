@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-SHIFT: Final = 40_000_000_000
-"""Seconds, 1,267 years: of a moment in this age the result is before EARLIEST."""
+SHIFT: Final = 33_000_000_000
+"""Seconds, 1,045 years: of a moment in this age the result is before EARLIEST. Times 2²⁸ it is an int64."""
 
-EARLIEST: Final = -30_000_000_000
-"""Seconds after 1970: 1,019 after Christ. Earlier numbers are places of undated items."""
+EARLIEST: Final = -25_000_000_000
+"""Seconds after 1970: in the year 1177. Earlier numbers are places of undated items."""
 
 
 def place_undated(latest: int) -> int:

@@ -15,7 +15,7 @@ from helix.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pipelines.export.selection import Selection
+    from pipelines.export.selection import ExportSelection
 
 _FILTERS: Final = ("project", "session", "since", "until", "principal", "everyone")
 
@@ -90,7 +90,7 @@ def _export_duckdb(options: argparse.Namespace) -> int:
     return 0
 
 
-def _select(options: argparse.Namespace) -> Selection:
+def _select(options: argparse.Namespace) -> ExportSelection:
     from helix.snapshot import manifest as manifests
     from helix.snapshot.reader.snapshot import Snapshot
     from pipelines.export.selection import ExportFilter, select_items
@@ -101,7 +101,9 @@ def _select(options: argparse.Namespace) -> Selection:
     return select_items(Snapshot.open(root, name), wanted)
 
 
-def _export_turns(options: argparse.Namespace, selection: Selection, observe: Callable[[int], None]) -> dict[str, Any]:
+def _export_turns(
+    options: argparse.Namespace, selection: ExportSelection, observe: Callable[[int], None]
+) -> dict[str, Any]:
     """Write the chosen form; return the counts of the report."""
     from pathlib import Path
 
@@ -129,7 +131,7 @@ def _export_turns(options: argparse.Namespace, selection: Selection, observe: Ca
     return write_vault(selection, Path(options.markdown).expanduser(), settings, options.force, observe)
 
 
-def _open_file(selection: Selection, target: Path, force: bool) -> Any:
+def _open_file(selection: ExportSelection, target: Path, force: bool) -> Any:
     from pipelines.export.target import open_file
 
     return open_file(selection.root, target, force)

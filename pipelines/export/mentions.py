@@ -1,4 +1,4 @@
-"""Which entities of an export have notes: those that several sessions name."""
+"""Entities of an export that have notes: those that several sessions name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from helix.types import I64, U64
-from pipelines.export.selection import Selection
+from pipelines.export.selection import ExportSelection
 
 MOST: Final = 300
 """Entities with a note: those that most sessions name."""
@@ -34,10 +34,10 @@ class Mentions:
 
     def list_sessions(self, entity: int) -> I64:
         """List the codes of the sessions that name an entity."""
-        return self.session[self.entity == np.uint64(entity)]
+        return np.asarray(self.session[self.entity == np.uint64(entity)], np.int64)
 
 
-def find_mentions(selection: Selection) -> Mentions:
+def find_mentions(selection: ExportSelection) -> Mentions:
     """Find the entities that at least two sessions name, the most frequent first."""
     snap, rows = selection.snap, np.flatnonzero(selection.chosen)
     sessions, entities = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]

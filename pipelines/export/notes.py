@@ -121,7 +121,12 @@ def write_decisions(project: str, answer: Mapping[str, Any], notes: Mapping[str,
         notes: of sessions, by item id.
     """
     front = write_front_matter(
-        {"helix": "decisions", "project": project, "tags": ["helix", "helix/decisions"], "title": f"Decisions: {project}"}
+        {
+            "helix": "decisions",
+            "project": project,
+            "tags": ["helix", "helix/decisions"],
+            "title": f"Decisions: {project}",
+        }
     )
     parts = [front, f"# Decisions: {write_words(project)}", "", write_link(INDEX, "index"), ""]
     for entry in answer["decisions"]:

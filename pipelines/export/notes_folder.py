@@ -31,9 +31,7 @@ def check_folder(target: Path) -> None:
     if not target.is_dir():
         raise UsageError(f"{target} is no folder", "name a new folder")
     if not (target / MANIFEST).exists() and any(target.iterdir()):
-        raise UsageError(
-            f"{target} holds files, and no earlier export", "name a new folder, such as one inside of it"
-        )
+        raise UsageError(f"{target} holds files, and no earlier export", "name a new folder, such as one inside of it")
     _read_manifest(target)
 
 
@@ -80,7 +78,7 @@ def _merge(made: Path, target: Path, digests: dict[str, str], force: bool) -> li
 
 
 def _may_replace(target: Path, note: str, before: dict[str, list[str]], force: bool) -> bool:
-    """Return whether a note is absent, or is one that an export wrote and nobody edited."""
+    """Return whether a note is absent, or as an export wrote it."""
     path = target / note
     folders = [folder for folder in path.parents if folder != target and folder.is_relative_to(target)]
     if path.is_symlink() or any(folder.is_symlink() for folder in folders):

@@ -22,7 +22,7 @@ from helix.snapshot.sql_values import REFUSALS, translate_error
 from helix.snapshot.sql_views import create_views, write_session_view
 from helix.sources.common.exported import FIELD
 from helix.sources.exported_parquet import TURNS, TURNS_FILE
-from pipelines.export.selection import Selection
+from pipelines.export.selection import ExportSelection
 from pipelines.export.target import explain_failure, open_folder
 from pipelines.export.turns import BATCH, ExportCounts, ExportedSession, read_sessions
 
@@ -59,7 +59,7 @@ _OF_ITEMS: Final = {
 
 
 def write_parquet(
-    selection: Selection, target: Path, settings: Settings, force: bool, observe: Callable[[int], None]
+    selection: ExportSelection, target: Path, settings: Settings, force: bool, observe: Callable[[int], None]
 ) -> dict[str, Any]:
     """Write a folder of Parquet files, which appears whole or not at all.
 
@@ -122,7 +122,7 @@ def _list_records(
         observe(counts.turns)
 
 
-def _write_views(selection: Selection, folder: Path, spill: str) -> dict[str, int]:
+def _write_views(selection: ExportSelection, folder: Path, spill: str) -> dict[str, int]:
     """Write each view of the chosen items; return the rows of each."""
     with connect_duckdb() as db:
         db.execute(f"SET temp_directory = {_quote(spill)}")
@@ -136,7 +136,7 @@ def _write_views(selection: Selection, folder: Path, spill: str) -> dict[str, in
             raise translate_error(error) from None
 
 
-def _list_ends(selection: Selection) -> pa.Table:
+def _list_ends(selection: ExportSelection) -> pa.Table:
     """List the facts of the chosen items and when they end, as far as the caller may see what ended them."""
     facts = selection.snap.facts
     numbers = np.flatnonzero(selection.chosen[facts.columns.row])

@@ -19,7 +19,7 @@ from helix.types import Bool
 
 @dataclass(frozen=True, slots=True)
 class ExportFilter:
-    """Which items are exported.
+    """The caller's choice of items.
 
     Args:
         principal: the caller, as ACLs name it; None: only items without an ACL.
@@ -35,7 +35,7 @@ class ExportFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ExportSelection:
     """Items of a generation, which stays open."""
 
     snap: Snapshot  # as the caller may see it
@@ -59,7 +59,7 @@ class Selection:
         return pa.table({"id": ids, "row": pa.array(rows), "place": pa.array(place[np.searchsorted(codes, session)])})
 
 
-def select_items(snap: Snapshot, wanted: ExportFilter) -> Selection:
+def select_items(snap: Snapshot, wanted: ExportFilter) -> ExportSelection:
     """Choose the items of an export.
 
     Args:
@@ -89,4 +89,4 @@ def select_items(snap: Snapshot, wanted: ExportFilter) -> Selection:
     if until is not None:
         chosen &= columns.time <= int(until.timestamp())
     is_whole = int(chosen.sum()) == whole.live
-    return Selection(snap, chosen, whole.live - snap.live, is_whole)
+    return ExportSelection(snap, chosen, whole.live - snap.live, is_whole)

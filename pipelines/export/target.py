@@ -1,4 +1,4 @@
-"""Where an export is written: beside its target first, so that it appears whole or not at all."""
+"""Targets of exports: each is written next to its place first, so that it appears whole or not at all."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from helix.snapshot.sql_views import create_views
 from helix.sources.common.exported import write_record
 from helix.types import Fault, Session, Step, Turn
 from helix.util.workspaces import decode_workspace
-from pipelines.export.selection import Selection
+from pipelines.export.selection import ExportSelection
 from pipelines.ingest.items import NO_PROJECT, cut_turn, make_item_id
 from pipelines.ingest.versions import read_document
 
@@ -78,7 +78,7 @@ class ExportedSession:
 
 @dataclass(slots=True)
 class ExportCounts:
-    """What an export has written."""
+    """Counts of an export."""
 
     sessions: int = 0
     turns: int = 0
@@ -100,7 +100,7 @@ class ExportCounts:
 
 
 @contextmanager
-def open_rows(selection: Selection, spill: str | None = None) -> Iterator[pa.RecordBatchReader]:
+def open_rows(selection: ExportSelection, spill: str | None = None) -> Iterator[pa.RecordBatchReader]:
     """Read the chosen items as rows, session by session and in reading order; DuckDB sorts, on disk if it must."""
     with connect_duckdb() as db:
         if spill:
@@ -110,7 +110,9 @@ def open_rows(selection: Selection, spill: str | None = None) -> Iterator[pa.Rec
         yield db.sql(_QUERY).to_arrow_reader(BATCH)
 
 
-def read_sessions(selection: Selection, settings: Settings, spill: str | None = None) -> Iterator[ExportedSession]:
+def read_sessions(
+    selection: ExportSelection, settings: Settings, spill: str | None = None
+) -> Iterator[ExportedSession]:
     """Yield the chosen turns by session, in the order in which the sessions came into the store."""
     reader = TurnReader(selection, settings)
     with open_rows(selection, spill) as batches:
@@ -122,7 +124,7 @@ def read_sessions(selection: Selection, settings: Settings, spill: str | None = 
 class TurnReader:
     """Reads turns from the accepted documents of a store, and from its items where those are gone."""
 
-    def __init__(self, selection: Selection, settings: Settings) -> None:
+    def __init__(self, selection: ExportSelection, settings: Settings) -> None:
         self.selection, self.settings = selection, settings
         self._read = lru_cache(maxsize=4)(self._read_originals)
 

@@ -25,7 +25,7 @@ from pipelines.export.notes import (
     write_session,
 )
 from pipelines.export.notes_folder import check_folder, replace_notes
-from pipelines.export.selection import Selection
+from pipelines.export.selection import ExportSelection
 from pipelines.export.target import open_folder
 from pipelines.export.turns import ExportCounts, ExportedSession, read_sessions
 
@@ -39,7 +39,7 @@ _KEY_DIGITS: Final = 8
 
 
 def write_vault(
-    selection: Selection, target: Path, settings: Settings, force: bool, observe: Callable[[int], None]
+    selection: ExportSelection, target: Path, settings: Settings, force: bool, observe: Callable[[int], None]
 ) -> dict[str, Any]:
     """Write the notes of the chosen items; in a folder of an earlier export, replace its notes and no others.
 
@@ -64,7 +64,7 @@ def write_vault(
 class _VaultWriter:
     """Writes notes into a new folder. It holds what lists need of a session, never its turns."""
 
-    def __init__(self, selection: Selection, folder: Path) -> None:
+    def __init__(self, selection: ExportSelection, folder: Path) -> None:
         self.selection, self.folder, self.counts = selection, folder, ExportCounts()
         self.names, self.entries = NameBook(), dict[int, NoteEntry]()
         self.mentions: Mentions = find_mentions(selection)
@@ -73,7 +73,9 @@ class _VaultWriter:
             for entity, (kind, name) in self.mentions.names.items()
         }
         self.answers = self._list_decisions()
-        cited = (entry["item"] for answer in self.answers.values() for entries in _get_lists(answer) for entry in entries)
+        cited = (
+            entry["item"] for answer in self.answers.values() for entries in _get_lists(answer) for entry in entries
+        )
         self.cited = dict[str, NoteEntry | None].fromkeys(cited)
         self.decisions = {
             project: self.names.take("", f"Decisions of {make_file_name(project)}") for project in self.answers

@@ -93,7 +93,7 @@ def make_items(reading: DocumentReading, envelope: Envelope, settings: Settings,
             for at, part in enumerate(read):
                 record = _make_record(session, turn, part, numbers[at], place + at, envelope, project)
                 if len(turn.types) == len(pieces) and not turn.type:
-                    record["type"], record["type_confidence"] = turn.types[at]
+                    record |= dict(zip(("type", "type_confidence"), turn.types[at], strict=True))
                 records.append({**record, "steps": steps[at]} if steps[at] else record)
                 state.append("new" if is_new else "context")
                 if not at:
@@ -103,10 +103,7 @@ def make_items(reading: DocumentReading, envelope: Envelope, settings: Settings,
 
 
 def cut_turn(turn: Turn, words: int) -> tuple[Sequence[int], tuple[str, ...], Mapping[str, int]]:
-    """Return the numbers and the texts of a turn's pieces, and the redactions.
-
-    An exported turn may say where its pieces are: other ones of it were forgotten, or it is known by them only.
-    """
+    """Return numbers and texts of a turn's pieces, and the redactions. An exported turn may say where they are."""
     pieces, found = _cut_text(turn.text, words)
     if turn.pieces and not found:
         return [number for number, _, _ in turn.pieces], tuple(turn.text[a:b] for _, a, b in turn.pieces), found
@@ -367,9 +364,6 @@ def _shorten_label(name: str | None) -> str | None:
 
 def _to_seconds(time: datetime | None) -> int | None:
     return int(time.timestamp()) if time else None
-
-
-# ---------------------------------------------------------------- links
 
 
 def _link_items(

@@ -137,7 +137,9 @@ class SessionSummary(BaseModel):
     began: str | None = Field(description="null: no turn has a time of its own")
     ended: str | None
     time_quality: str | None = TIME_QUALITY
-    file_time: str | None = Field(default=None, description="of an undated session: its file's last change, at most then")
+    file_time: str | None = Field(
+        default=None, description="of an undated session: its file's last change, at most then"
+    )
     items: int
     types: dict[str, int] = Field(description="its items by type")
     speakers: list[str] = Field(description="its most frequent speakers")

@@ -235,7 +235,7 @@ class Catalog:
         if self._base:  # a view's rows have the same
             return self._base.last_access
         columns = self._rows.columns
-        last = columns.placed.copy()
+        last = columns.place.copy()
         rows, accessed, _ = self._accesses
         last[rows] = np.maximum(last[rows], accessed)
         return last

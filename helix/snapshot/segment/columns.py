@@ -115,7 +115,7 @@ class SnapshotColumns:
     near = _join_column("near", np.uint64)  # key of the earlier item it is a near-duplicate of, 0 for none
 
     @cached_property
-    def placed(self) -> I64:
+    def place(self) -> I64:
         """Place of each row in the order of time, in seconds; see `helix.util.undated`: int64[rows]."""
         return np.where(self.time == NO_TIME, self.t_valid - SHIFT, self.time)
 

@@ -20,7 +20,7 @@ from helix.snapshot.segment.layout import FACT_TEXT, NO_NUMBER, STEP_COLUMNS
 from helix.snapshot.segment.words import build_word_arrays, collect_words
 from helix.text.languages import CODES
 from helix.text.titles import hash_titles
-from helix.types import ACTIONS, F32, F64, I8, I64, OUTCOMES, ROLES, TYPES, U8, U32, U64, AnyArray
+from helix.types import ACTIONS, F32, F64, I8, I64, OUTCOMES, ROLES, TYPES, U8, U32, U64, AnyArray, Bool
 from helix.util.failpoints import failpoint
 
 BATCH = 65_536  # rows of a record batch of text.arrow, and of a row group of items.parquet

@@ -8,7 +8,7 @@ where it is not the usual:
 - `title`: the session's title, where `title` is the turn's own.
 - `workspace`: where the session worked; it names the project.
 - `time_quality`, `time`: `exact` is the usual quality of a turn with `ts`, `none` without. `time` is that of the file
-  of an undated turn, which is no `ts`, since nobody said it then.
+  of an undated turn, which is no `ts`: it was said earlier.
 - `types`: type and certainty of each item, as the classifier judged it: of the same text it may judge otherwise among
   other texts, since a batch of vectors is rounded together. Absent where `type` says it.
 - `pieces`: number, start and end of each item in the text, where `helix.enrich.chunk` would cut it otherwise.
@@ -170,7 +170,11 @@ def _read_pieces(pieces: Any, size: int) -> tuple[tuple[int, int, int], ...]:
     found = tuple((number, start, end) for number, start, end in pieces)
     number = start = -1
     for piece in found:
-        if not all(type(part) is int for part in piece) or piece[0] <= number or not start <= piece[1] < piece[2] <= size:
+        if (
+            not all(type(part) is int for part in piece)
+            or piece[0] <= number
+            or not start <= piece[1] < piece[2] <= size
+        ):
             raise ValueError("no pieces")
         number, start = piece[0], piece[2]
     return found

@@ -54,7 +54,16 @@ def write_sessions(sessions: Sequence[Session]) -> str:
     for session in sessions:
         workspace = encode_workspace(session.workspace) if session.workspace else None
         head = {"turns_of": session.id, "project": session.project, "title": session.title}
-        lines.append(orjson.dumps({**head, "branch_of": session.branch_of, "workspace": workspace, **({"exported": True} if session.exported else {})}).decode())
+        lines.append(
+            orjson.dumps(
+                {
+                    **head,
+                    "branch_of": session.branch_of,
+                    "workspace": workspace,
+                    **({"exported": True} if session.exported else {}),
+                }
+            ).decode()
+        )
         lines += map(_write_turn, session.turns)
     return "\n".join([*lines, ""]) if lines else ""
 

@@ -14,12 +14,13 @@ from typing import Final
 _FENCE: Final = re.compile(r" {0,3}(?P<mark>`{3,}(?=[^`]*\Z)|~{3,})(?P<blank>[ \t]*)(?P<info>.*)", re.DOTALL)
 _PREFIX: Final = "text-"
 
-_INERT: Final = frozenset(
-    "text txt plain log console output sh bash zsh fish shell powershell ps1 bat cmd python py pycon js jsx ts tsx"
-    " javascript typescript json jsonl json5 yaml yml toml ini cfg conf xml html css scss sql c h cpp hpp c++ cs csharp"
-    " java kotlin scala go rust rs ruby rb php perl lua r swift dart elixir erlang haskell ocaml clojure lisp diff patch"
-    " make makefile cmake dockerfile docker nginx graphql proto protobuf csv tsv md markdown tex vim asm".split()
+_LANGUAGES: Final = (
+    "text txt plain log console output sh bash zsh fish shell powershell ps1 bat cmd python py pycon js jsx ts tsx "
+    "javascript typescript json jsonl json5 yaml yml toml ini cfg conf xml html css scss sql c h cpp hpp c++ cs csharp "
+    "java kotlin scala go rust rs ruby rb php perl lua r swift dart elixir erlang haskell ocaml clojure lisp diff patch "
+    "make makefile cmake dockerfile docker nginx graphql proto protobuf csv tsv md markdown tex vim asm"
 )
+_INERT: Final = frozenset(_LANGUAGES.split())
 """Languages of a fence that no plug-in runs."""
 
 # Marks that act outside code. A backslash before any of `_MARKS`, or before a backslash, is one of the text.
