@@ -17,8 +17,8 @@ _PREFIX: Final = "text-"
 _LANGUAGES: Final = (
     "text txt plain log console output sh bash zsh fish shell powershell ps1 bat cmd python py pycon js jsx ts tsx "
     "javascript typescript json jsonl json5 yaml yml toml ini cfg conf xml html css scss sql c h cpp hpp c++ cs csharp "
-    "java kotlin scala go rust rs ruby rb php perl lua r swift dart elixir erlang haskell ocaml clojure lisp diff patch "
-    "make makefile cmake dockerfile docker nginx graphql proto protobuf csv tsv md markdown tex vim asm"
+    "java kotlin scala go rust rs ruby rb php perl lua r swift dart elixir erlang haskell ocaml clojure lisp diff "
+    "patch make makefile cmake dockerfile docker nginx graphql proto protobuf csv tsv md markdown tex vim asm"
 )
 _INERT: Final = frozenset(_LANGUAGES.split())
 """Languages of a fence that no plug-in runs."""
