@@ -13,8 +13,7 @@ from helix.cli.terminal import format_count, is_drawn, print_note
 from helix.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from helix.settings import Settings
     from pipelines.export.selection import ExportSelection
 
 _FILTERS: Final = ("project", "session", "since", "until", "principal", "everyone")
@@ -111,17 +110,7 @@ def _export_turns(
 
     settings = load()
     if options.jsonl is not None:
-        from pipelines.export.jsonl import write_lines
-        from pipelines.export.turns import read_sessions
-
-        if options.jsonl == "-":
-            counts = write_lines(read_sessions(selection, settings), sys.stdout.buffer, observe)
-            sys.stdout.buffer.flush()
-            return {"file": "-", **counts.describe()}
-        target = Path(options.jsonl).expanduser()
-        with _open_file(selection, target, options.force) as file:
-            counts = write_lines(read_sessions(selection, settings), file, observe)
-        return {"file": str(target), "bytes": target.stat().st_size, **counts.describe()}
+        return _export_lines(options, selection, settings, observe)
     if options.parquet is not None:
         from pipelines.export.parquet import write_parquet
 
@@ -131,10 +120,27 @@ def _export_turns(
     return write_vault(selection, Path(options.markdown).expanduser(), settings, options.force, observe)
 
 
-def _open_file(selection: ExportSelection, target: Path, force: bool) -> Any:
-    from pipelines.export.target import open_file
+def _export_lines(
+    options: argparse.Namespace, selection: ExportSelection, settings: Settings, observe: Callable[[int], None]
+) -> dict[str, Any]:
+    """Write JSON lines to a file or to stdout; return the counts of the report."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
 
-    return open_file(selection.root, target, force)
+    from pipelines.export.jsonl import write_lines
+    from pipelines.export.target import open_file
+    from pipelines.export.turns import read_sessions
+
+    with TemporaryDirectory(prefix="helix-") as spill:
+        sessions = read_sessions(selection, settings, spill)
+        if options.jsonl == "-":
+            counts = write_lines(sessions, sys.stdout.buffer, observe)
+            sys.stdout.buffer.flush()
+            return {"file": "-", **counts.describe()}
+        target = Path(options.jsonl).expanduser()
+        with open_file(selection.root, target, options.force) as file:
+            counts = write_lines(sessions, file, observe)
+        return {"file": str(target), "bytes": target.stat().st_size, **counts.describe()}
 
 
 def _print_report(report: dict[str, Any]) -> None:

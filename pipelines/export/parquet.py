@@ -23,7 +23,7 @@ from helix.snapshot.sql_views import create_views, write_session_view
 from helix.sources.common.exported import FIELD
 from helix.sources.exported_parquet import TURNS, TURNS_FILE
 from pipelines.export.selection import ExportSelection
-from pipelines.export.target import explain_failure, open_folder
+from pipelines.export.target import open_folder
 from pipelines.export.turns import BATCH, ExportCounts, ExportedSession, read_sessions
 
 VIEWS: Final = ("items", "facts", "entities", "edges", "steps", "sessions", "clusters")
@@ -72,20 +72,12 @@ def write_parquet(
     """
     _check_target(target, force)
     with open_folder(selection.root, target) as folder:
-        spill = str(folder / "spill")
+        spill = str(folder.with_name("spill"))
         counts = write_turns(read_sessions(selection, settings, spill), folder / TURNS_FILE, observe)
         rows = _write_views(selection, folder, spill)
-        old = target.with_name(f"{folder.name}.old")
-        try:
-            if target.exists():
-                target.rename(old)
-            folder.rename(target)
-        except OSError as error:
-            raise explain_failure(target, error) from None
-    for path in [*old.iterdir()] if old.exists() else []:
-        path.unlink()
-    if old.exists():
-        old.rmdir()
+        if target.exists():
+            target.rename(folder.with_name("old"))  # removed with the workplace
+        folder.rename(target)
     size = sum(path.stat().st_size for path in target.iterdir())
     return {"file": str(target), "bytes": size, **counts.describe(), "tables": rows}
 

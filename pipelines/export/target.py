@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 from helix.errors import StoreError, UsageError
 from helix.snapshot.paths import sync_folder
-
-WORKPLACE: Final = ".helix-export-"
-"""Prefix of the file or the folder in which an export is made. A walk of `helix ingest` passes it over."""
+from helix.snapshot.sql_export import open_workplace
 
 
 @contextmanager
@@ -28,37 +24,35 @@ def open_file(root: Path, target: Path, force: bool) -> Iterator[IO[bytes]]:
     check_place(root, target)
     if os.path.lexists(target) and (not force or not target.is_file()):
         raise UsageError(f"{target} exists", "--force replaces it, or name another file")
-    made = target.with_name(f"{WORKPLACE}{secrets.token_hex(8)}")
-    try:
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        made.replace(target)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise explain_failure(target, error) from None
-    finally:
-        made.unlink(missing_ok=True)
+    with open_workplace(target) as folder:
+        made = folder / "made"
+        try:
+            with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            made.replace(target)
+            sync_folder(target.parent)
+        except OSError as error:
+            raise explain_failure(target, error) from None
 
 
 @contextmanager
 def open_folder(root: Path, target: Path) -> Iterator[Path]:
-    """Yield a new private folder next to the target; it is removed at the end unless it was renamed.
+    """Yield a new private folder, to be renamed; its parent, for what else the export needs, is removed at the end.
 
     Raises:
         UsageError: the target is in the store, or cannot be written.
         StoreError: the disk is full.
     """
     check_place(root, target)
-    made = target.with_name(f"{WORKPLACE}{secrets.token_hex(8)}")
-    try:
-        made.mkdir(mode=0o700)
-        yield made
-    except OSError as error:
-        raise explain_failure(target, error) from None
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    with open_workplace(target) as folder:
+        made = folder / "made"
+        try:
+            made.mkdir(mode=0o700)
+            yield made
+        except OSError as error:
+            raise explain_failure(target, error) from None
 
 
 def check_place(root: Path, target: Path) -> None:

@@ -53,7 +53,7 @@ def write_vault(
     check_folder(target)
     with open_folder(selection.root, target) as made:
         writer = _VaultWriter(selection, made)
-        for found in read_sessions(selection, settings, str(made.with_suffix(".spill"))):
+        for found in read_sessions(selection, settings, str(made.with_name("spill"))):
             writer.add_session(found)
             observe(writer.counts.turns)
         notes = writer.finish()

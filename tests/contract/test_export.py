@@ -17,10 +17,10 @@ from helix.errors import UsageError
 from helix.sdk.memory import Memory
 from helix.settings import load
 from helix.snapshot.sql import run_statement
+from helix.snapshot.sql_export import WORKPLACE
 from pipelines.embedded.ingest import ingest
 from pipelines.export.notes_folder import MANIFEST
 from pipelines.export.parquet import VIEWS
-from pipelines.export.target import WORKPLACE
 from pipelines.maintain.deletion_plan import Selection
 from pipelines.maintain.forget import forget
 from tests.support.paths import DATA, ROOT
