@@ -21,6 +21,7 @@ from helix.sources import (
     copilot_cli,
     cursor,
     droid,
+    exported_lines,
     exported_parquet,
     gemini,
     generic_jsonl,
@@ -115,6 +116,7 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
 )
 
 _COLLECTORS: Final[tuple[Collector, ...]] = (
+    exported_lines,
     exported_parquet,
     opencode,
     cursor,
