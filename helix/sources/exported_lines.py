@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from helix.sources.common.exported import FIELD, is_exported
+from helix.sources.common.exported import FIELD, FORMAT, is_exported
 from helix.sources.common.fields import get_mapping, get_text
 from helix.sources.common.json_text import try_json
 from helix.sources.common.session_text import SessionText
@@ -49,7 +49,8 @@ def _read_sessions(path: Path) -> Iterator[SessionText]:
 
 def _name_session(line: bytes) -> str:
     record = _read_line(line)
-    return f"{get_text(get_mapping(record, FIELD), 'format')}/{get_text(record, 'session')}"
+    kind = get_text(get_mapping(record, FIELD), "format")
+    return f"{kind if FORMAT.fullmatch(kind) else 'other'}/{get_text(record, 'session')}"
 
 
 def _read_line(line: bytes) -> dict[str, object]:

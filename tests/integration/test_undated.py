@@ -49,7 +49,7 @@ def add(root: Path, folder: Path, name: str, lines: tuple[dict[str, Any], ...]) 
 
 
 @pytest.fixture(scope="module", params=["dated first", "undated first"])
-def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mixed_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dated history and an undated one, ingested in either order."""
     folder = tmp_path_factory.mktemp("undated")
     parts = [("dated.jsonl", DATED), ("undated.jsonl", UNDATED)]
@@ -62,47 +62,47 @@ def texts(root: Path, question: str, **options: Any) -> list[str]:
     return [item.text for item in Memory(root).recall(question, now=NOW, **options).items]
 
 
-def test_an_undated_note_is_no_newer_than_a_dated_turn(mixed: Path) -> None:
-    assert texts(mixed, "what CI do we use")[0] == DATED[1]["text"]
-    assert texts(mixed, "what is the session timeout")[0] == DATED[2]["text"]
-    found = {item.text: item for item in Memory(mixed).recall("what is the session timeout", now=NOW).items}
+def test_an_undated_note_is_no_newer_than_a_dated_turn(mixed_store: Path) -> None:
+    assert texts(mixed_store, "what CI do we use")[0] == DATED[1]["text"]
+    assert texts(mixed_store, "what is the session timeout")[0] == DATED[2]["text"]
+    found = {item.text: item for item in Memory(mixed_store).recall("what is the session timeout", now=NOW).items}
     assert found[UNDATED[1]["text"]].replaced_by["text"] == DATED[2]["text"]
     assert found[DATED[2]["text"]].replaced_by is None
 
 
-def test_an_undated_fact_ends_where_a_dated_one_begins(mixed: Path) -> None:
-    with run_statement(mixed, "SELECT object, t_valid, t_invalid FROM facts ORDER BY object") as answer:
+def test_an_undated_fact_ends_where_a_dated_one_begins(mixed_store: Path) -> None:
+    with run_statement(mixed_store, "SELECT object, t_valid, t_invalid FROM facts ORDER BY object") as answer:
         facts = {row[0]: row[1:] for row in answer.rows}
     assert facts["30 minutes"] == (None, "2026-10-09T09:00:00Z")
     assert facts["45 minutes"] == ("2026-10-09T09:00:00Z", None)
     assert facts["Buildkite"][1] is None
 
 
-def test_recency_of_an_undated_item_is_none(mixed: Path) -> None:
+def test_recency_of_an_undated_item_is_none(mixed_store: Path) -> None:
     for profile in ("helix", "helix-paper", "engram", "cems", "annie"):
-        found = Memory(mixed).recall("CI and the session timeout recently", now=NOW, profile=profile).items
+        found = Memory(mixed_store).recall("CI and the session timeout recently", now=NOW, profile=profile).items
         recency = {item.text: item.why.get("recency") for item in found}
         old, new = recency.get(UNDATED[0]["text"]), recency.get(DATED[1]["text"])
         if old is not None and new is not None:
             assert old <= new, profile
-    snap = Snapshot.open(mixed)
+    snap = Snapshot.open(mixed_store)
     undated = snap.columns.time == NO_TIME
     assert undated.sum() == 2
     assert snap.catalog.last_access[undated].max() < snap.catalog.last_access[~undated].min()
 
 
-def test_options_of_time_leave_undated_items_out(mixed: Path) -> None:
-    assert not set(texts(mixed, "CI", since="2026-11-01")) & {line["text"] for line in UNDATED}
-    before = texts(mixed, "what CI do we use", as_of="2026-10-20")
+def test_options_of_time_leave_undated_items_out(mixed_store: Path) -> None:
+    assert not set(texts(mixed_store, "CI", since="2026-11-01")) & {line["text"] for line in UNDATED}
+    before = texts(mixed_store, "what CI do we use", as_of="2026-10-20")
     assert UNDATED[0]["text"] not in before  # its file is of later, so nothing shows that it was said by then
-    assert UNDATED[0]["text"] in texts(mixed, "what CI do we use", as_of="2026-11-29")
+    assert UNDATED[0]["text"] in texts(mixed_store, "what CI do we use", as_of="2026-11-29")
 
 
-def test_every_surface_says_that_the_time_is_unknown(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = {item.text: item for item in Memory(mixed).recall("what CI do we use", now=NOW).items}
+def test_every_surface_says_that_the_time_is_unknown(mixed_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {item.text: item for item in Memory(mixed_store).recall("what CI do we use", now=NOW).items}
     assert found[UNDATED[0]["text"]].time_quality == "file"
     assert found[DATED[0]["text"]].time_quality == "exact"
-    listed = {session["session"]: session for session in Memory(mixed).timeline()["sessions"]}
+    listed = {session["session"]: session for session in Memory(mixed_store).timeline()["sessions"]}
     assert [*listed][-1] == "u1"
     assert (listed["u1"]["began"], listed["u1"]["ended"]) == (None, None)
     assert (listed["u1"]["time_quality"], listed["u1"]["file_time"]) == ("file", "2026-11-28T09:00:00Z")
@@ -110,14 +110,14 @@ def test_every_surface_says_that_the_time_is_unknown(mixed: Path, capsys: pytest
     assert listed["d1"]["began"] == "2026-05-12T09:00:00Z"
     shown = {}
     for command in (("sessions",), ("timeline",), ("show", "u1"), ("recall", "which CI is used")):
-        assert main([*command, "--store", str(mixed)]) == 0
+        assert main([*command, "--store", str(mixed_store)]) == 0
         shown[command[0]] = capsys.readouterr().out
     assert "by 2026-11-28" in shown["sessions"]
     assert "Undated" in shown["timeline"]
     assert "file of 2026-11-28" in shown["timeline"]
     assert "by 2026-11-28" in shown["show"]
     assert "by 2026-11-28" in shown["recall"]
-    decided = Memory(mixed).decisions("shop", history=True)["decisions"]
+    decided = Memory(mixed_store).decisions("shop", history=True)["decisions"]
     since = {entry["text"]: entry["since"] for entry in decided}
     past = [one for entry in decided for one in entry["replaced"] if one["session"] == "u1"]
     assert all(value and value < "2026-11" for value in since.values()), since

@@ -242,7 +242,7 @@ def test_a_transcript_survives(tmp_path_factory: pytest.TempPathFactory, lines: 
 def test_a_file_of_many_blocks_gives_the_same_store(tmp_path: Path, stores: None) -> None:
     words = "the ledger of the harbour keeps every crate in order " * 40
     lines = [
-        {"session": f"s{n // 40}", "id": str(n), "role": ROLES[n % 2], "text": f"{n} {words}", "ts": BASE.isoformat()}
+        {"session": f"s{n // 40}", "id": str(n), "role": ROLES[n % 2], "text": words, "ts": BASE.isoformat()}
         for n in range(320)
     ]
     (tmp_path / "given.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))

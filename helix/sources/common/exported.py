@@ -40,7 +40,9 @@ ORIGINS: Final[Mapping[str, str]] = {
 }
 """The usual origin of each role."""
 
-_FORMAT: Final = re.compile(r"[a-z0-9-]{1,40}")
+FORMAT: Final = re.compile(r"[a-z0-9-]{1,40}")
+"""Names of formats."""
+
 _STEP: Final = asdict(Step("", "other"))
 
 
@@ -131,7 +133,7 @@ def read_record(record: Mapping[str, Any]) -> tuple[Session, Turn]:
     check_turn(turn)
     heading = (rest["title"] or None) if is_own else title
     names = (rest["format"], record["session"], heading or "", rest.get("branch_of") or "")
-    if not all(isinstance(name, str) for name in names) or not _FORMAT.fullmatch(rest["format"]):
+    if not all(isinstance(name, str) for name in names) or not FORMAT.fullmatch(rest["format"]):
         raise ValueError("no session")
     if not turn.text.strip() or not turn.id or not record["session"] or not all(turn.acl):
         raise ValueError("an empty field")
