@@ -26,8 +26,8 @@ def export(argv: Sequence[str]) -> int:
     Without --as, items with an ACL stay out; --all exports every item: it is the owner's. What 'helix feedback' noted,
     when items were ingested and what was forgotten is not exported.
 
-    A DuckDB file holds the views of 'helix sql' as tables, with every project and every ACL. 'helix forget' reaches no
-    exported file: export again.
+    A DuckDB file has every project and every ACL: the views of 'helix sql' as tables. 'helix forget' reaches no file
+    that was exported: export again.
     """
     options = _build_parser().parse_args(argv)
     if options.duckdb is not None:
