@@ -34,8 +34,6 @@ ROLES: Final = ("user", "assistant", "tool", "system", "document")
 """Who wrote a turn; a role's code in the columns is its position here."""
 
 
-# ------------------------------------------------ ingest side
-
 ACTIONS: Final = ("run", "edit", "read", "search", "fetch", "other", "result", "correct")
 """What a step does; its code in the columns is its position here."""
 
@@ -90,6 +88,8 @@ class Turn:
     project: str | None = None
     unique: bool = False  # `id` is unique across sessions (a uuid): a copy in another session is the same turn
     steps: tuple[Step, ...] = ()  # tool calls it makes, or results it holds
+    pieces: tuple[tuple[int, int, int], ...] = ()  # number, start, end of items in `text`; empty: `chunk` cuts it
+    types: tuple[tuple[str, float], ...] = ()  # (type, certainty) of each item, as an exporting store judged it
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,7 @@ class Session:
     title: str | None = None
     branch_of: str | None = None
     workspace: Workspace | None = None  # where it worked, as the log tells; it names `project`
+    exported: bool = False  # a store gave it: its turns are dated and free of noise, and stay as they are
 
 
 class Problem(NamedTuple):
@@ -140,8 +141,6 @@ class Entity(NamedTuple):
     key: str
     name: str  # as written
 
-
-# ---------------------------------------------------------------- query side
 
 Time = datetime | str | None
 """A moment as callers give it: aware, ISO 8601, or in words such as "yesterday"."""

@@ -42,7 +42,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "decisions": "list what was decided and holds, and what was rejected",
         "why": "say why a line of code is as it is: its commit and session",
         "sql": "query the items in SQL",
-        "export": "write the views of 'sql' to one DuckDB file",
+        "export": "write the store as JSON lines, Markdown, Parquet or DuckDB",
     },
     "connect agents and programs": {
         "install": "connect an agent: its hooks and the MCP server",

@@ -24,7 +24,7 @@ from helix.recipes.annie_formulas import briefing, bullet, decay
 from helix.recipes.common import begin, bundle, is_among, items_of, judge
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
-from helix.snapshot.segment.batch import NO_TIME, hash_parts
+from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.open import read_table
 from helix.stages.dense import dense_score, search_dense
 from helix.stages.lexical import lexical_score, search_lexical
@@ -222,9 +222,8 @@ def apply_decay(pool: Pool, query: Query, snap: Snapshot, how: AnnieDecay) -> Po
 
 
 def times(snap: Snapshot, rows: Any) -> I64:
-    """Return the times of items, else of their ingest, in seconds since 1970 UTC: int64[n]."""
-    own = snap.columns.time[rows]
-    return np.asarray(np.where(own != NO_TIME, own, snap.columns.t_ingested[rows]))
+    """Return the times of items, else their places, in seconds since 1970 UTC: int64[n]."""
+    return np.asarray(snap.columns.place[rows])
 
 
 def is_evergreen(rows: AnyArray, snap: Snapshot) -> Bool:

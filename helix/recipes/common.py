@@ -261,8 +261,14 @@ def make_item(
 
 
 def describe_replacement(later: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return an item's `replaced_by` from the `replaced` of its entry: id, time and text; None for none."""
-    return {"id": later["id"], "time": format_time(later["time"]), "text": later["text"]} if later else None
+    """Return an item's `replaced_by` from the `replaced` of its entry: id, time and text; None for none.
+
+    The time of an undated successor is None: that of its file says nothing of when it replaced the item.
+    """
+    if not later:
+        return None
+    said = None if later["time_quality"] == "file" else later["time"]
+    return {"id": later["id"], "time": format_time(said), "text": later["text"]}
 
 
 def format_time(time: datetime | None) -> str | None:

@@ -28,6 +28,7 @@ from helix.stages.replaced import add_replacements
 from helix.stages.rerank import explain_unusable, rerank
 from helix.stages.trace import Trace
 from helix.types import F32, I64, U32, U64, AnyArray, Bool, Bundle, Item, Leg, Plan, Pool, Query
+from helix.util.undated import is_undated
 
 if TYPE_CHECKING:
     from helix.encoders.rerank import CrossEncoder, Rerankers
@@ -347,14 +348,15 @@ class Validity(NamedTuple):
 
 
 def format_day(second: int) -> str | None:
-    """Format the day, UTC, of a second since 1970; None for the least int64."""
-    return None if second == NO_END else str(np.datetime64(second, "s").astype("datetime64[D]"))
+    """Format the day, UTC, of a second since 1970; None for the least int64, and for an undated fact."""
+    return None if second == NO_END or is_undated(second) else str(np.datetime64(second, "s").astype("datetime64[D]"))
 
 
 def make_entry(source: Mapping[str, Any], fact: Mapping[str, Any], span: Validity) -> dict[str, Any]:
     """Return a fact as `pack` needs it: its sentence, titled by its relation and validity, with its source."""
     until = f" until {span.until}" if span.until else ""
-    about = f"{fact['relation'].replace('_', ' ')} · since {span.since}{until}"
+    since = f"since {span.since}" if span.since else "undated"
+    about = f"{fact['relation'].replace('_', ' ')} · {since}{until}"
     return {**source, "text": fact["text"], "title": about, "time": None, "speaker": None, "role": None}
 
 

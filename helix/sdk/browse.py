@@ -21,6 +21,7 @@ from helix.stages.replaced import add_replacements
 from helix.stages.time_limits import TimeLimits, explain_empty
 from helix.text.relations import describe_fact
 from helix.types import I64, ROLES, TYPES, U64
+from helix.util.undated import is_undated
 
 FIRST_WORDS: Final = 240
 """Characters of a session's first item in a timeline."""
@@ -129,7 +130,7 @@ def compare_generations(before: Snapshot, after: Snapshot, limit: int) -> dict[s
     for name, snap, other in (("added", after, before), ("removed", before, after)):
         rows = np.flatnonzero(snap.alive)
         rows = rows[~np.isin(snap.columns.key[rows], other.columns.key[other.alive])]
-        newest = rows[np.argsort(-snap.columns.time[rows].astype(np.float64), kind="stable")][:limit]
+        newest = rows[np.argsort(-snap.columns.place[rows].astype(np.float64), kind="stable")][:limit]
         found[name] = {"total": len(rows), "items": _read_stored(snap, newest)}
     return found
 
@@ -145,7 +146,7 @@ def timeline(
     offset: int = 0,
     limit: int = 50,
 ) -> dict[str, Any]:
-    """List sessions, the last ended first; sessions without a time come last."""
+    """List sessions, the last ended first; sessions without a time of their own come last."""
     whole, snap = snap, snap.known_at(as_of, ingested_as_of)
     began, ended = snap.catalog.session_spans
     first = _first_rows(snap)
@@ -157,7 +158,8 @@ def timeline(
         if bound is not None:
             chosen &= ~outside(side, int(bound.timestamp())) & (ended != NO_TIME)
     codes = np.flatnonzero(chosen)
-    newest = (snap.sessions[codes], *(-one[codes].astype(np.float64) for one in (began, ended)))
+    placed = snap.columns.place[first[codes]]  # undated ones in the order in which they came
+    newest = (snap.sessions[codes], *(-one.astype(np.float64) for one in (placed, began[codes], ended[codes])))
     codes = codes[np.lexsort(newest)]
     page = codes[offset : offset + limit]
     sessions, limits = _describe_sessions(snap, page, first[page]), TimeLimits(as_of, ingested_as_of, since, until)
@@ -196,6 +198,8 @@ def _describe_sessions(snap: Snapshot, codes: I64, first: I64) -> list[dict[str,
                 "source": entry["path"],
                 "began": format_seconds(began[code]),
                 "ended": format_seconds(ended[code]),
+                "time_quality": entry["time_quality"],
+                "file_time": format_time(entry["time"]) if entry["time_quality"] == "file" else None,
                 "items": kinds[code].total(),
                 "types": dict(kinds[code].most_common()),
                 "speakers": [name for name, _ in voices[code].most_common(_SPEAKERS)],
@@ -206,12 +210,12 @@ def _describe_sessions(snap: Snapshot, codes: I64, first: I64) -> list[dict[str,
 
 
 def format_seconds(seconds: Any) -> str | None:
-    """Format seconds after 1970 as ISO 8601, UTC; None for no time.
+    """Format seconds after 1970 as ISO 8601, UTC; None for no time, and for the place of an undated item.
 
     Raises:
         StoreError: no calendar has the time.
     """
-    if int(seconds) == NO_TIME:
+    if int(seconds) == NO_TIME or is_undated(int(seconds)):
         return None
     try:
         return format_time(datetime.fromtimestamp(int(seconds), UTC))
@@ -319,7 +323,7 @@ def neighbours(snap: Snapshot, identity: str) -> dict[str, Any] | None:
         connect(_key(snap, row), f"{entity:016x}", "mentions")
         also = others[at == i].astype(np.int64)
         also = also[also != row]
-        for other in also[np.lexsort((also, -columns.time[also].astype(np.float64)))][:_NEWEST].tolist():
+        for other in also[np.lexsort((also, -columns.place[also].astype(np.float64)))][:_NEWEST].tolist():
             rows[other] = None
             connect(_key(snap, other), f"{entity:016x}", "mentions")
     facts = snap.facts.columns

@@ -63,7 +63,7 @@ def export_duckdb(root: Path, target: Path, *, generation: int | None = None, fo
             log = _check_target(root, target, force)
         except OSError as error:  # a name too long, or a folder that may not be searched
             raise _make_write_error(target, error) from None
-        with _open_workplace(target) as folder, connect_duckdb() as db:
+        with open_workplace(target) as folder, connect_duckdb() as db:
             made = folder / "tables.duckdb"
             try:
                 create_views(db, root, manifest, "edges")
@@ -95,8 +95,12 @@ def _check_target(root: Path, target: Path, force: bool) -> Path:
 
 
 @contextmanager
-def _open_workplace(target: Path) -> Iterator[Path]:
-    """Yield a private folder next to the target, which is removed at the end, like those of killed exports."""
+def open_workplace(target: Path) -> Iterator[Path]:
+    """Yield a private folder next to the target, which is removed at the end, like those of killed exports.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
     for path in target.parent.glob(f"{WORKPLACE}*"):
         if not is_held(path):
             shutil.rmtree(path, ignore_errors=True)

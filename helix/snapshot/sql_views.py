@@ -24,6 +24,7 @@ from helix.snapshot.segment.open import check_files, map_deleted_rows, open_segm
 from helix.snapshot.segment.projects import NameColumn, hash_scopes, read_projects
 from helix.text.entities import EVERGREEN
 from helix.types import AnyArray
+from helix.util.undated import EARLIEST
 
 _SCHEMAS = {
     "items": ITEMS,
@@ -61,14 +62,15 @@ FROM first GROUP BY representative
 """
 
 _SESSIONS = """
-CREATE VIEW sessions AS
+CREATE VIEW {name} AS
 SELECT source, session, substr(sha256(source || chr(0) || session || chr(0)), 1, 16) AS key,
        arg_max(title, t_ingested) AS title,
        coalesce(list(DISTINCT project ORDER BY project) FILTER (project IS NOT NULL), []) AS projects,
-       min(time) AS first_time, max(time) AS last_time, count(*) AS items,
+       min(time) FILTER (time_quality IS DISTINCT FROM 'file') AS first_time,
+       max(time) FILTER (time_quality IS DISTINCT FROM 'file') AS last_time, count(*) AS items,
        list_unique(flatten(list(turns)))::BIGINT AS turns,
        coalesce(list(DISTINCT speaker ORDER BY speaker) FILTER (speaker IS NOT NULL), []) AS speakers
-FROM items GROUP BY source, session
+FROM {items} GROUP BY source, session
 """
 
 
@@ -91,6 +93,15 @@ SELECT item, outcome, error, 1.0::FLOAT FROM {stored}.steps WHERE action = 'resu
 UNION ALL
 SELECT item, 'commit', unnest(commits), 1.0::FLOAT FROM {stored}.steps
 """
+
+
+def write_session_view(name: str, items: str) -> str:
+    """Write a view of the sessions of items in SQL.
+
+    Args:
+        items: a table like the view `items`, or a SELECT.
+    """
+    return _SESSIONS.format(name=name, items=f"({items})" if " " in items else items)
 
 
 def register_live_items(
@@ -307,6 +318,13 @@ def _read_deleted_ids(root: Path, deletes: Deletes) -> pa.Array:
         raise make_damage_error(path, str(error)) from None
 
 
+def _write_fact_column(name: str) -> str:
+    """Write a column of the view `facts`; the place of an undated fact is no time."""
+    if name not in ("t_valid", "t_invalid"):
+        return name
+    return f"CASE WHEN epoch({name}) >= {EARLIEST} THEN {name} END AS {name}"
+
+
 def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: bool) -> list[str]:
     """Write the views in SQL.
 
@@ -332,7 +350,7 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: boo
             WHERE kind = 'mentions' AND segment IN ({listed}) GROUP BY ALL
         ) found ON found.segment = entities.segment AND found.dst = printf('%016x', entities.hash)
         """
-    items = f"{stored}.items"
+    items, shown_facts = f"{stored}.items", ", ".join(map(_write_fact_column, _FACTS))
     if renamed:
         shown = "items.* REPLACE (coalesce(renamed.name, project) AS project)"
         items = f"(SELECT {shown} FROM {items} items LEFT JOIN {stored}.renamed renamed USING (workspace)) items"
@@ -343,7 +361,7 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: boo
         + ("coalesce(queries, [])" if expanded else "[]::VARCHAR[]")
         + f" AS queries FROM {items}",
         # A closing fact shows as the end of the facts it closed.
-        f"CREATE VIEW facts AS SELECT {', '.join(_FACTS)} FROM {stored}.facts WHERE NOT closes",
+        f"CREATE VIEW facts AS SELECT {shown_facts} FROM {stored}.facts WHERE NOT closes",
         f"CREATE VIEW edges AS SELECT {columns['edges']} FROM {stored}.edges "
         + ("WHERE kind NOT IN ('next', 'reply', 'same') OR dst IN (SELECT id FROM items)" if dirty else "")
         + f""" UNION ALL
@@ -358,5 +376,5 @@ def _write_views(stored: str, dirty: Sequence[int], expanded: bool, renamed: boo
         FROM ({counted}) named GROUP BY kind, key, named.hash
         """,
         _CLUSTERS,
-        _SESSIONS,
+        write_session_view("sessions", "items"),
     ]

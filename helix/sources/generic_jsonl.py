@@ -1,6 +1,7 @@
 """Generic transcripts: JSON lines, one turn a line; only `text` or `content` is required.
 
-A line with an unusable value is left out whole and reported.
+A line with an unusable value is left out whole and reported. A line of `helix export` is read as it was written: see
+`helix.sources.common.exported`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from helix.sources.common.exported import FIELD, ORIGINS, is_exported, read_record
 from helix.sources.common.fields import join_texts
 from helix.sources.common.injected import strip_memory
 from helix.sources.common.json_text import read_records
@@ -22,14 +24,6 @@ from helix.types import ROLES, TYPES, Document, Parsed, Problem, Session, Turn
 NAME = "jsonl"
 JSON = True
 GROWS = True
-
-_ORIGINS: Final = {
-    "user": "human",
-    "assistant": "assistant",
-    "tool": "tool",
-    "system": "runtime_context",
-    "document": "document",
-}
 
 _ROLES: Final = {
     **{"human": "user", "person": "user"},
@@ -49,6 +43,7 @@ class _Draft:
 
     project: str | None = None
     title: str | None = None
+    exported: Session | None = None  # without its turns, of lines of an export
     turns: list[tuple[int, str | None, Turn]] = field(default_factory=list)  # line, id as given, turn
 
 
@@ -60,23 +55,42 @@ def detect(sample: Sample) -> bool:
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
     """Return the sessions in the order of their first turns."""
     problems: list[Problem] = []
-    drafts: dict[str, _Draft] = {}
+    drafts: dict[tuple[str, ...], _Draft] = {}
     fallback = name_session_of_path(document.path)
     for line, record in read_records(document.text, problems):
         try:
-            session = _read_label(record, "session") or fallback
-            given, turn = _read_label(record, "id"), _read_turn(record)
+            if is_exported(record):
+                _add_exported(drafts, line, record)
+            else:
+                _add_turn(drafts, line, record, fallback)
         except _BadValueError as bad:
             problems.append(Problem(line, f"{bad}; the line is left out"))
-            continue
-        if turn is None:
-            continue
-        draft = drafts.setdefault(session, _Draft())
-        draft.project = draft.project or turn.project
-        draft.title = draft.title or turn.title
-        draft.turns.append((line, given, turn))
-    sessions = tuple(_build_session(name, draft, problems) for name, draft in drafts.items())
+    sessions = tuple(_build_session(key[-1], draft, problems) for key, draft in drafts.items())
     return Parsed(sessions, tuple(sorted(problems)))
+
+
+def _add_turn(drafts: dict[tuple[str, ...], _Draft], line: int, record: Mapping[str, Any], fallback: str) -> None:
+    """Add the turn of a line to its session, unless its text is only our own memory."""
+    session = _read_label(record, "session") or fallback
+    given, turn = _read_label(record, "id"), _read_turn(record)
+    if turn is None:
+        return
+    draft = drafts.setdefault((session,), _Draft())
+    draft.project = draft.project or turn.project
+    draft.title = draft.title or turn.title
+    draft.turns.append((line, given, turn))
+
+
+def _add_exported(drafts: dict[tuple[str, ...], _Draft], line: int, record: Mapping[str, Any]) -> None:
+    """Add the turn of an exported line to its session; sessions of two formats may have one name."""
+    try:
+        session, turn = read_record(record)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _BadValueError(f"{FIELD} {_format(record[FIELD])} is not as an export has it ({error})") from None
+    draft = drafts.setdefault((session.source, session.id), _Draft(exported=session))
+    if draft.exported and session.workspace != draft.exported.workspace:  # the first line decides for the session
+        turn = replace(turn, project=record.get("project"))
+    draft.turns.append((line, turn.id, turn))
 
 
 def _build_session(name: str, draft: _Draft, problems: list[Problem]) -> Session:
@@ -92,6 +106,8 @@ def _build_session(name: str, draft: _Draft, problems: list[Problem]) -> Session
         kept.append((line, given, turn))
     names = dict.fromkeys(taken, 0)
     turns = tuple(replace(turn, id=given or make_unique(str(line), names)) for line, given, turn in kept)
+    if draft.exported:
+        return replace(draft.exported, turns=turns)
     title = fold_line(draft.title) if draft.title else None
     return Session(source=NAME, id=name, turns=turns, project=draft.project, title=title)
 
@@ -113,7 +129,7 @@ def _read_turn(record: Mapping[str, Any]) -> Turn | None:
         id="",
         text=text,
         role=role,
-        origin=_ORIGINS[role],
+        origin=ORIGINS[role],
         speaker=speaker,
         time=time,
         time_quality=quality,

@@ -21,6 +21,8 @@ from helix.sources import (
     copilot_cli,
     cursor,
     droid,
+    exported_lines,
+    exported_parquet,
     gemini,
     generic_jsonl,
     grok,
@@ -36,9 +38,11 @@ from helix.sources import (
     slack,
     specstory,
     swe_agent,
+    vault,
     zed,
 )
 from helix.sources.common.export import Export, ExportAdapter, split_export
+from helix.sources.common.exported import is_exported
 from helix.sources.common.json_text import looks_like_json
 from helix.sources.common.noise import remove_noise
 from helix.sources.common.pieces import read_piece
@@ -80,6 +84,7 @@ class Collector(Protocol):
 # In the order of detection; Markdown is the default.
 _ADAPTERS: Final[tuple[Adapter, ...]] = (
     note,
+    vault,
     captions,
     claude_code,
     codex,
@@ -111,6 +116,8 @@ _ADAPTERS: Final[tuple[Adapter, ...]] = (
 )
 
 _COLLECTORS: Final[tuple[Collector, ...]] = (
+    exported_lines,
+    exported_parquet,
     opencode,
     cursor,
     slack,
@@ -136,6 +143,8 @@ def detect(document: Document) -> Adapter:
         InputRefused: JSON of no known layout.
     """
     sample = take_sample(document.text, document.path)
+    if any(map(is_exported, sample.records[:1])):
+        return generic_jsonl
     for adapter in _ADAPTERS:
         if adapter is not markdown and adapter.detect(sample):
             return adapter

@@ -14,6 +14,7 @@ from helix.stages.features.excerpt import excerpt
 from helix.text.tokenize import tokenise
 from helix.types import AnyArray
 from helix.util.sanitise import sanitise_name
+from helix.util.undated import is_undated
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -66,6 +67,9 @@ def explain_superseded(rows: AnyArray, snap: Snapshot, at: int) -> dict[int, str
     new = snap.changes.successors(rows, at)
     here = np.flatnonzero(new >= 0)
     new = new[here]
-    days = np.datetime_as_string(snap.changes.said_at[new].astype("datetime64[s]"), unit="D").tolist()
-    found = zip(rows[here].tolist(), snap.columns.key[new].tolist(), days, strict=True)
-    return {row: f"superseded by {key:016x} on {day}" for row, key, day in found}
+    found = zip(rows[here].tolist(), snap.columns.key[new].tolist(), snap.changes.said_at[new].tolist(), strict=True)
+    return {row: f"superseded by {key:016x}{_format_day(said)}" for row, key, said in found}
+
+
+def _format_day(said: int) -> str:
+    return "" if is_undated(said) else f" on {np.datetime64(said, 's').astype('datetime64[D]')}"

@@ -146,4 +146,4 @@ _READ: Final = 200  # newest runs of tests that are counted
 
 
 def _time(snap: Snapshot, step: int) -> int:
-    return int(snap.columns.time[snap.steps.columns.row[step]])
+    return int(snap.columns.place[snap.steps.columns.row[step]])

@@ -100,7 +100,7 @@ def _choose_line(runs: list[tuple[str, int]]) -> tuple[str, int, int]:
 
 def _order_by_time(snap: Snapshot, steps: I64) -> I64:
     rows = snap.steps.columns.row[steps]
-    return steps[np.lexsort((steps, snap.columns.time[rows]))]
+    return steps[np.lexsort((steps, snap.columns.place[rows]))]
 
 
 def _worked_instead(snap: Snapshot, found: Resolution) -> bool:

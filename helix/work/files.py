@@ -26,7 +26,7 @@ def find_failures_in(snap: Snapshot, path: str, rows: Bool | None = None, limit:
     found = found[columns.outcome[found] == FAILED]
     if rows is not None:
         found = found[rows[columns.row[found]]]
-    times = snap.columns.time[columns.row[found]]
+    times = snap.columns.place[columns.row[found]]
     out: list[Fix] = []
     sessions: set[int] = set()
     for step in found[np.lexsort((-found, -times))][:MOST_READ].tolist():

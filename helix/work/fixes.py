@@ -64,7 +64,7 @@ def find_fixes(
     if not len(step):
         return []
     level = np.array([level for level, _ in levels])[position]
-    order = np.lexsort((-items.time[columns.row[step]], level))
+    order = np.lexsort((-items.place[columns.row[step]], level))
     found: list[Fix] = []
     seen: set[int] = set()
     for at in order.tolist():

@@ -76,7 +76,7 @@ def select_rules(snap: Snapshot, rows: I64, at: int) -> I64:
     notes = np.isin(columns.session[rows], [find_note_session(snap, name) for name in (NOTES, PINNED)])
     own = (columns.role[rows] == _USER) & ((columns.speaker[rows] < 0) | notes)
     rows = rows[own & (columns.confidence[rows] >= LEAST_TRUST)]
-    rows = rows[np.lexsort((-rows, -columns.time[rows]))]
+    rows = rows[np.lexsort((-rows, -columns.place[rows]))]
     found = find_superseded(rows.astype(np.uint32), snap, at) if len(rows) else None
     if found is None:
         return rows

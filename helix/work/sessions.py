@@ -14,6 +14,7 @@ from helix.snapshot.segment.batch import NO_TIME
 from helix.text.cues import ASKS
 from helix.text.step_keys import list_command_keys, split_targets
 from helix.types import I64, ROLES, Bool
+from helix.util.undated import is_undated
 from helix.work.resolve import hash_keys
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ def list_last_sessions(snap: Snapshot, rows: Bool, limit: int) -> list[SessionEn
         rows: bool[rows]; those of a project.
     """
     columns = snap.columns
-    live = np.flatnonzero(rows & snap.alive & (columns.time != NO_TIME) & (columns.role != _DOCUMENT))
+    live = np.flatnonzero(rows & snap.alive & (columns.role != _DOCUMENT))
     if not len(live):
         return []
     codes, place = np.unique(columns.session[live], return_inverse=True)
     newest = np.full(len(codes), NO_TIME)
-    np.maximum.at(newest, place, columns.time[live])
+    np.maximum.at(newest, place, columns.place[live])
     found, undated, named = list[SessionEnd](), list[SessionEnd](), list[str]()
     for code in codes[np.lexsort((codes, -newest))][: _LOOKED * limit].tolist():
         own = np.sort(live[columns.session[live] == code])
@@ -71,8 +72,7 @@ def list_last_sessions(snap: Snapshot, rows: Bool, limit: int) -> list[SessionEn
         if any(name.startswith(f"{one}~") or one.startswith(f"{name}~") for one in named):
             continue  # a branch of a session that is listed, or the session of such a branch
         named.append(name)
-        # A file's last change says little of when a session was.
-        chosen = undated if first["time_quality"] == "file" else found
+        chosen = undated if is_undated(int(columns.place[own[0]])) else found
         if len(chosen) < limit:
             chosen.append(_read_session(snap, code, own))
         if len(found) == limit:

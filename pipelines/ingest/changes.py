@@ -19,6 +19,7 @@ from helix.snapshot.segment.arrays import flatten_rows
 from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import OpenSegment, open_segment
 from helix.types import F32, I64, U64, AnyArray, Bool
+from helix.util.undated import EARLIEST, SHIFT
 
 ARRAYS: Final = ("vectors.i8", "vectors.scale", "order.indptr", "order.term", "claims", "alters", "former")
 """Arrays of a segment that a comparison reads."""
@@ -121,9 +122,9 @@ def _code_scopes(columns: pa.Table) -> tuple[AnyArray, list[str]]:
 
 
 def _read_said(segment: OpenSegment) -> I64:
-    """Return when each row was said, in seconds; the start of its validity where it has no time."""
+    """Return when each row was said, in seconds; the place of an undated one."""
     time = segment.column("time")
-    return np.where(time == NO_TIME, segment.column("t_valid"), time)
+    return np.where(time == NO_TIME, segment.column("t_valid") - SHIFT, time)
 
 
 def _read_turns(segments: Sequence[OpenSegment], scope: _Scope) -> tuple[TurnRows, _Items, Bool]:
@@ -153,13 +154,19 @@ def _read_turns(segments: Sequence[OpenSegment], scope: _Scope) -> tuple[TurnRow
         claims=_read_rows(segments, which, row, "claims"),
         alters=_read_rows(segments, which, row, "alters"),
         former=_read_rows(segments, which, row, "former"),
-        time=said[order],
+        time=_date_undated(said[order]),
         role=column(lambda one: one.column("role"), np.uint8)[order],
         speaker=_code_speakers(segments, which, row),
         session=session[order],
     )
     content = column(lambda one: one.column("content"), np.uint64)
     return turns, _Items(key[order], content[order]), scope.new[order]
+
+
+def _date_undated(said: I64) -> I64:
+    """Return times, undated rows at that of the first dated one: how long before it they were said is unknown."""
+    dated = said >= EARLIEST
+    return np.where(dated, said, said[dated].min()) if dated.any() else said
 
 
 def _read_rows(segments: Sequence[OpenSegment], which: I64, row: I64, name: str) -> AnyArray:

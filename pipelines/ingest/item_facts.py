@@ -10,6 +10,7 @@ from typing import Any, Final
 from helix.enrich.facts import WEIGHTS, Fact, extract_facts, is_functional
 from helix.snapshot.segment.batch import hash_parts
 from helix.types import Entity
+from helix.util.undated import place_undated
 
 Record = dict[str, Any]
 
@@ -44,7 +45,7 @@ def find_facts(
         is_relayed: an agent repeats what a tool returned.
     """
     text, speaker, role, origin = (record[name] for name in ("text", "speaker", "role", "origin"))
-    found = extract_facts(text, speaker, role, origin, _read_time(record["time"]), before)
+    found = extract_facts(text, speaker, role, origin, read_said(record), before)
     hashes = {entity.key: int(hash_parts(entity.kind, entity.key), 16) for entity in reversed(mentions)}
     # A fact supersedes others of its group only: never those of another project or of other readers.
     scope = (record["project"], ",".join(record["acl"] or ()))
@@ -64,7 +65,7 @@ def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tup
         "project": record["project"],
         **{key: getattr(fact, key) for key in ("subject", "subject_key", "relation", "object", "object_key")},
         **{key: getattr(fact, key) for key in ("qualifier", "said", "reason")},
-        "t_valid": _to_seconds(fact.valid) if fact.valid else record["t_valid"],
+        "t_valid": _to_seconds(fact.valid) if fact.valid else _place(record),
         "until": _to_seconds(fact.until),
         "t_ingested": record["t_ingested"],
         "confidence": fact.confidence,
@@ -77,8 +78,17 @@ def _make_fact(record: Record, fact: Fact, hashes: Mapping[str, int], scope: tup
     }
 
 
-def _read_time(seconds: int | datetime | None) -> datetime | None:
+def read_said(record: Record) -> datetime | None:
+    """Return when an item was said; None if only its file has a time, by which no "yesterday" can be resolved."""
+    seconds: int | datetime | None = None if record["time_quality"] == "file" else record["time"]
     return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else seconds
+
+
+def _place(record: Record) -> int:
+    """Return the second from which a fact holds whose sentence names none: when it was said, or its place."""
+    latest: int | datetime = record["t_valid"]
+    seconds = latest if isinstance(latest, int) else int(latest.timestamp())
+    return seconds if read_said(record) else place_undated(seconds)
 
 
 def _to_seconds(time: datetime | None) -> int | None:

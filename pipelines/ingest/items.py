@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from itertools import compress, groupby, repeat
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from helix.text.aliases import join_names
 from helix.text.entities import find_entities
 from helix.text.languages import ENGLISH, find_languages
 from helix.types import F32, Entity, Session, Turn
-from pipelines.ingest.item_facts import find_facts, list_before
+from pipelines.ingest.item_facts import find_facts, list_before, read_said
 from pipelines.ingest.item_steps import hash_silent, make_steps
 from pipelines.ingest.versions import DocumentReading
 from pipelines.ingest.workspaces import SessionProject, find_project
@@ -85,23 +85,33 @@ def make_items(reading: DocumentReading, envelope: Envelope, settings: Settings,
         project = find_project(session, envelope)
         place, first = reading.passed, new.index(True)
         for number, (turn, is_new) in enumerate(zip(session.turns, new, strict=True)):
-            pieces, found = _cut_turn(turn.text, settings.item_words)
+            numbers, pieces, found = cut_turn(turn, settings.item_words)
             if is_new:
                 redacted.update(found)
             read = pieces if number >= first - CONTEXT else ()
             steps = make_steps(session, turn, read)
-            for piece, part in enumerate(read):
-                record = _make_record(session, turn, part, piece, place + piece, envelope, project)
-                records.append({**record, "steps": steps[piece]} if steps[piece] else record)
+            for at, part in enumerate(read):
+                record = _make_record(session, turn, part, numbers[at], place + at, envelope, project)
+                if len(turn.types) == len(pieces) and not turn.type:
+                    record |= dict(zip(("type", "type_confidence"), turn.types[at], strict=True))
+                records.append({**record, "steps": steps[at]} if steps[at] else record)
                 state.append("new" if is_new else "context")
-                if not piece:
+                if not at:
                     parents[records[-1]["id"]] = _shorten_label(turn.parent)
             place += len(pieces)
     return batch_records(records, parents, state)
 
 
+def cut_turn(turn: Turn, words: int) -> tuple[Sequence[int], tuple[str, ...], Mapping[str, int]]:
+    """Return numbers and texts of a turn's pieces, and the redactions. An exported turn may say where they are."""
+    pieces, found = _cut_text(turn.text, words)
+    if turn.pieces and not found:
+        return [number for number, _, _ in turn.pieces], tuple(turn.text[a:b] for _, a, b in turn.pieces), found
+    return range(len(pieces)), pieces, found
+
+
 @lru_cache(maxsize=4_096)
-def _cut_turn(text: str, words: int) -> tuple[tuple[str, ...], Mapping[str, int]]:
+def _cut_text(text: str, words: int) -> tuple[tuple[str, ...], Mapping[str, int]]:
     """Redact a turn's text again, since a log's escapes can hide a secret; return its pieces and the redactions."""
     clean, found = redact(text)
     return tuple(chunk(clean, words)), found
@@ -124,7 +134,7 @@ def list_ids(reading: DocumentReading, settings: Settings) -> list[str]:
 
 def _make_ids(turns: Iterable[tuple[Session, Turn]], settings: Settings) -> Iterator[str]:
     for session, turn in turns:
-        for piece in range(len(_cut_turn(turn.text, settings.item_words)[0])):
+        for piece in cut_turn(turn, settings.item_words)[0]:
             yield make_item_id(session, turn, piece)
 
 
@@ -145,7 +155,7 @@ def batch_records(
         for record, language in zip(session, find_languages([record["text"] for record in session]), strict=True):
             record["language"] = language
         named = [
-            _find_entities(record["text"], record["speaker"], _to_datetime(record["time"]), record["language"])
+            _find_entities(record["text"], record["speaker"], read_said(record), record["language"])
             for record in session
         ]
         mentions = join_names(named, [record["speaker"] for record in session])
@@ -354,13 +364,6 @@ def _shorten_label(name: str | None) -> str | None:
 
 def _to_seconds(time: datetime | None) -> int | None:
     return int(time.timestamp()) if time else None
-
-
-def _to_datetime(seconds: int | datetime | None) -> datetime | None:
-    return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else seconds
-
-
-# ---------------------------------------------------------------- links
 
 
 def _link_items(

@@ -23,7 +23,7 @@ NAME_CHARS: Final = 8
 
 _TITLE_CHARS: Final = 60
 _PROJECT_CHARS: Final = 24
-_UNDATED: Final = "without a time"
+_UNDATED: Final = "undated"
 
 
 def sessions(argv: Sequence[str]) -> int:
@@ -57,13 +57,14 @@ def timeline(argv: Sequence[str]) -> int:
     for day, of_day in groupby(found["sessions"], key=lambda session: (session["ended"] or "")[:10]):
         print_text(_format_day(day), "bold")
         for session in of_day:
+            file = f" · file of {session['file_time'][:10]}" if session["file_time"] and not session["ended"] else ""
             decided = session["types"].get("decision", 0)
             counts = format_count(session["items"], "item") + (
                 f", {format_count(decided, 'decision')}" if decided else ""
             )
             who = ", ".join(session["speakers"]) or agents.get(session["source"], "")
             parts = [_shorten(_get_title(session)), _get_project(session), _shorten(sanitise_name(who)), counts]
-            print_text(f"  {' · '.join(filter(None, parts))}")
+            print_text(f"  {' · '.join(filter(None, parts))}{file}")
             if session["title"] and _shorten(session["title"]) != _shorten(session["first"]):
                 print_text(f"    {_shorten(session['first'])}", "dim")
     _print_rest(found)
@@ -106,7 +107,7 @@ def shorten_names(names: Sequence[str]) -> list[str]:
 def _list_cells(session: dict[str, Any], name: str) -> list[Cell]:
     """Return the cells of a session's line."""
     return [
-        (_format_moment(session["ended"]), "dim"),
+        (_format_moment(session), "dim"),
         sanitise_name(name),
         _get_project(session),
         f"{session['items']:,}",
@@ -126,16 +127,16 @@ def _shorten(text: str, chars: int = _TITLE_CHARS) -> str:
     return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
 
 
-def _format_moment(time: str | None) -> str:
-    """Return a session's end; on a terminal, how long ago that was."""
-    if not time:
-        return _UNDATED
-    moment = datetime.fromisoformat(time)
+def _format_moment(session: dict[str, Any]) -> str:
+    """Return a session's end; on a terminal, how long ago that was. An undated one has the day of its file."""
+    if not session["ended"]:
+        return f"by {session['file_time'][:10]}" if session["file_time"] else _UNDATED
+    moment = datetime.fromisoformat(session["ended"])
     return format_age(moment, datetime.now(UTC)) if is_drawn() else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _format_day(day: str) -> str:
-    return f"{datetime.fromisoformat(day):%A}, {day}" if day else _UNDATED
+    return f"{datetime.fromisoformat(day):%A}, {day}" if day else _UNDATED.capitalize()
 
 
 def _print_rest(found: dict[str, Any]) -> None:

@@ -126,7 +126,7 @@ def _list_notes(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
     pinned, notes = (find_note_session(snap, name) for name in (PINNED, NOTES))
     columns = snap.columns
     own = np.flatnonzero(rows & (columns.role != _USER) & np.isin(columns.session, (pinned, notes)))
-    own = own[np.lexsort((-own, -columns.time[own], columns.session[own] != pinned))][:_NOTES]
+    own = own[np.lexsort((-own, -columns.place[own], columns.session[own] != pinned))][:_NOTES]
     replaced = _find_replaced(snap, own, at)
     for row, entry in zip(own.tolist(), snap.text(own), strict=True):
         if row not in replaced:

@@ -134,8 +134,12 @@ class SessionSummary(BaseModel):
     project: str
     title: str | None
     source: str
-    began: str | None
+    began: str | None = Field(description="null: no turn has a time of its own")
     ended: str | None
+    time_quality: str | None = TIME_QUALITY
+    file_time: str | None = Field(
+        default=None, description="of an undated session: its file's last change, at most then"
+    )
     items: int
     types: dict[str, int] = Field(description="its items by type")
     speakers: list[str] = Field(description="its most frequent speakers")

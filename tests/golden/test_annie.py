@@ -101,10 +101,10 @@ def test_a_pool_fades_by_age_and_what_a_fact_brought_does_not(tmp_path: Path) ->
     assert faded.signals["age_days"].tolist() == [0, 3, 0, 120]
 
 
-def test_an_item_without_a_time_is_of_when_it_came_in(tmp_path: Path) -> None:
+def test_an_item_without_a_time_is_never_recent(tmp_path: Path) -> None:
     snap = make_store(tmp_path, ["ferry"], given=[{"time": None, "t_valid": BASE, "t_ingested": BASE}])
     found = ask(snap, "ferry", now=moment(BASE + 30 * DAY))
-    assert found.items[0].why["decay"] == pytest.approx(0.5, abs=1e-5)
+    assert found.items[0].why["decay"] == 0
 
 
 def test_persons_places_and_relationships_are_evergreen(tmp_path: Path) -> None:

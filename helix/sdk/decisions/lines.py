@@ -37,7 +37,7 @@ def format_rejection(entry: Mapping[str, Any], place: str = "") -> str:
 def format_past(one: Mapping[str, Any]) -> str:
     """Format what an entry replaced, with its time: "2026-01-12 to 2026-09-08: Jenkins, Priya [s1#1]"."""
     begun, ended = ((one[name] or "")[:10] for name in ("since", "until"))
-    span = f"{begun} to {ended}" if begun and ended else f"until {ended}" if ended else begun
+    span = f"{begun} to {ended}" if begun and ended else f"until {ended}" if ended else begun or "undated"
     value = sanitise_name(one["value"]) if one["value"] else ""
     text = _quote(one["text"], 2 * _BRIEF) if one["text"] else ""
     by = f", {sanitise_name(one['by'])} [{cite_turns(one)}]" if one["by"] else ""

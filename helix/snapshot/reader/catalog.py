@@ -228,11 +228,14 @@ class Catalog:
 
     @cached_property
     def last_access(self) -> I64:
-        """Time of the last access: int64[rows]; an item that had none has its own time, else that of its ingest."""
+        """Time of the last access: int64[rows]; an item that had none has its own time, else its place.
+
+        So an undated item is as old as can be until somebody uses it.
+        """
         if self._base:  # a view's rows have the same
             return self._base.last_access
         columns = self._rows.columns
-        last = np.where(columns.time != NO_TIME, columns.time, columns.t_ingested)
+        last = columns.place.copy()
         rows, accessed, _ = self._accesses
         last[rows] = np.maximum(last[rows], accessed)
         return last

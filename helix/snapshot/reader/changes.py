@@ -85,9 +85,8 @@ class Changes:
 
     @cached_property
     def said_at(self) -> I64:
-        """Time at which each row was said, in seconds; of its validity where the row has none: int64[rows]."""
-        columns = self._rows.columns
-        return np.where(columns.time == NO_TIME, columns.t_valid, columns.time)
+        """Time at which each row was said, in seconds; the place of an undated one: int64[rows]."""
+        return self._rows.columns.place
 
     def find_later(self, rows: AnyArray, at: int) -> tuple[I64, I64, F32]:
         """Find what changes rows by a moment, in seconds, and how certainly.

@@ -18,6 +18,7 @@ from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import OpenSegment
 from helix.snapshot.segment.projects import NameColumn, hash_scopes, resolve_projects
 from helix.types import I32, I64, U32, U64, AnyArray, Bool
+from helix.util.undated import SHIFT
 
 D = TypeVar("D", bound=np.generic)
 
@@ -98,7 +99,7 @@ class SnapshotColumns:
         return first[np.flatnonzero(np.diff(first // _FEW, prepend=-1))]
 
     key = _join_column("key", np.uint64)  # item id as a number: the tie key
-    time = _join_column("time", np.int64)  # seconds since 1970 UTC; NO_TIME if unknown
+    time = _join_column("time", np.int64)  # seconds since 1970 UTC; NO_TIME if unknown, or only that of the file
     t_valid = _join_column("t_valid", np.int64)  # start of validity, in seconds
     t_invalid = _join_column("t_invalid", np.int64)  # end of validity, in seconds; NO_TIME if it is open
     t_ingested = _join_column("t_ingested", np.int64)  # time of ingestion, in seconds
@@ -112,6 +113,11 @@ class SnapshotColumns:
     tokens = _join_column("tokens", np.uint32)  # word pieces of the text
     length = _join_column("length", np.float32)  # terms
     near = _join_column("near", np.uint64)  # key of the earlier item it is a near-duplicate of, 0 for none
+
+    @cached_property
+    def place(self) -> I64:
+        """Place of each row in the order of time, in seconds; see `helix.util.undated`: int64[rows]."""
+        return np.where(self.time == NO_TIME, self.t_valid - SHIFT, self.time)
 
     @cached_property
     def ends(self) -> I64:

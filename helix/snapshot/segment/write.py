@@ -21,7 +21,7 @@ from helix.snapshot.segment.words import build_word_arrays
 from helix.text.languages import CODES
 from helix.text.spelling import collect_words
 from helix.text.titles import hash_titles
-from helix.types import ACTIONS, F32, F64, I8, I64, OUTCOMES, ROLES, TYPES, U8, U32, U64, AnyArray
+from helix.types import ACTIONS, F32, F64, I8, I64, OUTCOMES, ROLES, TYPES, U8, U32, U64, AnyArray, Bool
 from helix.util.failpoints import failpoint
 
 BATCH = 65_536  # rows of a record batch of text.arrow, and of a row group of items.parquet
@@ -282,7 +282,8 @@ def _build_columns(rows: RowBatch) -> pa.Table:
             "content": pa.array(parse_hex(items["content"])),
             "near": pa.array(parse_hex(pc.fill_null(items["near"], "0" * 16))),
             "accepted": items["t_ingested"].cast(pa.int64()),
-            **{name: pa.array(_to_seconds(items[name])) for name in ("time", "t_valid", "t_invalid", "t_ingested")},
+            "time": pa.array(np.where(_mark_of_file(items), NO_TIME, _to_seconds(items["time"]))),
+            **{name: pa.array(_to_seconds(items[name])) for name in ("t_valid", "t_invalid", "t_ingested")},
             **{name: items[name] for name in ("salience", "confidence", "priority")},
             "type": pa.array(_encode_names(items["type"], TYPES)),
             "role": pa.array(_encode_names(items["role"], ROLES)),
@@ -296,6 +297,11 @@ def _build_columns(rows: RowBatch) -> pa.Table:
             "acl": items["acl"],
         }
     )
+
+
+def _mark_of_file(items: pa.Table) -> Bool:
+    """Return which items have the time of their file, by which nothing is ordered or filtered: bool[n]."""
+    return np.asarray(pc.fill_null(pc.equal(items["time_quality"], "file"), False).to_numpy(), bool)
 
 
 ENTITY_COUNT = ("items", pa.int64())

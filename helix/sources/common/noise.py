@@ -59,6 +59,9 @@ def remove_noise(parsed: Parsed) -> Parsed:
     junk = Counter(parsed.junk)
     kept = []
     for session in parsed.sessions:
+        if session.exported:
+            kept.append(session)
+            continue
         prompts = [turn.text for turn in session.turns if turn.origin == "human" and turn.role == "user"]
         if session.source not in _PEOPLE and prompts and all(map(_PROGRAM_PROMPT.match, prompts)):
             junk["summariser"] += sum(len(turn.text) for turn in session.turns)

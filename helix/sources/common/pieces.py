@@ -54,7 +54,16 @@ def write_sessions(sessions: Sequence[Session]) -> str:
     for session in sessions:
         workspace = encode_workspace(session.workspace) if session.workspace else None
         head = {"turns_of": session.id, "project": session.project, "title": session.title}
-        lines.append(orjson.dumps({**head, "branch_of": session.branch_of, "workspace": workspace}).decode())
+        lines.append(
+            orjson.dumps(
+                {
+                    **head,
+                    "branch_of": session.branch_of,
+                    "workspace": workspace,
+                    **({"exported": True} if session.exported else {}),
+                }
+            ).decode()
+        )
         lines += map(_write_turn, session.turns)
     return "\n".join([*lines, ""]) if lines else ""
 
@@ -65,18 +74,18 @@ def _read_sessions(document: Document, source: str) -> Iterator[Session]:
         if "turns_of" in raw:
             found.append((raw, []))
         else:
-            found[-1][1].append(_check_turn(_read_turn(raw, document.mtime)))
+            found[-1][1].append(check_turn(_read_turn(raw, document.mtime)))
     for head, turns in found:
         if not _are_texts(head["turns_of"]) or not _are_texts(head["project"] or "", head["title"] or ""):
             raise ValueError("no session")
         if not _are_texts(head["branch_of"] or ""):
             raise ValueError("no branch")
         workspace = decode_workspace(head["workspace"]) if head["workspace"] else None
-        parts = (head["project"], head["title"], head["branch_of"], workspace)
+        parts = (head["project"], head["title"], head["branch_of"], workspace, head.get("exported") is True)
         yield Session(source, head["turns_of"], tuple(turns), *parts)
 
 
-def _check_turn(turn: Turn) -> Turn:
+def check_turn(turn: Turn) -> Turn:
     """Return a turn whose fields have their types: an input of any format may begin like such a text.
 
     Raises:
@@ -141,12 +150,15 @@ def _write_turn(turn: Turn) -> str:
 def _read_turn(raw: dict[str, Any], mtime: datetime | None) -> Turn:
     time = datetime.fromisoformat(raw["time"]) if "time" in raw else None
     acl = tuple(raw.get("acl", ()))
-    steps = tuple(map(_read_step, raw.get("steps", ())))
+    steps = tuple(map(read_step, raw.get("steps", ())))
+    pieces = tuple((int(number), int(start), int(end)) for number, start, end in raw.get("pieces", ()))
+    types = tuple((str(kind), float(certainty)) for kind, certainty in raw.get("types", ()))
     time = mtime if raw.get("time_quality") == "file" else time
-    return Turn(**{**raw, "time": time, "acl": acl, "steps": steps})
+    return Turn(**{**raw, "time": time, "acl": acl, "steps": steps, "pieces": pieces, "types": types})
 
 
-def _read_step(raw: dict[str, Any]) -> Step:
+def read_step(raw: dict[str, Any]) -> Step:
+    """Return the step of a JSON object; see `check_turn`."""
     tests, faults = raw.get("tests"), tuple(Fault(**fault) for fault in raw.get("faults", ()))
     lists = {"faults": faults, "commits": tuple(raw.get("commits", ())), "tests": tests and tuple(tests)}
     return Step(**{**raw, **lists})

@@ -52,7 +52,7 @@ def write_record(name):
     rows = []
     for session in parsed.sessions:
         fields = {name: value for name, value in asdict(session).items() if name != "turns"}
-        rows.append({name: value for name, value in fields.items() if name != "workspace" or value})
+        rows.append({name: value for name, value in fields.items() if name not in ("workspace", "exported") or value})
         turns = map(asdict, session.turns)
         rows += [{name: value for name, value in turn.items() if value != TURN[name]} for turn in turns]
     rows.append({"problems": parsed.problems, "unknown": dict(sorted(parsed.unknown.items())), "junk": parsed.junk})

@@ -19,6 +19,7 @@ from helix.settings import Settings
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.segment.batch import LINKS, hash_parts
 from helix.types import ROLES, TYPES, Parsed, Session, Turn
+from helix.util.undated import place_undated
 from pipelines.ingest.enrich import read_item_records
 from pipelines.ingest.items import NO_PROJECT, ItemBatch, Record, batch_records, judge_items, make_items
 from pipelines.ingest.versions import DocumentReading, read_document
@@ -197,14 +198,16 @@ def take_facts(talk: list[Turn]) -> list[Record]:
     return [fact for facts in found_in(talk).facts for fact in facts]
 
 
-def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_its_acceptance() -> None:
+def test_a_fact_holds_from_what_its_sentence_says_else_its_turn_else_before_every_dated_one() -> None:
     def seconds(*day: int) -> int:
         return int(datetime(*day, tzinfo=UTC).timestamp())
 
     assert states("I moved to Lisbon on 5 May 2024.")["t_valid"] == seconds(2024, 5, 5)
     assert states("I live in Lisbon.")["t_valid"] == seconds(2026, 3, 2, 12)
     undated = take_only(found_in([turn(0, "I live in Lisbon.", time=None)]))
-    assert undated["t_valid"] == int(ACCEPTED.timestamp())
+    assert undated["t_valid"] == place_undated(int(ACCEPTED.timestamp()))
+    filed = take_only(found_in([turn(0, "I live in Lisbon.", time=ACCEPTED, time_quality="file")]))
+    assert filed["t_valid"] == undated["t_valid"]
     assert undated["t_ingested"] == ACCEPTED
     assert undated["until"] is None
 
