@@ -11,8 +11,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -132,6 +133,7 @@ class IngestRun:
         self._sizes: dict[str, int] = {}  # of every document of this run, in bytes
         self._early = early
         self._opening = threading.Lock()
+        self._stopped = threading.Event()
         self._encoder: tuple[Encoder, TokenCounter] | None = None
         self._batch = FIRST_ITEMS if early else COMMIT_ITEMS
         self._parts = 0  # that no commit began to publish
@@ -193,7 +195,11 @@ class IngestRun:
         """Enrich the waiting documents, and publish in batches meanwhile; `once`: up to the first publishing."""
         suspects = set(attempts.list_records(self.root))  # a process died over one of them, so each runs alone
         running: dict[Future[EnrichAttempt], str] = {}
-        with ThreadPoolExecutor(self._workers, "enrich") as pool, ThreadPoolExecutor(1, "publish") as publisher:
+        with (
+            ThreadPoolExecutor(self._workers, "enrich") as pool,
+            ThreadPoolExecutor(1, "publish") as publisher,
+            self._stop_on_error(),
+        ):
             while self._waiting or running:
                 while self._waiting and self._may_start(suspects, [*running.values()]):
                     document = self._waiting.popleft()
@@ -214,6 +220,20 @@ class IngestRun:
                 self._note_enriched(document, future.result(), 0.0)
             self._note_published()
 
+    @contextmanager
+    def _stop_on_error(self) -> Iterator[None]:
+        """End the documents that are being enriched at an error or Ctrl-C; they wait for the next run."""
+        try:
+            yield
+        except BaseException:
+            self._stopped.set()
+            raise
+
+    def _check_stopped(self, embedded: int) -> None:
+        """Raise InterruptedError if the run ends; for `Encoder.passages`, after some passages are embedded."""
+        if self._stopped.is_set():
+            raise InterruptedError("the ingest was stopped")
+
     def _may_start(self, suspects: Collection[str], running: Sequence[str]) -> bool:
         """Return whether the next document may be enriched along with those that are."""
         if self._waiting[0] in suspects or (running and running[0] in suspects):
@@ -223,7 +243,8 @@ class IngestRun:
     def _enrich_document(self, document: str) -> EnrichAttempt:
         """Enrich a document, or wait for the process that does."""
         encoder, counter = self._open_encoder()
-        while not (tried := try_enrich(self.root, document, encoder, counter, self.settings)).part and not tried.error:
+        arguments = (self.root, document, encoder, counter, self.settings)
+        while not (tried := try_enrich(*arguments, progress=self._check_stopped)).part and not tried.error:
             time.sleep(_BUSY)
         return tried
 

@@ -183,9 +183,18 @@ class EnrichAttempt:
 
 
 def try_enrich(
-    root: Path, document: str, encoder: Encoder, counter: TokenCounter, settings: Settings, max_failures: float = 1
+    root: Path,
+    document: str,
+    encoder: Encoder,
+    counter: TokenCounter,
+    settings: Settings,
+    max_failures: float = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> EnrichAttempt:
     """Enrich one document; give it up after `max_failures` failed attempts, or after several processes died over it.
+
+    Args:
+        progress: as of `Encoder.passages`; an OSError that it raises ends the attempt.
 
     Raises:
         EncoderError, OSError: no fault of the document; the attempt does not count.
@@ -197,7 +206,7 @@ def try_enrich(
             attempts.end_attempts(root, document, claimed, why, 1)
             return EnrichAttempt(error=why, dead=True)
         try:
-            part = enrich(root, document, encoder, counter, settings)
+            part = enrich(root, document, encoder, counter, settings, progress)
         except EncoderError:
             raise
         except FAULTS as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,34 @@ def test_an_interrupted_ingest_keeps_what_is_published_and_goes_on(
     report = ingest(root, [logs], load(), early=True)
     assert list_sessions(root) == {f"s{i}" for i in range(FILES)}
     assert (report.accepted, report.duplicates, report.refused) == (FILES - known, known, [])
+
+
+def test_ctrl_c_ends_a_document_that_is_being_embedded(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enrich, calls, embeds, ended = embedded.try_enrich, itertools.count(), threading.Event(), threading.Event()
+
+    def embed_long(*arguments: Any, progress: Any) -> Any:
+        if not next(calls):
+            return enrich(*arguments, progress=progress)
+        embeds.set()
+        try:
+            while True:
+                progress(1)
+                time.sleep(0.01)
+        except InterruptedError:
+            ended.set()
+            raise
+
+    def interrupt(state: IngestState) -> None:
+        if state.step == "enrich":
+            embeds.wait()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(embedded, "try_enrich", embed_long)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(tmp_path / "store", [logs], load(), early=True, workers=2, observe=interrupt)
+    assert ended.is_set()
 
 
 def test_of_two_files_with_a_turn_the_later_written_counts(tmp_path: Path) -> None:
