@@ -231,9 +231,9 @@ def store(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Store:
         spent[path.stem] = time.process_time() - start
         return taken
 
-    def timed_enrich(*args: Any) -> EnrichAttempt:
+    def timed_enrich(*args: Any, **more: Any) -> EnrichAttempt:
         start = time.process_time()
-        tried = enrich(*args)
+        tried = enrich(*args, **more)
         if tried.part is not None:
             name = Path(tried.part.path).stem
             spent[name] += time.process_time() - start - sum(embedding)

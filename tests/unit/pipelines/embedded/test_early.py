@@ -203,13 +203,13 @@ def test_a_document_that_a_process_died_over_is_enriched_alone(
     (root / "tries" / suspect).write_text('{"vanished": 1, "running": ""}')
     enrich, lock = embedded.try_enrich, threading.Lock()
 
-    def count(root: Path, document: str, *rest: Any) -> Any:
+    def count(root: Path, document: str, *rest: Any, **more: Any) -> Any:
         with lock:
             running.add(document)
             for each in running:
                 most[each] = max(most.get(each, 0), len(running))
         try:
-            return enrich(root, document, *rest)
+            return enrich(root, document, *rest, **more)
         finally:
             with lock:
                 running.remove(document)
