@@ -10,11 +10,13 @@ import logging
 import os
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -48,8 +50,12 @@ FIRST_ITEMS: Final = 300
 GROWTH: Final = 4
 """The next commit has so many times the items of the one before, up to COMMIT_ITEMS: few segments, early answers."""
 
-FIRST_BYTES: Final = 1 << 20
+FIRST_BYTES: Final = 4 << 20
 """Bytes that are accepted before the first commit; the rest is accepted after it, all at once."""
+
+FIRST_WORK: Final = 256 << 10
+"""Bytes of the documents of the first commit: the smallest of the accepted ones, since a long one alone takes
+many seconds."""
 
 WORKERS: Final = min(os.cpu_count() or 1, 4)
 """Documents that are enriched at a time, each with one thread of the encoder: the rest of the work holds Python's lock
@@ -153,12 +159,15 @@ class IngestRun:
                 self._publish_first()
 
     def _publish_first(self) -> None:
-        """Publish the first items: the smallest of the newest documents, since a long one alone takes many seconds."""
+        """Publish the smallest of the newest documents, at least one."""
         newest = list(self._waiting)
-        self._waiting = deque(sorted(newest, key=self._sizes.__getitem__))
-        self._enrich(once=True)
-        left = set(self._waiting)
-        self._waiting = deque(document for document in newest if document in left)
+        smallest = sorted(newest, key=self._sizes.__getitem__)
+        total = list(accumulate(self._sizes[document] for document in smallest))
+        first = smallest[: max(1, bisect_right(total, FIRST_WORK))]
+        self._waiting = deque(first)
+        self._enrich()
+        self._publish()
+        self._waiting = deque(document for document in newest if document not in set(first))
 
     def _add(self, documents: Iterable[str]) -> None:
         """Add documents to those that wait."""
@@ -179,11 +188,11 @@ class IngestRun:
         """Enrich and publish every pending document, then tidy up."""
         earlier = [document for document in inbox.list_pending(self.root) if document not in self._sizes]
         self._add(reversed(earlier) if self._early else earlier)
+        if self._early and not self.state.documents and self.state.waiting > FIRST_WORK:
+            self._publish_first()
         if self._waiting or self._parts:
             self._enrich()
-            with ThreadPoolExecutor(1, "publish") as publisher:
-                self._start_publishing(publisher)
-                self._note_published()
+            self._publish()
             try:
                 tidy(self.root, self.settings)
             except (HelixError, OSError) as error:  # the items are published; the next run tidies up
@@ -191,8 +200,8 @@ class IngestRun:
         _, manifest = inbox.load_current(self.root)
         self.report.snapshot = manifest.generation if manifest else 0
 
-    def _enrich(self, once: bool = False) -> None:
-        """Enrich the waiting documents, and publish in batches meanwhile; `once`: up to the first publishing."""
+    def _enrich(self) -> None:
+        """Enrich the waiting documents, and publish in batches meanwhile."""
         suspects = set(attempts.list_records(self.root))  # a process died over one of them, so each runs alone
         running: dict[Future[EnrichAttempt], str] = {}
         with (
@@ -212,12 +221,8 @@ class IngestRun:
                 self._note_published(wait=False)
                 if self._items >= self._batch:
                     self._start_publishing(publisher)
-                    if once or self._workers == 1:
+                    if self._workers == 1:
                         self._note_published()
-                    if once:
-                        break
-            for future, document in running.items():
-                self._note_enriched(document, future.result(), 0.0)
             self._note_published()
 
     @contextmanager
@@ -272,6 +277,12 @@ class IngestRun:
                 encoder = open_encoder(self.root, one, self._say)
                 self._encoder = encoder, TokenCounter(encoder.folder, encoder.tokenizer)
             return self._encoder
+
+    def _publish(self) -> None:
+        """Publish the enriched documents; recall finds their items on return."""
+        with ThreadPoolExecutor(1, "publish") as publisher:
+            self._start_publishing(publisher)
+            self._note_published()
 
     def _start_publishing(self, publisher: ThreadPoolExecutor) -> None:
         """Begin to publish the enriched documents, after the commit that runs."""

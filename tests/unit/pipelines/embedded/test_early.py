@@ -95,6 +95,8 @@ def test_a_long_session_does_not_delay_the_first_answer(logs: Path, tmp_path: Pa
     embedded_bytes = path.stat().st_size + 1_500
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embedded, "FIRST_BYTES", embedded_bytes)
+        patch.setattr(embedded, "FIRST_ITEMS", 1_000)
+        patch.setattr(embedded, "FIRST_WORK", 3_000)
         ingest(tmp_path / "store", [logs], load(), early=True, observe=observe)
     assert {"s0", "s1"} <= seen[0]
     assert "long" not in seen[0]
