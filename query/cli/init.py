@@ -105,7 +105,8 @@ def _carry_out(store: Path, found: Sequence[FoundLogs], agents: Sequence[str]) -
         if failed := _call("install", [agent, "--store", str(store), "--yes"]):
             return failed
     status = _call("ingest", [*(str(path) for logs in found for path in logs.paths), "--store", str(store)])
-    print_note(f"export HELIX_STORE={store}    # for 'helix recall' in a shell")
+    if str(store) != find_store():
+        print_note(f"export HELIX_STORE={store}    # for 'helix recall' in a shell")
     print_note("'helix watch' reads the agents without hooks, too; 'helix doctor' checks all of it")
     return 0 if status == _SOME_REFUSED else status
 

@@ -46,7 +46,7 @@ def _make_parser() -> Parser:
     )
     _add_filters(parser.add_argument_group("which items").add_argument)
     add = parser.add_argument_group("how many, and what is shown").add_argument
-    add("--k", type=int, metavar="N", help="items to return (10; with the profiles annie and cems 5)")
+    add("-k", "--k", type=int, metavar="N", help="items to return (10; with the profiles annie and cems 5)")
     add("--budget", type=int, default=2000, metavar="N", help="tokens the context may take (2000)")
     text = "least relevance of an item in the context, 0 to 1; 0: every item (as measured)"
     add("--min-relevance", type=float, metavar="X", help=text)

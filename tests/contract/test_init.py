@@ -104,7 +104,7 @@ def test_the_doctor_names_what_is_wrong_and_the_remedy(home: Path, call_helix: C
     monkeypatch.setenv("HELIX_REDIS_URL", "redis://127.0.0.1:1/0")
     done = call_helix("doctor", "--store", home / "no-store")
     assert done.returncode == 4
-    assert "make one with 'helix ingest PATH --store DIR'" in done.stdout
+    assert "make one with 'helix init' or 'helix ingest PATH --store DIR'" in done.stdout
     assert f"helix install codex --store {home / 'no-store'}" in done.stdout
     assert "127.0.0.1:1 does not answer" in done.stdout
     found = json.loads(call_helix("doctor", "--json", "--store", home / "no-store").stdout)
