@@ -78,12 +78,13 @@ unit: venv redis chromium
 test: lint redis chromium
 	@$(MAKE) --no-print-directory -j 3 types imports unit
 
-# Encoders are exported again. Fuzzing guided by coverage needs atheris and is skipped where it has no build. The kernels
+# Encoders are exported again. All tests run on the kernels in NumPy, too: hours, since these are slower. Fuzzing guided by coverage needs atheris and is skipped where it has no build. The kernels
 # are compiled with sanitisers: the compiler is gcc, with its libasan and libubsan.
 soak: venv redis chromium
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@rm -rf .cache/tests
 	@$(BIN)/pytest --hypothesis-profile soak -m 'soak or hypothesis'
+	@HELIX_KERNELS=reference $(PYTEST) -n $(CORES) --hypothesis-profile quick
 
 # Figures are read from docs/; a test fails when the stored output is out of date.
 notebooks: venv
