@@ -25,7 +25,9 @@ JSON = False
 GROWS = False
 
 _KINDS: Final = "session|index|decisions|entity"
-_MARK: Final = re.compile(rf"\ufeff?---[ \t]*\n(?:[^\n]*\n){{0,60}}?helix:[ \t]*[\"']?(?P<kind>{_KINDS})[\"']?[ \t]*\n")
+_MARK: Final = re.compile(
+    rf"\ufeff?\s*---[ \t]*\n(?:[^\n]*\n){{0,60}}?helix:[ \t]*[\"']?(?P<kind>{_KINDS})[\"']?[ \t]*\n"
+)
 _ANCHOR: Final = re.compile(r"\^t([1-9][0-9]{0,8})[ \t]*")
 DATA: Final = "> ```json helix"
 """First line of the block of JSON lines, inside a quote."""
@@ -59,7 +61,7 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
 def _read_kind(text: str) -> str | None:
     """Return the kind of an exported note, by its front matter; None for any other text."""
     found = _MARK.match(text)
-    return found["kind"] if found and "\n---" not in found[0][3:] else None
+    return found["kind"] if found and "\n---" not in found[0].strip()[3:] else None
 
 
 def _read_records(lines: list[str]) -> list[dict[str, Any]]:

@@ -12,8 +12,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from helix.types import Bool
 
@@ -30,6 +28,9 @@ def find_candidates(texts: Sequence[str], patterns: Sequence[re.Pattern[str]]) -
     """Return which texts each pattern may match: bool[n, patterns]. All of them where there are few texts."""
     if len(texts) < LEAST:
         return np.ones((len(texts), len(patterns)), np.bool_)
+    import pyarrow as pa  # here: a recall reads the words of claims, and rules out no text
+    import pyarrow.compute as pc
+
     array = pa.array(texts, pa.large_string())
     found = [pc.match_substring_regex(array, pattern=loosen(pattern)) for pattern in patterns]
     return np.column_stack([column.to_numpy(zero_copy_only=False) for column in found])

@@ -131,7 +131,9 @@ def test_transcripts_include_subagents(tmp_path: Path) -> None:
 
 def test_the_store_comes_from_options_or_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert command.read_arguments(["Stop"]) == ("Stop", str(tmp_path / Settings().store))
+    assert command.read_arguments(["Stop"]) == ("Stop", os.path.expanduser("~/.helix/memory"))  # noqa: PTH111
+    (tmp_path / "helix-store").mkdir()
+    assert command.read_arguments(["Stop"]) == ("Stop", str(tmp_path / "helix-store"))
     monkeypatch.setenv("HELIX_STORE", "~/memory")
     assert command.read_arguments([]) == ("auto", os.path.expanduser("~/memory"))  # noqa: PTH111
     assert command.read_arguments(["--store", "/a", "Stop", "--json"]) == ("Stop", "/a")
