@@ -31,8 +31,8 @@ _ACTS: Final = re.compile(
     r"|(?<=!)\[|\[(?=\[)|(?<=\[)\[|^\[(?=[^\]]*\]:)"  # pictures and embeds, wiki links, link definitions
     r"|%(?=%)|(?<=%)%"  # comments of Obsidian
     r"|\$(?=\$)|(?<=\$)\$"  # formulas over several lines
-    r"|(?<!\S)#(?=[^\s#])"  # tags
-    r"|(?<!\S)\^(?=[A-Za-z0-9-]+\s*\Z)"  # block ids
+    r"|(?<![^\s\\])#(?=[^\s#])"  # tags
+    r"|(?<![^\s\\])\^(?=[A-Za-z0-9-]+\s*\Z)"  # block ids
 )
 _HIDDEN: Final = re.compile(r"\\([\\\[<%$#^])")
 
