@@ -221,8 +221,6 @@ class IngestRun:
                 self._note_published(wait=False)
                 if self._items >= self._batch:
                     self._start_publishing(publisher)
-                    if self._workers == 1:
-                        self._note_published()
             self._note_published()
 
     @contextmanager
