@@ -14,7 +14,7 @@ from helix.errors import UsageError
 def install(argv: Sequence[str]) -> int:
     """Connect an agent with the memory: its hooks, and the MCP server."""
     from query.install.agents import AGENTS
-    from query.install.changes import find_helix, plan_changes
+    from query.install.changes import find_helix, plan_changes, write_changes
 
     parser = build_parser(
         "install",
@@ -35,12 +35,7 @@ def install(argv: Sequence[str]) -> int:
     if changes and not options.yes and not _confirm(options):
         _print_lines("nothing was written", options)
         return 0
-    for change in changes:
-        if not options.remove:
-            change.write_backup()
-        change.write()
-        if options.remove:
-            change.remove_backup()
+    write_changes(changes, remove=options.remove)
     if options.json:
         added = {} if options.remove else {"store": str(store)}
         files = [{"path": str(one.path), "action": one.action} for one in changes]

@@ -52,6 +52,16 @@ class FileChange:
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
     @property
+    def added_lines(self) -> int:
+        """How many lines the change adds."""
+        return sum(line.startswith("+") for line in self.diff.splitlines()[2:])
+
+    @property
+    def removed_lines(self) -> int:
+        """How many lines the change takes away."""
+        return sum(line.startswith("-") for line in self.diff.splitlines()[2:])
+
+    @property
     def action(self) -> str:
         """The change in one word: made, removed or changed."""
         return "made" if self.before is None else "removed" if self.after is None else "changed"
@@ -121,6 +131,16 @@ def plan_changes(name: str, scope: str, helix: Sequence[str], store: Path, *, re
     if agent.plugin[0]:
         changes.append(_plan_plugin(agent.locate(agent.plugin, scope), write_plugin(helix, store), remove))
     return [change for change in changes if change.before != change.after]
+
+
+def write_changes(changes: Sequence[FileChange], *, remove: bool = False) -> None:
+    """Write planned changes, each with a backup of the file; with `remove` the backup is removed, too."""
+    for change in changes:
+        if not remove:
+            change.write_backup()
+        change.write()
+        if remove:
+            change.remove_backup()
 
 
 def _plan_plugin(path: Path, text: str, remove: bool) -> FileChange:

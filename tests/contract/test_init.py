@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -61,6 +62,8 @@ def test_the_found_logs_are_shown_and_nothing_happens_without_a_yes(home: Path, 
     assert [line.split()[:2] for line in lines[:2]] == [["claude-code", "1"], ["codex", "1"]]
     assert "1 secret in the newest 2 files" in done.stdout
     assert f"the store is {home / '.helix' / 'memory'}" in done.stdout
+    assert "connecting claude-code changes ~/.claude/settings.json (" in done.stdout
+    assert re.search(r"~/\.codex/config\.toml \(\d+ lines added\)\n", done.stdout)
     found = json.loads(call_helix("init", "--json").stdout)
     assert found["connects"] == ["claude-code", "codex"]
     assert sum(found["secrets"].values()) == 1
@@ -80,11 +83,35 @@ def test_three_commands_lead_to_an_agent_that_remembers(home: Path, call_helix: 
     settings = json.loads((home / ".claude" / "settings.json").read_text())
     assert str(store) in json.dumps(settings["hooks"]["UserPromptSubmit"])
     assert (home / ".codex" / "hooks.json").is_file()
+    assert "UserPromptSubmit" not in done.stdout  # a summary, not the whole settings
+    assert len(done.stdout.splitlines()) < 20
     healthy = call_helix("doctor", "--store", store)
     assert healthy.returncode == 0
     assert {line.split()[0] for line in healthy.stdout.splitlines()} == {"ok"}
     again = call_helix("init", "--yes")
     assert "2 duplicates" in again.stdout
+    assert "claude-code is connected already" in again.stdout
+
+
+def test_an_agent_whose_settings_cannot_be_edited_does_not_hinder_the_rest(home: Path, call_helix: Call) -> None:
+    (home / ".claude" / "settings.json").write_text("{ this is no JSON")
+    done = call_helix("init", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "claude-code is not connected: " in done.stderr
+    assert (home / ".claude" / "settings.json").read_text() == "{ this is no JSON"
+    assert (home / ".codex" / "hooks.json").is_file()
+    assert (home / ".helix" / "memory" / "CURRENT").exists()
+
+
+def test_lines_of_a_change_are_counted(home: Path, call_helix: Call) -> None:
+    """A settings file on one line is written out: its one line goes, its lines and Helix's come."""
+    (home / ".claude" / "settings.json").write_text('{"model": "opus"}')
+    done = call_helix("init", "--dry-run")
+    shown = re.search(r"settings\.json \((\d+) lines added, 1 removed\)", done.stdout)
+    call_helix("install", "claude-code", "--store", home / ".helix" / "memory", "--yes")
+    written = (home / ".claude" / "settings.json").read_text().splitlines()
+    assert shown
+    assert int(shown[1]) == len(written)
 
 
 def test_the_settings_of_agents_may_be_left_alone(home: Path, call_helix: Call) -> None:
