@@ -87,7 +87,9 @@ def test_three_commands_lead_to_an_agent_that_remembers(home: Path, call_helix: 
     assert len(done.stdout.splitlines()) < 20
     healthy = call_helix("doctor", "--store", store)
     assert healthy.returncode == 0
-    assert {line.split()[0] for line in healthy.stdout.splitlines()} == {"ok"}
+    states = {line.split()[1]: line.split()[0] for line in healthy.stdout.splitlines()}
+    noted = {"kernels"} if os.environ.get("HELIX_KERNELS") == "reference" else set()  # slower, and said so
+    assert {check for check, state in states.items() if state != "ok"} == noted
     again = call_helix("init", "--yes")
     assert "2 duplicates" in again.stdout
     assert "claude-code is connected already" in again.stdout
