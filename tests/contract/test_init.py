@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import helix
+from helix.native.library import describe_kernels
 from query.cli import discover
 from tests.conftest import SAMPLE
 
@@ -88,7 +89,7 @@ def test_three_commands_lead_to_an_agent_that_remembers(home: Path, call_helix: 
     healthy = call_helix("doctor", "--store", store)
     assert healthy.returncode == 0
     states = {line.split()[1]: line.split()[0] for line in healthy.stdout.splitlines()}
-    noted = {"kernels"} if os.environ.get("HELIX_KERNELS") == "reference" else set()  # slower, and said so
+    noted = {"kernels"} if describe_kernels() == "reference" else set()  # slower, and said so
     assert {check for check, state in states.items() if state != "ok"} == noted
     again = call_helix("init", "--yes")
     assert "2 duplicates" in again.stdout
