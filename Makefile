@@ -78,8 +78,9 @@ unit: venv redis chromium
 test: lint redis chromium
 	@$(MAKE) --no-print-directory -j 3 types imports unit
 
-# Encoders are exported again. All tests run on the kernels in NumPy, too: hours, since these are slower. Fuzzing guided by coverage needs atheris and is skipped where it has no build. The kernels
-# are compiled with sanitisers: the compiler is gcc, with its libasan and libubsan.
+# Encoders are exported again. All tests run on the kernels in NumPy, too, which takes half an hour. Fuzzing guided by
+# coverage needs atheris and is skipped where it has no build. The kernels are compiled with sanitisers: the compiler is
+# gcc, with its libasan and libubsan.
 soak: venv redis chromium
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@rm -rf .cache/tests
