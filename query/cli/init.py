@@ -102,8 +102,9 @@ def _print_plan(store: Path, found: Sequence[FoundLogs], seconds: float, secrets
 def _print_connections(changes: Mapping[str, Sequence[FileChange]], refused: Mapping[str, str]) -> None:
     """Print the files that connect each agent, with how many lines each gains and loses."""
     for agent, files in changes.items():
-        parts = [f"{shorten_home(one.path)} ({_count_lines(one)})" for one in files]
-        print_text(f"connecting {agent} changes {' and '.join(parts)}" if parts else f"{agent} is connected already")
+        print_text(f"connecting {agent} changes" if files else f"{agent} is connected already")
+        for one in files:
+            print_text(f"  {shorten_home(one.path)}  {_count_lines(one)}")
     if any(changes.values()):
         print_text("'helix install AGENT' shows the lines, and with --remove takes them out again")
     for agent, why in refused.items():

@@ -63,8 +63,8 @@ def test_the_found_logs_are_shown_and_nothing_happens_without_a_yes(home: Path, 
     assert [line.split()[:2] for line in lines[:2]] == [["claude-code", "1"], ["codex", "1"]]
     assert "1 secret in the newest 2 files" in done.stdout
     assert f"the store is {home / '.helix' / 'memory'}" in done.stdout
-    assert "connecting claude-code changes ~/.claude/settings.json (" in done.stdout
-    assert re.search(r"~/\.codex/config\.toml \(\d+ lines added\)\n", done.stdout)
+    assert "connecting claude-code changes\n  ~/.claude/settings.json  " in done.stdout
+    assert re.search(r"  ~/\.codex/config\.toml  \d+ lines added\n", done.stdout)
     found = json.loads(call_helix("init", "--json").stdout)
     assert found["connects"] == ["claude-code", "codex"]
     assert sum(found["secrets"].values()) == 1
@@ -110,7 +110,7 @@ def test_lines_of_a_change_are_counted(home: Path, call_helix: Call) -> None:
     """A settings file on one line is written out: its one line goes, its lines and Helix's come."""
     (home / ".claude" / "settings.json").write_text('{"model": "opus"}')
     done = call_helix("init", "--dry-run")
-    shown = re.search(r"settings\.json \((\d+) lines added, 1 removed\)", done.stdout)
+    shown = re.search(r"settings\.json  (\d+) lines added, 1 removed", done.stdout)
     call_helix("install", "claude-code", "--store", home / ".helix" / "memory", "--yes")
     written = (home / ".claude" / "settings.json").read_text().splitlines()
     assert shown
