@@ -14,6 +14,7 @@ from helix.errors import EncoderError
 from helix.native.vectors import score_tokens
 from helix.question.terms import list_terms
 from helix.ranking.bm25 import compute_idf
+from helix.ranking.membership import is_one_of
 from helix.stages.embed import start_embedding
 from helix.stages.features.relevance import LISTED, QuestionSigns, read_signs
 from helix.stages.relevance import LEAST_ANSWERED, estimate_relevance, find_least, select_relevant
@@ -170,7 +171,7 @@ def judge(
         signs: waits for those of the question, if already started.
     """
     rest = others[: len(rows) + LISTED]
-    rest = rest[~np.isin(rest, rows)][: max(0, LISTED - len(rows))]
+    rest = rest[~is_one_of(rest, rows)][: max(0, LISTED - len(rows))]
     every = np.concatenate([rows, rest])
     read = signs() if signs else trace.run("relevance", read_signs, query, snap)
     found = trace.run("relevance", estimate_relevance, every, read, query, vector, snap, plan)

@@ -15,6 +15,7 @@ from helix.question.event_windows import TOP, find_event, find_window
 from helix.question.rewrite import remove_request, speak_as
 from helix.question.spelling import add_terms, correct_text, find_corrections, list_corrected
 from helix.question.terms import hash_question
+from helix.ranking.membership import is_one_of
 from helix.ranking.topk import sort_rows
 from helix.recipes.common import JudgedRows, begin, begin_embedding, bundle, ids, items_of, judge
 from helix.recipes.default_pack import Extras, count_packable, pack_relevant
@@ -89,7 +90,7 @@ def _answer(
     _trace_diversify(pool, chosen, snap, profile, trace)
     rules = trace.run("standing", find_standing, query, vector, snap, plan, pool) if profile.pack.standing else NO_RULES
     chosen = put_rules_last(chosen, pool, rules, query, plan)
-    trace.note("standing", rows_in=len(rules.rows), rows_out=int(np.isin(rules.rows, chosen.row).sum()))
+    trace.note("standing", rows_in=len(rules.rows), rows_out=int(is_one_of(rules.rows, chosen.row).sum()))
     first = add_rules(chosen, pool, rules)
     most = profile.pack.wide_items if wide else profile.pack.items
     best = first.join(trace.run("diversify", choose_reserve, pool, first, snap, most, profile.diversify))

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from helix.ranking.membership import is_one_of
 from helix.ranking.topk import sort_rows
 from helix.recipes.common import JudgedRows
 from helix.snapshot.reader.snapshot import Snapshot
@@ -82,7 +83,7 @@ def keep_covered(judged: JudgedRows, rows: U32, covered: Covered) -> JudgedRows:
     """
     if not len(covered.bearing) or not judged.kept:
         return judged
-    return judged._replace(kept=np.flatnonzero(np.isin(rows, covered.bearing)).tolist())
+    return judged._replace(kept=np.flatnonzero(is_one_of(rows, covered.bearing)).tolist())
 
 
 def put_rules_last(chosen: Candidates, pool: Candidates, rules: Standing, query: Query, plan: Plan) -> Candidates:
@@ -97,7 +98,7 @@ def put_rules_last(chosen: Candidates, pool: Candidates, rules: Standing, query:
     if not plan.advice and (plan.extent or read_kind(query.text, query.language) != "now"):
         return chosen
     k = query.k
-    new = bearing[~np.isin(bearing, chosen.row)][: k // 2]
+    new = bearing[~is_one_of(bearing, chosen.row)][: k // 2]
     if not len(new):
         return chosen
     head = chosen.take(np.arange(min(len(chosen), k - len(new))))
@@ -106,16 +107,16 @@ def put_rules_last(chosen: Candidates, pool: Candidates, rules: Standing, query:
 
 def add_rules(chosen: Candidates, pool: Candidates, rules: Standing) -> Candidates:
     """Return the chosen items and the rules that are not among them."""
-    return _append(chosen, pool, rules.rows[~np.isin(rules.rows, chosen.row)])
+    return _append(chosen, pool, rules.rows[~is_one_of(rules.rows, chosen.row)])
 
 
 def _append(chosen: Candidates, pool: Candidates, rows: I64) -> Candidates:
     """Append rows of the snapshot with what the pool knows of them; no score is above the last one's."""
     if not len(rows):
         return chosen
-    known = rows[np.isin(rows, pool.row)]
+    is_known = is_one_of(rows, pool.row)
     place = np.argsort(pool.row, kind="stable")
-    found = pool.take(place[np.searchsorted(pool.row, known, sorter=place)])
-    new = found.append(rows[~np.isin(rows, pool.row)])
+    found = pool.take(place[np.searchsorted(pool.row, rows[is_known], sorter=place)])
+    new = found.append(rows[~is_known])
     last = chosen.final[-1] if len(chosen) else np.float32(0)
     return chosen.join(replace(new, final=np.minimum.accumulate(np.fmin(new.final, last))))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from helix.ranking.membership import is_one_of
 from helix.ranking.topk import sort_rows
 from helix.snapshot.segment.arrays import BANDS
 from helix.types import F32, U32, Candidates
@@ -63,7 +64,7 @@ def choose_reserve(
     """Return the best rows that were not chosen, without near-duplicates, so that there are `most` with the chosen."""
     first = pool.row[: 2 * most]
     repeated = find_repeats(snap.row_map.signatures(first), profile.jaccard) >= 0
-    free = np.flatnonzero(~repeated & ~np.isin(first, chosen.row))
+    free = np.flatnonzero(~repeated & ~is_one_of(first, chosen.row))
     return pool.take(free[: max(0, most - len(chosen))])
 
 
@@ -72,7 +73,7 @@ def explain_left_out(pool: Candidates, chosen: Candidates, snap: Snapshot, profi
     repeated = find_repeats(snap.row_map.signatures(pool.row), profile.jaccard)
     near = repeated >= 0
     as_good = pool.final >= chosen.final.min(initial=np.inf)
-    left = as_good & ~near & ~np.isin(pool.row, chosen.row)
+    left = as_good & ~near & ~is_one_of(pool.row, chosen.row)
     passed = pool.row[left]
     alike = (snap.vectors.dequantise(passed) @ snap.vectors.dequantise(chosen.row).T).max(axis=1, initial=-1)
     return LeftOut(pool.row[near], pool.row[repeated[near]], passed, alike, pool.sim[left])

@@ -17,7 +17,7 @@ from helix.text.languages import ENGLISH
 from helix.text.shell import find_main
 from helix.text.step_keys import list_path_ends
 from helix.types import I64, ROLES, Bool
-from helix.util.note_names import NOTE, NOTES, PINNED
+from helix.util.note_names import NOTES, PINNED
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -86,8 +86,7 @@ def select_rules(snap: Snapshot, rows: I64, at: int) -> I64:
 
 def find_note_session(snap: Snapshot, name: str) -> int:
     """Return the code of a session of notes; −2 for none."""
-    codes = snap.catalog.live_sessions(np.array([int(hash_parts(NOTE, name), 16)], np.uint64))
-    return int(codes[0]) if len(codes) else -2
+    return snap.catalog.note_sessions.get(name, -2)
 
 
 def forbids(rule: str, line: str, language: str = ENGLISH) -> bool:

@@ -36,7 +36,8 @@ BASE = 1_700_000_000  # 2023-11-14T22:13:20Z
 def record(i: int, text: str, given: Mapping[str, Any]) -> dict[str, Any]:
     session, turn = given.get("session", "s"), given.get("turn", f"t{i}")
     return {
-        "id": given.get("id", hash_parts("tiny", session, turn, "0")), "source": "tiny", "path": "tiny.jsonl",
+        "id": given.get("id", hash_parts("tiny", session, turn, "0")), "path": "tiny.jsonl",
+        "source": given.get("source", "tiny"),
         "document": "0" * 64, "session": session, "branch_of": None, "turns": [turn], "piece": 0,
         "ord": given.get("ord", i), "speaker": given.get("speaker"), "role": given.get("role", "user"),
         "origin": "human", "title": given.get("title"), "text": text, "type": given.get("type", "episodic"),

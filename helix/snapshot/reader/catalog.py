@@ -16,6 +16,7 @@ from helix.snapshot.segment.columns import list_distinct
 from helix.text.gazetteer import COMMON_WORDS
 from helix.text.tokenize import STOP_WORDS, split_project_words
 from helix.types import I64, U32, U64, Bool
+from helix.util.note_names import NOTE, NOTES, PINNED
 from helix.util.workspaces import (
     Workspace,
     decode_workspace,
@@ -46,7 +47,7 @@ class Catalog:
     def replace_rows(self, rows: RowMap) -> Catalog:
         """Return the same catalog with other live rows, whose projects are listed again."""
         other = copy(self)
-        for name in ("live_projects", "project_of", "old_projects"):
+        for name in ("live_projects", "project_of", "old_projects", "note_sessions"):
             vars(other).pop(name, None)
         other._rows = rows
         return other
@@ -120,6 +121,12 @@ class Catalog:
         """Return the codes of those sessions, by key, that have a live item."""
         codes, session = np.flatnonzero(np.isin(self._rows.sessions, keys)), self._rows.columns.session
         return tuple(code for code in codes.tolist() if self._rows.alive[session == code].any())
+
+    @cached_property
+    def note_sessions(self) -> dict[str, int]:
+        """The code of each live session of notes, by name; every recall asks for them."""
+        keys = {name: np.array([int(hash_parts(NOTE, name), 16)], np.uint64) for name in (NOTES, PINNED)}
+        return {name: codes[0] for name, key in keys.items() if (codes := self.live_sessions(key))}
 
     def sessions_named(self, name: str) -> tuple[int, ...]:
         """Return the codes of the live sessions of a name; each source may have one."""

@@ -78,11 +78,13 @@ class RowMap:
         if len(self.segments) == 1:
             return [(self.segments[0], np.arange(len(rows)), rows)]
         starts = self.generation.starts
-        which = np.searchsorted(starts, rows, side="right") - 1
-        return [
-            (self.segments[i], np.flatnonzero(which == i), rows[which == i] - starts[i])
-            for i in np.unique(which).tolist()
-        ]
+        which = starts.searchsorted(rows, "right") - 1
+        counts = np.bincount(which)
+        parts: list[tuple[OpenSegment, I64, I64]] = []
+        for i in counts.nonzero()[0].tolist():
+            here = np.arange(len(rows)) if counts[i] == len(rows) else (which == i).nonzero()[0]
+            parts.append((self.segments[i], here, rows[here] - starts[i]))
+        return parts
 
     def lists(self, rows: AnyArray, indptr: str, values: str, dtype: Any) -> tuple[I64, AnyArray]:
         """Return the list of each row, from two arrays of its segment: (position in `rows` int64[m], value[m])."""

@@ -15,6 +15,7 @@ import numpy as np
 from helix.enrich.changes import weigh_terms
 from helix.native.rows import find_distinct
 from helix.ranking.bm25 import compute_idf
+from helix.ranking.membership import is_one_of
 from helix.stages.features.background import compare_vectors
 from helix.stages.features.languages import find_shared
 from helix.stages.features.lexical import RARE, TermCounts, count_terms, row_lengths
@@ -161,7 +162,7 @@ def read_evidence(
         expected,
         np.where(by, np.float32(1), np.float32(-1)) if signs.speakers else np.zeros(len(rows), np.float32),
         np.max(within, axis=0) if within else np.zeros(len(rows), np.float32),
-        np.zeros(len(rows), bool) if plan.titled is None else np.isin(rows, plan.titled),
+        np.zeros(len(rows), bool) if plan.titled is None else is_one_of(rows, plan.titled),
         columns.role[rows],
         sessions,
         columns.length[rows],
@@ -228,7 +229,7 @@ def find_names(text: str, terms: U64, language: str = ENGLISH) -> Bool:
         is_capital = word[:1].isupper() and tells
         if is_capital or any(c.isdigit() or c in "_/." or c.isupper() for c in word[1:]) or word[:1].isdigit():
             found += tokenise(word, language)
-    return np.isin(terms, hash_terms(found))
+    return is_one_of(terms, hash_terms(found))
 
 
 def to_logit(probability: AnyArray) -> F32:

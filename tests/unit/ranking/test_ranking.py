@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helix.native.rows import fuse_legs
+from helix.ranking.membership import is_one_of
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
 from helix.types import Leg
@@ -59,3 +60,11 @@ def test_descending_score_then_ascending_tie_key_then_nan() -> None:
     scores, tie = _scores(1, 3, 2), np.array([3, 2, 1])
     select_top(scores, tie, 2)
     assert (scores.tolist(), tie.tolist()) == ([1, 3, 2], [3, 2, 1])  # the input is left alone
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (1, 1), (40, 9), (300, 60), (20, 2_000)])
+def test_membership_is_that_of_numpy_for_few_and_for_many(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(sum(shape))
+    values = rng.integers(0, 50, shape[0]).astype(np.uint32)
+    others = rng.integers(-5, 50, shape[1])
+    assert is_one_of(values, others).tolist() == np.isin(values, others).tolist()
