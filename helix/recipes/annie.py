@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from helix.ranking.membership import is_among
 from helix.ranking.mmr import jaccard, mmr
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import sort_rows
 from helix.recipes.annie_formulas import briefing, bullet, decay
-from helix.recipes.common import begin, bundle, is_among, items_of, judge
+from helix.recipes.common import begin, bundle, items_of, judge
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts

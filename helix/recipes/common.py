@@ -23,7 +23,7 @@ from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
 from helix.stages.trace import Spent, Trace, list_signals, measure
 from helix.text.tokenize import hash_terms
-from helix.types import F32, TYPES, AnyArray, Bool, Bundle, Item, Plan, Pool, Query
+from helix.types import F32, TYPES, AnyArray, Bundle, Item, Plan, Pool, Query
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -331,11 +331,3 @@ def weigh_terms(query: Query, snap: Snapshot) -> dict[str, float]:
     terms = {term: key for term, key in zip(words, hash_terms(words), strict=True) if int(key) in wanted}
     weights = compute_idf(np.array([snap.lexical.df(key) for key in terms.values()], np.int64), snap.live).tolist()
     return dict(zip(terms, weights, strict=True))
-
-
-def is_among(values: AnyArray, few: AnyArray) -> Bool:
-    """Return which values are among a few sorted ones: bool[n]."""
-    if not len(few):
-        return np.zeros(len(values), bool)
-    found: Bool = few[np.minimum(np.searchsorted(few, values), len(few) - 1)] == values
-    return found

@@ -16,9 +16,10 @@ import numpy as np
 
 from helix.errors import EncoderError
 from helix.ranking.fact_validity import NO_END
+from helix.ranking.membership import is_among
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
-from helix.recipes.common import begin, bundle, is_among, items_of, judge, pack_kept, report_no_cross, weigh_terms
+from helix.recipes.common import begin, bundle, items_of, judge, pack_kept, report_no_cross, weigh_terms
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.features.excerpt import excerpt
 from helix.stages.graph import pagerank

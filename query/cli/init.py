@@ -73,7 +73,7 @@ def _plan_connections(found: Sequence[FoundLogs], store: Path) -> tuple[dict[str
         try:
             changes[name] = plan_changes(name, "user", find_helix(), store)
         except UsageError as error:
-            refused[name] = str(error)
+            refused[name] = error.what
     return changes, refused
 
 
@@ -108,7 +108,7 @@ def _print_connections(changes: Mapping[str, Sequence[FileChange]], refused: Map
     if any(changes.values()):
         print_text("'helix install AGENT' shows the lines, and with --remove takes them out again")
     for agent, why in refused.items():
-        print_note(f"{agent} is not connected: {why}")
+        print_note(f"{agent} is not connected: {why}; 'helix install {agent}' says what to do")
 
 
 def _count_lines(change: FileChange) -> str:

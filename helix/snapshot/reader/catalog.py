@@ -47,7 +47,7 @@ class Catalog:
     def replace_rows(self, rows: RowMap) -> Catalog:
         """Return the same catalog with other live rows, whose projects are listed again."""
         other = copy(self)
-        for name in ("live_projects", "project_of", "old_projects", "note_sessions"):
+        for name in ("live_projects", "project_of", "old_projects"):
             vars(other).pop(name, None)
         other._rows = rows
         return other
