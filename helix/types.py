@@ -154,23 +154,22 @@ class RecallOptions:
         k: items to return; None: the number of the profile (10; annie and cems 5).
         budget: tokens of the context.
         project, type, session, speaker, since, until: filters; only these rows are searched.
-        as_of: answer with what was said by this moment and held then, whenever it was ingested.
-        ingested_as_of: answer with what this store had ingested by this moment.
+        as_of, ingested_as_of: answer with what was said, or ingested, by this moment, and held then.
         current_only: leave out superseded items, and items of whose facts none holds.
         min_relevance: least relevance of an item in the context, 0 to 1; 0 packs every item. None: the setting's.
         entities: names where the graph walk starts, added to those in the question.
-        principal: the caller; an item with an ACL is visible to those it names.
+        ignored: words of the question that name no project, days or person for this recall; they are searched.
+        principal: the caller; an ACL names the readers of its item.
         projects: the only projects that exist for the caller; None: all. A server takes them from the key.
         profile: a packaged profile, or one in the folder `HELIX_PROFILES`.
         mode: of profile cems: `vector`, `hybrid`, or `auto`, by the question's intent; None: as the profile says.
-        look_back: of profile annie: hours of its BM25 list; nothing older is in it. None: as the profile says; 0: all.
+        look_back: of profile annie: hours of its BM25 list. None: as the profile says; 0: all.
         quality: `fast`, or `best`: a cross-encoder scores the best items again. None: the setting's.
         rerank: `late` (token by token) or `cross`, whatever the quality, for the `rerank_top` best, at most 30.
         now: the moment of the question, for recency; by default the clock's.
-        explain: return what every stage did, in `trace`.
-        why_not: an item id; `trace["why_not"]` names the stage that dropped it.
-        tier: `deep` has a language model rewrite the question and order the items, if an endpoint is set; it takes
-            seconds (docs/explanation/tiers.md). If it fails, the fast answer comes, and `degraded` says why.
+        explain, why_not: return what every stage did, in `trace`; and which stage dropped an item, by its id.
+        tier: `deep`: a language model rewrites the question and orders the items, if an endpoint is set; it takes
+            seconds. If it fails, the fast answer comes, and `degraded` says why.
     """
 
     k: int | None = None
@@ -186,6 +185,7 @@ class RecallOptions:
     current_only: bool = False
     min_relevance: float | None = None
     entities: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     principal: str | None = None
     projects: tuple[str, ...] | None = None
     profile: str = "helix"
@@ -228,6 +228,7 @@ class Query:
     current_only: bool = False  # exclude superseded items, and items of whose facts none holds
     min_relevance: float | None = None  # least relevance in the context; None: as measured
     entities: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()  # words of the text that hint at nothing
     principal: str | None = None
     mode: str | None = None  # of the recipe cems; None: the profile's
     look_back: float | None = None  # hours, of the recipe annie; None: the profile's

@@ -24,6 +24,7 @@ from helix.stages.constants import Profile
 from helix.stages.rerank import check_top
 from helix.text.entities import find_entities
 from helix.text.gazetteer import AMBIGUOUS_GIVEN_NAMES, COMMON_WORDS, KIN
+from helix.text.ignored import blank_words
 from helix.text.languages import ENGLISH
 from helix.text.names import NAME_KINDS
 from helix.text.tokenize import STOP_WORDS, make_well_formed
@@ -42,6 +43,7 @@ K: Final = 10
 """Items to return where neither the caller nor a profile names a number."""
 
 _MOST_NAMED: Final = 8  # projects in an error
+_MOST_IGNORED: Final = 20
 _MAX_HOURS: Final = 1_000_000  # of a look-back: more than a century
 
 _WORD: Final = re.compile(r"\w[\w'-]*")
@@ -74,11 +76,9 @@ def build_query(
     _check_profile_options(options, profile)
     _check_rerank(options)
     now = _parse(options.now, datetime.now(UTC), "now") or datetime.now(UTC)
-    stored = snap.lexical.languages
-    language = find_language(text, stored)
-    since, until = _parse(options.since, now, "since"), _parse(options.until, now, "until", end=True)
-    if since and until and since > until:
-        raise UsageError(f"since ({since:%Y-%m-%d %H:%M}) is after until ({until:%Y-%m-%d %H:%M})", "swap them")
+    language = find_language(text, stored := snap.lexical.languages)
+    hinting = blank_words(text, _check_ignored(options.ignored, settings))
+    since, until = _read_range(options, now)
     return Query(
         text=text,
         k=k,
@@ -97,6 +97,7 @@ def build_query(
         current_only=options.current_only,
         min_relevance=_read_least(options, settings),
         entities=tuple(options.entities),
+        ignored=options.ignored,
         principal=options.principal,
         mode=options.mode,
         look_back=options.look_back,
@@ -105,10 +106,18 @@ def build_query(
         terms=hash_question(text, language, stored)[0],
         language=language,
         stored=stored,
-        mentions=hash_mentions(text, options.entities, now, language),
-        words=_split_words(text),
-        days=find_days(text, now, language),
+        mentions=hash_mentions(hinting, options.entities, now, language),
+        words=_split_words(hinting),
+        days=find_days(hinting, now, language),
     )
+
+
+def _read_range(options: RecallOptions, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Return `since` and `until`; raise UsageError for a range that ends before it begins."""
+    since, until = _parse(options.since, now, "since"), _parse(options.until, now, "until", end=True)
+    if since and until and since > until:
+        raise UsageError(f"since ({since:%Y-%m-%d %H:%M}) is after until ({until:%Y-%m-%d %H:%M})", "swap them")
+    return since, until
 
 
 def _read_least(options: RecallOptions, settings: Settings) -> float | None:
@@ -121,12 +130,13 @@ def _read_least(options: RecallOptions, settings: Settings) -> float | None:
 
 def reword(query: Query, text: str) -> Query:
     """Return the question in other words; filters, moment and days stay those of the original."""
+    hinting = blank_words(text, query.ignored)
     return replace(
         query,
         text=text,
         terms=hash_question(text, query.language, query.stored)[0],
-        mentions=hash_mentions(text, query.entities, query.now, query.language),
-        words=_split_words(text),
+        mentions=hash_mentions(hinting, query.entities, query.now, query.language),
+        words=_split_words(hinting),
     )
 
 
@@ -140,6 +150,13 @@ def _check_text(text: str, settings: Settings) -> str:
             "ask a shorter question, or raise HELIX_MAX_QUERY_CHARS",
         )
     return text
+
+
+def _check_ignored(ignored: Sequence[str], settings: Settings) -> Sequence[str]:
+    check_range("the number of ignored words", len(ignored), 0, _MOST_IGNORED)
+    if any(len(words) > settings.max_query_chars for words in ignored):
+        raise UsageError("ignored words are longer than a question", "give words as they are in the question")
+    return ignored
 
 
 def _check_profile_options(options: RecallOptions, profile: Profile | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -174,24 +175,38 @@ def find_days(text: str, now: datetime, language: str = ENGLISH) -> tuple[tuple[
         (first second, last second, weight) each, OLDEST ≤ first ≤ last ≤ NEWEST; a day weighs 1, its month and
         windows with an open end NEAR.
     """
+    windows = [window for *_, found in _read_windows(text, now, language) for window in found]
+    return tuple(dict.fromkeys(window for window in windows if window[0] <= window[1]))
+
+
+def name_windows(text: str, now: datetime, language: str = ENGLISH) -> list[tuple[int, int, tuple[int, int]]]:
+    """Return (start, end, (first second, last second)) of each time that a question names; the first two are places.
+
+    As `find_days`, without the month of a day. A preposition that opens or closes the window belongs to the words.
+    """
+    found = [(start, end, windows[-1][:2]) for start, end, windows in _read_windows(text, now, language) if windows]
+    return [one for one in found if one[2][0] <= one[2][1]]
+
+
+def _read_windows(text: str, now: datetime, language: str) -> Iterator[tuple[int, int, list[tuple[int, int, float]]]]:
+    """Yield (start, end, windows) of each time that a text names, in reading order; the last window is the surest."""
     text, now = text[:SCANNED], now.astimezone(UTC)
-    windows: list[tuple[int, int, float]] = []
     if language != ENGLISH:
         for moment in find_moments(text, now, language, asked=True):
             month = moment.start.replace(day=1) if moment.start == moment.end else None
-            windows += _make_windows(NamedDays(*moment.where, moment.start, moment.end, month), "")
-        return tuple(dict.fromkeys(windows))
+            yield *moment.where, _make_windows(NamedDays(*moment.where, moment.start, moment.end, month), "")
+        return
     done = 0
     for days, after in pairwise([*_find_days(text, now), None]):
         if days is None or days.start < done:
             continue
         begin = _find_range_start(text, days, after) if after is not None else None
         if after is not None and begin is not None:
-            windows.append((_find_second(begin), _find_second(after.last, end=True), 1.0))
+            yield days.start, after.end, [(_find_second(begin), _find_second(after.last, end=True), 1.0)]
             done = after.end
         else:
-            windows += _make_windows(days, _find_relation(text, days))
-    return tuple(dict.fromkeys(window for window in windows if window[0] <= window[1]))
+            relation, start = _find_relation(text, days)
+            yield start, days.end, _make_windows(days, relation)
 
 
 def _make_windows(days: NamedDays, relation: str) -> list[tuple[int, int, float]]:
@@ -213,16 +228,15 @@ def _find_second(day: date, *, end: bool = False) -> int:
     return (day.toordinal() - date(1970, 1, 1).toordinal() + end) * 86_400 - end
 
 
-def _find_relation(text: str, days: NamedDays) -> str:
-    """Return the preposition of a date, in lower case; "" if it adds nothing to the date."""
+def _find_relation(text: str, days: NamedDays) -> tuple[str, int]:
+    """Return (the preposition of a date, in lower case, its place); "" if it adds nothing to the date."""
     leading = _LEADING.match(text, days.start, days.end)
     start = leading.end() if leading else days.start
     found = _RELATION.search(text[max(0, start - _BEFORE) : start])
-    if found is None:
-        return ""
-    if found[1].lower() == "from":
-        return "since" if _ONWARDS.match(text, days.end) else ""
-    return found[1].lower()
+    relation = found[1].lower() if found else ""
+    if relation == "from":
+        relation = "since" if _ONWARDS.match(text, days.end) else ""
+    return relation, max(0, start - _BEFORE) + found.start(1) if found and relation else days.start
 
 
 def _find_range_start(text: str, days: NamedDays, after: NamedDays) -> date | None:

@@ -17,6 +17,7 @@ from helix.native.zones import filter_range
 from helix.stages.skip_rules import describe_prompt, is_general
 from helix.stages.time_limits import explain_row, read_limits
 from helix.text.asks import asks_advice, read_extent
+from helix.text.ignored import blank_words
 from helix.text.language_words import has_words, is_courtesy
 from helix.text.languages import ENGLISH
 from helix.text.tokenize import split_project_words
@@ -74,8 +75,13 @@ def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None 
 def _has(query: Query, english: re.Pattern[str], words: str) -> bool:
     """Return whether a question has words of its language, those of `helix.text.language_words` but for English."""
     if query.language == ENGLISH:
-        return english.search(query.text) is not None
-    return has_words(query.language, query.text, words)
+        return english.search(_read_hinting(query)) is not None
+    return has_words(query.language, _read_hinting(query), words)
+
+
+def _read_hinting(query: Query) -> str:
+    """Return the question without the words that hint at nothing."""
+    return blank_words(query.text, query.ignored)
 
 
 def _is_general(query: Query, score: float, snap: Snapshot) -> bool:
@@ -87,7 +93,7 @@ def _is_general(query: Query, score: float, snap: Snapshot) -> bool:
 
 def _find_projects(query: Query, snap: Snapshot) -> tuple[int, ...]:
     """Return the codes of projects whose whole name is in the question."""
-    words = split_project_words(query.text)
+    words = split_project_words(_read_hinting(query))
     found = []
     for at, word in enumerate(words):
         for name, code in snap.catalog.project_names.get(word, ()):

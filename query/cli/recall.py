@@ -78,6 +78,8 @@ def _add_ranking(add: Callable[..., Any]) -> None:
     add("--rerank-top", metavar="N", type=int, default=20, help="items to score again, at most 30 (20)")
     text = "start the graph walk from this name; may be repeated"
     add("--entity", metavar="E", action="append", default=[], dest="entities", help=text)
+    text = "words of the question that set no project, days or person; repeatable"
+    add("--ignore", metavar="WORDS", action="append", default=[], dest="ignored", help=text)
     add("--now", metavar="T", help="the time of the question (the clock)")
     add("--profile", metavar="NAME", default="helix", help="the set of constants (helix)")
     add("--mode", metavar="MODE", help="of the profile cems: auto, hybrid or vector")

@@ -360,8 +360,8 @@ def run_recall(
 
 def make_options(request: RecallRequest, projects: tuple[str, ...] | None = None, tier: str = "fast") -> RecallOptions:
     """Return the options of a request; see `run_recall`."""
-    fields = request.model_dump(exclude={"query", "entities"})
-    return RecallOptions(**fields, entities=tuple(request.entities), projects=projects, tier=tier)
+    lists = {"entities": tuple(request.entities), "ignored": tuple(request.ignored)}
+    return RecallOptions(**{**request.model_dump(exclude={"query"}), **lists}, projects=projects, tier=tier)
 
 
 def render_bundle(bundle: Bundle) -> dict[str, Any]:

@@ -111,6 +111,10 @@ class RecallRequest(PrincipalRequest):
     current_only: Annotated[bool, _describe("leave out superseded items, and items whose facts no longer hold")] = False
     min_relevance: MinRelevance = None
     entities: Entities = Field(default_factory=list)
+    ignored: Annotated[
+        list[str],
+        _describe("words of the query that set no project, days or person", ["last week"]),
+    ] = Field(default_factory=list)
     profile: Profile = "helix"
     mode: Mode = None
     look_back: LookBack = None

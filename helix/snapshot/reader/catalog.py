@@ -172,6 +172,17 @@ class Catalog:
         return codes
 
     @cached_property
+    def speakers_by_name(self) -> dict[tuple[str, ...], str]:
+        """Live speakers by the words of the whole name, lower case, and by its first word where only one has it."""
+        names = {self.speakers[code]: split_project_words(self.speakers[code]) for code in self.live_speakers}
+        first: dict[tuple[str, ...], set[str]] = {}
+        for name, words in names.items():
+            if words and words[0] not in STOP_WORDS | COMMON_WORDS:
+                first.setdefault(words[:1], set()).add(name)
+        alone = {word: owners.pop() for word, owners in first.items() if len(owners) == 1}
+        return alone | {words: name for name, words in names.items() if words}
+
+    @cached_property
     def speaker_names(self) -> dict[int | None, frozenset[str]]:
         """Words of the names of a project's speakers, lower case, by the project's code; None: of all projects."""
         # One number a pair of project and speaker; either may be none.
