@@ -82,10 +82,8 @@ def list_decisions(
     """
     board = TopicBoard(snap, at, project)
     writer = EntryWriter(board)
-    decisions, more = _take(_Lister(writer).list_entries(), limit)
+    decisions, more = _take(_Lister(writer, None if history else SHORT).list_entries(), limit)
     rejected, also = _take(list_rejections(writer), limit)
-    if not history:
-        decisions = [{**entry, "replaced": entry["replaced"][:SHORT]} for entry in decisions]
     return {"decisions": decisions, "rejected": rejected, "more": more or also}
 
 
@@ -100,10 +98,14 @@ def _take(entries: Iterator[dict[str, Any]], limit: int) -> tuple[list[dict[str,
 
 
 class _Lister:
-    """Entries of one board, made while they are taken."""
+    """Entries of one board, made while they are taken.
 
-    def __init__(self, writer: EntryWriter) -> None:
-        self.writer, self.board = writer, writer.board
+    Args:
+        most: replaced values of an entry; None: all.
+    """
+
+    def __init__(self, writer: EntryWriter, most: int | None) -> None:
+        self.writer, self.board, self.most = writer, writer.board, most
         self.columns = self.board.snap.columns
         self.set_rows = frozenset(self.board.ends.tolist())
         self._replaced: dict[int, list[int]] = {}  # facts that a topic replaced
@@ -207,7 +209,8 @@ class _Lister:
                 merged[-1] = {**one, "until": merged[-1]["until"]}
             else:
                 merged.append(one)
-        return {"topic": topic, "answers": None, **entry, "certainty": round(certainty, 4), "replaced": merged}
+        shown = [{**one, "text": one["text"]()} if callable(one["text"]) else one for one in merged[: self.most]]
+        return {"topic": topic, "answers": None, **entry, "certainty": round(certainty, 4), "replaced": shown}
 
     # ------------------------------------------------------------ changes by links
 
@@ -256,10 +259,13 @@ class _Lister:
         return [self._write_replaced(fact) for fact in self._replaced[topic]]
 
     def _write_replaced(self, fact: int) -> dict[str, Any]:
-        """Return the replaced entry of a fact; a closing names only what it ends."""
+        """Return the replaced entry of a fact; a closing names only what it ends.
+
+        Its text is a function, since most replaced entries of a long history are not shown.
+        """
         facts = self.board.facts
         if facts.columns.closes[fact]:
             value, end = self.writer.fact(fact)["object"], format_seconds(facts.columns.t_valid[fact])
             nothing = dict.fromkeys(("text", "since", "by", "item", "session"))
             return {"value": value, **nothing, "turns": [], "until": end}
-        return {**self.writer.write_fact(fact), "until": format_seconds(facts.ends[fact])}
+        return {**self.writer.defer_fact(fact), "until": format_seconds(facts.ends[fact])}
