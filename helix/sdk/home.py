@@ -42,7 +42,7 @@ DECIDED: Final = 3
 OF_WEEK: Final = 10
 """Decisions of a week, and changes."""
 
-LISTED: Final = 100
+LISTED: Final = 60
 """Newest decisions that are read."""
 
 SECONDS: Final = 600

@@ -26,6 +26,7 @@ SHORT: Final = 3
 WORDED: Final = 0.5
 """Certainty of a decision that only plain words state."""
 
+_SPARE: Final = 2  # times as many replaced facts are written as are shown
 _PAGE: Final = 64  # candidates whose items are read at once
 
 
@@ -150,12 +151,16 @@ class _Lister:
         """Read what entries of candidates need, all at once."""
         board, known = self.board, self.board.facts.columns
         topics = [one.topic for one in page if one.topic >= 0]
-        self._replaced |= {topic: board.find_replaced(topic) for topic in topics}
+        self._replaced |= {topic: self._find_replaced(topic) for topic in topics}
         facts = board.topics.first[topics].tolist() + [fact for topic in topics for fact in self._replaced[topic]]
         self.writer.read_facts(facts)
         rows = {one.row for one in page}.union(known.row[facts].tolist())
         links = [link for row in rows for link in board.find_earlier(row).tolist()]
         self.writer.read_items([*rows, *board.chains.old[links].tolist(), *board.chains.next[links].tolist()])
+
+    def _find_replaced(self, topic: int) -> list[int]:
+        """Return the facts that a topic replaced, newest first: with some to spare, since two may become one entry."""
+        return self.board.find_replaced(topic)[: self.most and _SPARE * self.most]
 
     def _write_topic(self, topic: int) -> dict[str, Any] | None:
         """Return the entry of a topic by facts; None if a later item changes it without such a fact."""
@@ -255,7 +260,7 @@ class _Lister:
     def _write_history(self, topic: int) -> list[dict[str, Any]]:
         """Return the replaced entries of a topic by facts, newest first."""
         if topic not in self._replaced:
-            self._replaced[topic] = self.board.find_replaced(topic)
+            self._replaced[topic] = self._find_replaced(topic)
         return [self._write_replaced(fact) for fact in self._replaced[topic]]
 
     def _write_replaced(self, fact: int) -> dict[str, Any]:
