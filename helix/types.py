@@ -33,7 +33,6 @@ TYPES: Final = ("episodic", "semantic", "procedural", "decision", "code")
 ROLES: Final = ("user", "assistant", "tool", "system", "document")
 """Who wrote a turn; a role's code in the columns is its position here."""
 
-
 ACTIONS: Final = ("run", "edit", "read", "search", "fetch", "other", "result", "correct")
 """What a step does; its code in the columns is its position here."""
 
@@ -375,6 +374,8 @@ class Item:
     time_quality: str | None = None  # of `Turn`; None: written by an earlier release
     relevance: float = 0.0  # probability that it helps with the question, comparable between answers
     title: str | None = None  # of its session, or the heading of its section
+    role: str = ""  # one of ROLES; empty: an earlier release answered
+    voice: str = ""  # who said it, for a person: the speaker, "you", the agent's name, a role; of a document empty
 
 
 @dataclass(frozen=True, slots=True)

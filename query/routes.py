@@ -21,7 +21,7 @@ from helix.errors import HelixError, UsageError
 from query.auth import Caller
 from query.metrics import TYPE, QueryMetrics
 from query.middleware import CALLER, PROBLEM
-from query.schema import answers, requests
+from query.schema import answers, pages, requests
 from query.service import OUTDATED, QueryService
 
 _PROBLEMS: Final = {
@@ -198,6 +198,17 @@ def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
     @browse("/decisions", summary="Decisions that hold, and rejections", response_model=answers.DecisionList)
     def decisions(caller: Who, request: Annotated[requests.DecisionsRequest, Query()]) -> RawJson:
         return RawJson(service.browse("decisions", request, caller))
+
+    about = "The newest sessions, what holds, what is open, the last week, and questions to try"
+
+    @browse("/home", summary=about, response_model=pages.HomePage)
+    async def home(caller: Who, request: Annotated[requests.HomeRequest, Query()]) -> RawJson:
+        return RawJson(await service.run_in_turn(service.open_page, "home", request, caller))
+
+    @find("/outline", summary="The turns, steps, fixes and decisions of a session", response_model=pages.Outline)
+    def outline(caller: Who, request: Annotated[requests.OutlineRequest, Query()]) -> RawJson:
+        found = service.open_page("outline", request, caller, request.session)
+        return RawJson(_require(found, "no live session has this name"))
 
     @browse("/choices", summary="The values of each filter", response_model=answers.FilterChoices)
     def choices(caller: Who, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:

@@ -229,6 +229,14 @@ class QueryService:
         result: dict[str, Any] | None = getattr(self.memory, method)(*names, **arguments)
         return result
 
+    def open_page(
+        self, method: str, request: wire.PrincipalRequest, caller: Caller = OWNER, *names: str
+    ) -> dict[str, Any] | None:
+        """Return the result of a method of `Memory.pages`, home or outline, as `browse` does."""
+        arguments = {**request.model_dump(exclude={"session"}), **self._get_access(request, caller)}
+        result: dict[str, Any] | None = getattr(self.memory.pages, method)(*names, **arguments)
+        return result
+
     def find_project(self, workspace: Workspace, caller: Caller = OWNER) -> str | None:
         """Return the project of a folder, as the caller sees it; None if the memory has nothing of it."""
         return self._filter(None, caller).catalog.locate_project([workspace])

@@ -24,6 +24,7 @@ from helix.stages.route import explain_filter, route, scope
 from helix.stages.trace import Spent, Trace, list_signals, measure
 from helix.text.tokenize import hash_terms
 from helix.types import F32, TYPES, AnyArray, Bundle, Item, Plan, Pool, Query
+from helix.work.voices import list_voices
 
 if TYPE_CHECKING:
     from helix.encoders.dense import Encoder
@@ -220,9 +221,10 @@ def items_of(
     added = more or [{}] * len(entries)
     scores, types = pool.final.tolist(), snap.columns.type[pool.row].tolist()
     return [
-        make_item(entry, score, TYPES[kind], {**signals, **extra}, float(relevant))
-        for entry, score, kind, signals, extra, relevant in zip(
+        make_item(entry, score, TYPES[kind], {**signals, **extra}, voice, float(relevant))
+        for entry, voice, score, kind, signals, extra, relevant in zip(
             entries,
+            list_voices(snap, pool.row, entries),
             scores,
             types,
             list_signals(pool),
@@ -234,12 +236,13 @@ def items_of(
 
 
 def make_item(
-    entry: Mapping[str, Any], score: float, type_: str, why: Mapping[str, Any], relevance: float = 0.0
+    entry: Mapping[str, Any], score: float, type_: str, why: Mapping[str, Any], voice: str, relevance: float = 0.0
 ) -> Item:
     """Make one item as every surface shows it.
 
     Args:
         entry: of `snap.text`, with `replaced`; the parts of its salience and its confirmations go into `why`.
+        voice: who said it; see `helix.work.voices`.
     """
     parts = {sign: round(weight, 4) for sign, weight in entry["salience_parts"] or ()}
     return Item(
@@ -258,6 +261,8 @@ def make_item(
         replaced_by=describe_replacement(entry["replaced"]),
         relevance=round(relevance, 4),
         title=entry["title"],
+        role=entry["role"],
+        voice=voice,
     )
 
 

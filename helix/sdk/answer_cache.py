@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-from helix.types import Bundle
+T = TypeVar("T")
 
 
-class AnswerCache:
+class AnswerCache(Generic[T]):
     """The least-recently-used cache of answers. Safe to share between threads.
 
     Args:
@@ -18,10 +19,10 @@ class AnswerCache:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._answers: OrderedDict[Hashable, Bundle] = OrderedDict()  # the most recently used is last
+        self._answers: OrderedDict[Hashable, T] = OrderedDict()  # the most recently used is last
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> Bundle | None:
+    def get(self, key: Hashable) -> T | None:
         """Return a cached answer; None if it is not cached."""
         with self._lock:
             answer = self._answers.get(key)
@@ -29,7 +30,7 @@ class AnswerCache:
                 self._answers.move_to_end(key)
             return answer
 
-    def put(self, key: Hashable, answer: Bundle) -> None:
+    def put(self, key: Hashable, answer: T) -> None:
         """Cache an answer; the least recently used one leaves."""
         with self._lock:
             self._answers[key] = answer

@@ -20,8 +20,9 @@ from helix.snapshot.segment.batch import LINKS, NO_TIME
 from helix.stages.replaced import add_replacements
 from helix.stages.time_limits import TimeLimits, explain_empty
 from helix.text.relations import describe_fact
-from helix.types import I64, ROLES, TYPES, U64
+from helix.types import I64, ROLES, TYPES, U64, Bool
 from helix.util.undated import is_undated
+from helix.work.voices import find_agent, list_voices
 
 FIRST_WORDS: Final = 240
 """Characters of a session's first item in a timeline."""
@@ -43,7 +44,8 @@ def _read_stored(snap: Snapshot, rows: I64) -> list[dict[str, Any]]:
     now = int(datetime.now(UTC).timestamp())
     entries = add_replacements(snap.text(rows), rows, snap, now)
     neighbours = zip(*(_item_ids(snap, way[rows]) for way in (columns.previous, columns.next)), strict=True)
-    for row, entry, (previous, following) in zip(rows.tolist(), entries, neighbours, strict=True):
+    voices = list_voices(snap, rows, entries)
+    for row, entry, voice, (previous, following) in zip(rows.tolist(), entries, voices, neighbours, strict=True):
         found.append(
             {
                 "id": entry["id"],
@@ -53,6 +55,7 @@ def _read_stored(snap: Snapshot, rows: I64) -> list[dict[str, Any]]:
                 "session": entry["session"],
                 "turns": list(entry["turns"]),
                 "speaker": entry["speaker"],
+                "voice": voice,
                 "time": format_time(entry["time"]),
                 "time_quality": entry["time_quality"],
                 "project": entry["project"],
@@ -148,23 +151,35 @@ def timeline(
 ) -> dict[str, Any]:
     """List sessions, the last ended first; sessions without a time of their own come last."""
     whole, snap = snap, snap.known_at(as_of, ingested_as_of)
+    codes, first = order_sessions(snap, project, since, until)
+    page = codes[offset : offset + limit]
+    sessions, limits = describe_sessions(snap, page, first[page]), TimeLimits(as_of, ingested_as_of, since, until)
+    notice = None if len(codes) else explain_empty(limits, whole, select_project(whole, project))
+    return {"total": len(codes), "offset": offset, "sessions": sessions, "notice": notice}
+
+
+def order_sessions(
+    snap: Snapshot, project: str | None, since: datetime | None = None, until: datetime | None = None
+) -> tuple[I64, I64]:
+    """Return (codes of sessions, as a timeline orders them, int64[n]; first row of every session, −1: none)."""
     began, ended = snap.catalog.session_spans
     first = _first_rows(snap)
-    chosen, rows = first >= 0, whole.alive
-    if project is not None:
-        of_project = snap.columns.project == (snap.projects.index(project) if project in snap.projects else -2)
-        chosen, rows = chosen & of_project[first], rows & of_project
+    chosen = (first >= 0) & select_project(snap, project)[first]
     for bound, side, outside in ((since, ended, np.less), (until, began, np.greater)):
         if bound is not None:
             chosen &= ~outside(side, int(bound.timestamp())) & (ended != NO_TIME)
     codes = np.flatnonzero(chosen)
     placed = snap.columns.place[first[codes]]  # undated ones in the order in which they came
     newest = (snap.sessions[codes], *(-one.astype(np.float64) for one in (placed, began[codes], ended[codes])))
-    codes = codes[np.lexsort(newest)]
-    page = codes[offset : offset + limit]
-    sessions, limits = _describe_sessions(snap, page, first[page]), TimeLimits(as_of, ingested_as_of, since, until)
-    notice = None if len(codes) else explain_empty(limits, whole, rows)
-    return {"total": len(codes), "offset": offset, "sessions": sessions, "notice": notice}
+    return codes[np.lexsort(newest)], first
+
+
+def select_project(snap: Snapshot, project: str | None) -> Bool:
+    """Return the live rows of a project, of all without one: bool[rows]."""
+    if project is None:
+        return snap.alive
+    code = snap.projects.index(project) if project in snap.projects else -2
+    return np.asarray(snap.alive & (snap.columns.project == code))
 
 
 def _first_rows(snap: Snapshot) -> I64:
@@ -175,7 +190,7 @@ def _first_rows(snap: Snapshot) -> I64:
     return out
 
 
-def _describe_sessions(snap: Snapshot, codes: I64, first: I64) -> list[dict[str, Any]]:
+def describe_sessions(snap: Snapshot, codes: I64, first: I64) -> list[dict[str, Any]]:
     """Return sessions as a timeline shows them."""
     columns = snap.columns
     rows = np.flatnonzero(snap.alive & np.isin(columns.session, codes))
@@ -196,6 +211,7 @@ def _describe_sessions(snap: Snapshot, codes: I64, first: I64) -> list[dict[str,
                 "project": entry["project"],
                 "title": entry["title"],
                 "source": entry["path"],
+                "agent": find_agent(int(snap.sessions[code]), entry["session"]) or None,
                 "began": format_seconds(began[code]),
                 "ended": format_seconds(ended[code]),
                 "time_quality": entry["time_quality"],
@@ -367,27 +383,3 @@ def _entity_nodes(snap: Snapshot, entities: U64, labels: Mapping[int, str]) -> l
         kind, name = names.get(entity, ("name", labels.get(entity, f"{entity:016x}")))
         found.append({"id": f"{entity:016x}", "kind": "entity", "label": name, "entity": kind, "items": count})
     return found
-
-
-def choices(snap: Snapshot) -> dict[str, Any]:
-    """Return the values of filters: projects, types and speakers with their item counts, and the time span."""
-    columns = snap.columns
-    time = columns.time[snap.alive]
-    time = time[time != NO_TIME]
-
-    def count(codes: Any, names: Mapping[int, str]) -> dict[str, int]:
-        counts = np.bincount(codes[snap.alive].astype(np.int64) + 1, minlength=1)[1:]
-        order = np.argsort(-counts, kind="stable")
-        return {names[code]: int(counts[code]) for code in order.tolist() if counts[code]}
-
-    return {
-        "snapshot": snap.generation,
-        "items": snap.live,
-        "sessions": int((snap.catalog.session_size > 0).sum()),
-        "first": format_seconds(time.min()) if len(time) else None,
-        "last": format_seconds(time.max()) if len(time) else None,
-        "projects": count(columns.project, dict(enumerate(snap.projects))),
-        "old_projects": snap.catalog.old_projects,
-        "types": count(columns.type, dict(enumerate(TYPES))),
-        "speakers": count(columns.speaker, dict(enumerate(snap.speakers))),
-    }

@@ -18,6 +18,7 @@ from helix.errors import EncoderError, StoreError, UsageError
 from helix.recipes.encoder_weights import UNFITTED
 from helix.recipes.registry import recipe
 from helix.sdk.answer_cache import AnswerCache
+from helix.sdk.pages import Pages
 from helix.sdk.recaller import Recaller
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
@@ -40,6 +41,7 @@ MAX_LISTED: Final = 1_000
 MAX_NAME: Final = 200
 """Characters of an entity's name."""
 
+_HOMES: Final = 16  # that are kept: of callers, projects and moments
 _CACHE_KEY: Final = attrgetter(*(name for name in RecallOptions.__slots__ if name not in ("now", "explain", "why_not")))
 
 
@@ -102,7 +104,8 @@ class Memory(Recaller):
         self._refreshing = threading.Lock()
         self._events = EventAppender(self.root)
         self._models = Rerankers(self.settings)
-        self._answers = AnswerCache(self.settings.answers)
+        self._answers: AnswerCache[Bundle] = AnswerCache(self.settings.answers)
+        self.pages = Pages(lambda: self._snapshot, self.answer)
         self._recall_deep = deep
         if warm:
             self._snapshot.warm()
@@ -318,9 +321,9 @@ class Memory(Recaller):
     def choices(self, *, principal: str | None = None, projects: Sequence[str] | None = None) -> dict[str, Any]:
         """List the values of filters: projects, types, speakers, profiles."""
         from helix.recipes.load_profile import names
-        from helix.sdk import browse
+        from helix.sdk.choices import list_choices
 
-        choices = browse.choices(self._snapshot.seen_by(principal, projects))
+        choices = list_choices(self._snapshot.seen_by(principal, projects))
         return {**choices, "profiles": list(names(self.settings.profiles))}
 
     def feedback(self, item: str, kind: str = "used") -> None:

@@ -9,8 +9,9 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import orjson
 
 from helix.errors import UsageError
@@ -18,8 +19,11 @@ from helix.redact.redact import redact
 from helix.snapshot import paths
 from helix.snapshot.ledger.inbox import Envelope, accept_envelope, name_document
 from helix.snapshot.segment.batch import hash_parts
-from helix.types import TYPES
+from helix.types import TYPES, Bool
 from helix.util.note_names import NOTE
+
+if TYPE_CHECKING:
+    from helix.snapshot.reader.snapshot import Snapshot
 
 MAX_NOTE: Final = 4_000
 """Characters of a note."""
@@ -90,6 +94,13 @@ def write_note(
         "redacted": dict(redacted),
         "document": document,
     }
+
+
+def select_everywhere(snap: Snapshot) -> Bool:
+    """Return the rows of notes that concern the user in all projects: bool[rows]."""
+    if EVERYWHERE not in snap.projects:
+        return np.zeros(snap.rows, bool)
+    return np.asarray(snap.alive & (snap.columns.project == snap.projects.index(EVERYWHERE)))
 
 
 def _check_note(text: str, by: str, scope: str, type: str | None) -> str:

@@ -114,7 +114,7 @@ def _name_subject(subject: str) -> tuple[str, bool]:
     """Return a subject as it opens a sentence, and whether its verb is plural."""
     if subject.lower() in _PRONOUNS:
         return subject.lower(), subject.lower() in ("we", "they", "i")
-    return _add_article(subject), is_plural(subject)
+    return add_article(subject), is_plural(subject)
 
 
 def is_plural(phrase: str) -> bool:
@@ -144,10 +144,15 @@ def inflect_verb(verb: str) -> str:
     return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2:-1] not in "aeiou" else f"{verb}s"
 
 
-def _add_article(phrase: str) -> str:
+def add_article(phrase: str) -> str:
     """Return a common noun phrase with "the": "the billing service", but "CI", "Ana", "audit_log" and "a day"."""
     first, _, rest = phrase.partition(" ")
     if not _PLAIN.match(first) or first in _read_words("determiners"):
         return phrase
-    named = first in PROJECTS or first in AMBIGUOUS_PROJECTS or (first in GIVEN_NAMES and first not in COMMON_WORDS)
-    return phrase if not rest and (named or first in _read_words("bare")) else f"the {phrase}"
+    named = is_proper(first) or first in _read_words("bare")
+    return phrase if not rest and named else f"the {phrase}"
+
+
+def is_proper(word: str) -> bool:
+    """Return whether a word in lower case is a project or a given name, and no common word."""
+    return word in PROJECTS or word in AMBIGUOUS_PROJECTS or (word in GIVEN_NAMES and word not in COMMON_WORDS)

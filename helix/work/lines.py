@@ -101,10 +101,15 @@ def _tell_wait(snap: Snapshot, found: Resolution) -> str:
 def _find_words(entries: Iterable[Mapping[str, Any]]) -> str:
     """Return the first prose of the agent among some items, without calls and code."""
     for entry in entries:
-        prose = " ".join(_CALL_LINE.sub(" ", _FENCE.sub(" ", entry["text"])).split())
+        prose = read_prose(entry["text"])
         if len(prose) > 20:
             return sanitise_name(prose, WORDS_CHARS).replace('"', "'")
     return ""
+
+
+def read_prose(text: str) -> str:
+    """Return what a turn says, on one line, without calls and code."""
+    return " ".join(_CALL_LINE.sub(" ", _FENCE.sub(" ", text)).split())
 
 
 def tell_rule(entry: Mapping[str, Any]) -> Told:

@@ -11,7 +11,7 @@ import numpy as np
 from helix.enrich.trust import LEAST_TRUST
 from helix.snapshot.segment.batch import hash_parts
 from helix.stages.supersede import find_superseded
-from helix.text.cues import DECIDES, STANDING
+from helix.text.cues import DECIDES, PREFERS, STANDING
 from helix.text.language_words import find_pattern, has_words
 from helix.text.languages import ENGLISH
 from helix.text.shell import find_main
@@ -82,6 +82,20 @@ def select_rules(snap: Snapshot, rows: I64, at: int) -> I64:
         return rows
     weakly = found.old[columns.confidence[found.new] < LEAST_TRUST]
     return np.asarray(rows[~np.isin(rows, found.rows) | np.isin(rows, weakly)], np.int64)
+
+
+def list_rules(snap: Snapshot, rows: Bool, at: int) -> I64:
+    """Return what a user pinned, then standing instructions and preferences, the newest first; see `select_rules`.
+
+    Args:
+        rows: bool[rows], those that count.
+        at: seconds; what was replaced by then is no rule.
+    """
+    columns, pinned = snap.columns, find_note_session(snap, PINNED)
+    own = np.flatnonzero(rows & (columns.role == _USER))
+    own = own[(columns.session[own] == pinned) | ((snap.lexical.cues(own) & (STANDING | PREFERS)) > 0)]
+    own = select_rules(snap, own, at)
+    return own[np.argsort(columns.session[own] != pinned, kind="stable")]
 
 
 def find_note_session(snap: Snapshot, name: str) -> int:

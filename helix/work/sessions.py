@@ -12,6 +12,7 @@ import numpy as np
 from helix.snapshot.reader.steps import EDIT, FAILED, PASSED, RESULT, RUN
 from helix.snapshot.segment.batch import NO_TIME
 from helix.text.cues import ASKS
+from helix.text.shell import find_main
 from helix.text.step_keys import list_command_keys, split_targets
 from helix.types import I64, ROLES, Bool
 from helix.util.undated import is_undated
@@ -30,11 +31,13 @@ _USER: Final = ROLES.index("user")
 
 _LEFT: Final = re.compile(
     r"\b(?:next steps?|still (?:need|have|has|missing|open|to do)|not (?:yet|done)|remaining|left to do|to-?do\b|TODO"
-    r"|follow[- ]?ups?|unresolved|pending|outstanding|blocked|waiting (?:for|on)|needs? to be|should (?:still|also))\b",
+    r"|(?:is|are|still|remains?|left) (?:unresolved|pending|outstanding)|blocked|waiting (?:for|on)|needs? to be"
+    r"|should (?:still|also))\b|^(?:unresolved|pending|outstanding)\b"
+    r"|\bfollow[- ]?ups?(?=[:.,;)]|$| (?:to|for|is|are|on|in|would|could)\b)",  # no adjective: "a follow-up sentence"
     re.IGNORECASE,
 )
 _NOTHING: Final = re.compile(r"\b(?:0|no|none|nothing|zero|without)\b", re.IGNORECASE)
-_SENTENCE: Final = re.compile(r"[^.!?\n]{12,400}(?:[.!?](?=\s|\Z)|(?=\n|\Z))")
+_SENTENCE: Final = re.compile(r"(?:[^.!?\n]|[.!?](?=\S)){12,400}(?:[.!?](?=\s|\Z)|(?=\n|\Z))")
 _CALL: Final = re.compile(r"(?m)^\[[^\]\n]{1,80}\] .*$|```.*?(?:```|\Z)", re.DOTALL)
 
 
@@ -47,7 +50,7 @@ class SessionEnd:
     turns: int
     files: tuple[str, ...]  # names of files it edited, the most often edited first
     tests: str  # passed, failed, or empty where it ran none
-    failures: tuple[int, ...]  # results of commands that failed and were not seen to pass later
+    failures: tuple[int, ...]  # results of builds, tests and checks that failed and were not seen to pass later
     asked: int  # row of its last question to the user that was not answered; −1: none
 
 
@@ -61,11 +64,11 @@ def list_last_sessions(snap: Snapshot, rows: Bool, limit: int) -> list[SessionEn
     live = np.flatnonzero(rows & snap.alive & (columns.role != _DOCUMENT))
     if not len(live):
         return []
-    codes, place = np.unique(columns.session[live], return_inverse=True)
-    newest = np.full(len(codes), NO_TIME)
-    np.maximum.at(newest, place, columns.place[live])
+    newest = np.full(len(snap.sessions), NO_TIME)
+    np.maximum.at(newest, columns.session[live], columns.place[live])
+    codes = np.flatnonzero(newest != NO_TIME)
     found, undated, named = list[SessionEnd](), list[SessionEnd](), list[str]()
-    for code in codes[np.lexsort((codes, -newest))][: _LOOKED * limit].tolist():
+    for code in codes[np.lexsort((codes, -newest[codes]))][: _LOOKED * limit].tolist():
         own = np.sort(live[columns.session[live] == code])
         (first,) = snap.text(own[:1])
         name = str(first["session"])
@@ -115,7 +118,10 @@ def _find_tests(snap: Snapshot, steps: I64) -> str:
 
 
 def _list_failures(snap: Snapshot, steps: I64) -> list[int]:
-    """Return the last failure of each program that did not pass afterwards, the last first."""
+    """Return the last failure of each program that builds or checks and did not pass afterwards, the last first.
+
+    What another program failed to do was often only tried.
+    """
     columns = snap.steps.columns
     results = steps[(columns.action[steps] == RESULT) & np.isin(columns.outcome[steps], (PASSED, FAILED))]
     calls = snap.steps.find_partners(results)
@@ -124,12 +130,20 @@ def _list_failures(snap: Snapshot, steps: I64) -> list[int]:
         if call < 0 or columns.action[call] != RUN:
             continue
         (entry,) = snap.steps.read([call])
-        for name in (key[1] for key in list_command_keys(entry["target"]) if key[0] == "program"):
-            if columns.outcome[result] == PASSED:
+        passed = columns.outcome[result] == PASSED
+        for name in list_checked(entry["target"], only_checks=not passed):
+            if passed:
                 last.pop(name, None)
             else:
                 last[name] = result
     return list(dict.fromkeys(reversed(last.values())))
+
+
+def list_checked(line: str, *, only_checks: bool) -> list[str]:
+    """Return the programs of a command line by which it is found again, or only those that build or check."""
+    checks = {program.name for program in find_main(line) if program.is_check}
+    names = [key[1] for key in list_command_keys(line) if key[0] == "program"]
+    return [name for name in names if name in checks or not only_checks]
 
 
 def _find_open_question(snap: Snapshot, rows: I64) -> int:
@@ -143,12 +157,14 @@ def _find_open_question(snap: Snapshot, rows: I64) -> int:
 def find_left(snap: Snapshot, end: SessionEnd) -> tuple[int, str] | None:
     """Return (row, sentence) of what a session says is left to do, at its end; None where it does not say.
 
-    The last sentence counts that an agent or a user says, in prose.
+    The last sentence counts that an agent says, in prose, or a user whom no agent answers.
     """
     columns = snap.columns
     own = np.flatnonzero(snap.alive & (columns.session == columns.session[end.last]))
     own = own[np.isin(columns.role[own], (_ASSISTANT, _USER))]
-    own = own[np.argsort(columns.ord[own], kind="stable")][-_LAST_ITEMS:]
+    own = own[np.argsort(columns.ord[own], kind="stable")]
+    answered = own[: np.flatnonzero(columns.role[own] == _ASSISTANT).max(initial=-1) + 1]
+    own = own[(columns.role[own] == _ASSISTANT) | ~np.isin(own, answered)][-_LAST_ITEMS:]
     for row, entry in zip(own[::-1].tolist(), snap.text(own[::-1]), strict=True):
         prose = _CALL.sub(" ", entry["text"])
         sentences = [match[0].strip(" -*#>\t") for match in _SENTENCE.finditer(prose)]

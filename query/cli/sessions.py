@@ -6,17 +6,13 @@ import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import Cell, format_count, is_drawn, print_note, print_table, print_text
 from helix.settings import load
 from helix.util.ages import format_age
 from helix.util.sanitise import sanitise_name
-from query.cli.voices import name_agents
-
-if TYPE_CHECKING:
-    from helix.snapshot.reader.snapshot import Snapshot
 
 NAME_CHARS: Final = 8
 """Characters of a long session name, which 'helix show' takes."""
@@ -31,7 +27,7 @@ def sessions(argv: Sequence[str]) -> int:
     options = _make_parser(
         "sessions", sessions.__doc__, "  helix sessions --project ledgerline --since 'last week'"
     ).parse_args(argv)
-    _, found = _read(options)
+    found = _read(options)
     if options.json:
         print_json(found)
         return 0
@@ -49,11 +45,10 @@ def sessions(argv: Sequence[str]) -> int:
 def timeline(argv: Sequence[str]) -> int:
     """Show the sessions day by day, with their first words."""
     options = _make_parser("timeline", timeline.__doc__, "  helix timeline --since 'last month'").parse_args(argv)
-    snapshot, found = _read(options)
+    found = _read(options)
     if options.json:
         print_json(found)
         return 0
-    agents = name_agents(snapshot, (session["source"] for session in found["sessions"]))
     for day, of_day in groupby(found["sessions"], key=lambda session: (session["ended"] or "")[:10]):
         print_text(_format_day(day), "bold")
         for session in of_day:
@@ -62,7 +57,7 @@ def timeline(argv: Sequence[str]) -> int:
             counts = format_count(session["items"], "item") + (
                 f", {format_count(decided, 'decision')}" if decided else ""
             )
-            who = ", ".join(session["speakers"]) or agents.get(session["source"], "")
+            who = ", ".join(session["speakers"]) or session["agent"] or ""
             parts = [_shorten(_get_title(session)), _get_project(session), _shorten(sanitise_name(who)), counts]
             print_text(f"  {' · '.join(filter(None, parts))}{file}")
             if session["title"] and _shorten(session["title"]) != _shorten(session["first"]):
@@ -83,13 +78,13 @@ def _make_parser(name: str, describe: str | None, examples: str) -> argparse.Arg
     return parser
 
 
-def _read(options: argparse.Namespace) -> tuple[Snapshot, dict[str, Any]]:
-    """Return the generation and its sessions."""
+def _read(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the sessions of the newest generation."""
     from helix.sdk.open import open_memory
 
     memory = open_memory(resolve_store(options), load(), warm=False)
     names = ("project", "since", "until", "limit", "offset", "principal")
-    return memory.snapshot, memory.timeline(**{name: getattr(options, name) for name in names})
+    return memory.timeline(**{name: getattr(options, name) for name in names})
 
 
 def shorten_names(names: Sequence[str]) -> list[str]:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from helix.sdk.notes import EVERYWHERE
+from helix.sdk.notes import select_everywhere
 from helix.snapshot.segment.batch import NO_TIME
 from helix.stages.pack import CLOSE, OPEN, cite_turns
 from helix.stages.supersede import find_superseded
-from helix.text.cues import PREFERS, STANDING
 from helix.types import I64, ROLES, Bool
 from helix.util.note_names import NOTES, PINNED
 from helix.util.sanitise import sanitise_name
 from helix.work.commands import list_commands
-from helix.work.rules import find_note_session, select_rules
-from helix.work.sessions import SessionEnd, find_left, list_last_sessions
+from helix.work.open_ends import list_open
+from helix.work.rules import find_note_session, list_rules
+from helix.work.sessions import SessionEnd, list_last_sessions
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -40,6 +40,8 @@ _NOTES: Final = 8  # of agents
 _TEXT: Final = 240  # characters of a rule or an open end
 _TITLE: Final = 120  # characters
 _USER: Final = ROLES.index("user")
+
+_OPEN: Final = {"failed": "still failed", "asked": "not answered", "left": "left"}
 
 Count = Callable[[Sequence[str]], list[int]]
 
@@ -71,7 +73,7 @@ def brief_project(snap: Snapshot, project: str | None, budget: int, at: int | No
     notes = np.isin(snap.columns.session, [find_note_session(snap, name) for name in (NOTES, PINNED)])
     ends = list_last_sessions(snap, rows & ~notes, SESSIONS)
     one = len(np.unique(snap.columns.project[rows & ~notes])) == 1  # lines of decisions and commands name no project
-    wider = rows | _select_everywhere(snap)
+    wider = rows | select_everywhere(snap)
     sections = (
         ("Standing rules and preferences, as the user gave them:", SHARES["rules"], _list_rules(snap, wider, moment)),
         ("Decisions that hold:", SHARES["decisions"], _list_decisions(snap, project, moment) if one else iter(())),
@@ -106,15 +108,9 @@ def _fit(heading: str, lines: Iterator[Line], room: int, count: Count) -> list[L
 
 
 def _list_rules(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
-    """Yield what the user pinned, then standing instructions and preferences, the newest first; see `select_rules`."""
-    columns = snap.columns
-    own = np.flatnonzero(rows & (columns.role == _USER))
-    pinned = find_note_session(snap, PINNED)
-    own = own[(columns.session[own] == pinned) | ((snap.lexical.cues(own) & (STANDING | PREFERS)) > 0)]
-    own = select_rules(snap, own, at)
-    own = own[np.argsort(columns.session[own] != pinned, kind="stable")][:_RULES]
+    """Yield what the user pinned, then standing instructions and preferences; see `list_rules`."""
     said: set[str] = set()
-    for entry in snap.text(own):
+    for entry in snap.text(list_rules(snap, rows, at)[:_RULES]):
         text = sanitise_name(entry["text"], _TEXT)
         if text.lower() not in said:
             said.add(text.lower())
@@ -131,13 +127,6 @@ def _list_notes(snap: Snapshot, rows: Bool, at: int) -> Iterator[Line]:
     for row, entry in zip(own.tolist(), snap.text(own), strict=True):
         if row not in replaced:
             yield Line(f"- {sanitise_name(entry['text'], _TEXT)} ({_cite(entry)})", entry["id"])
-
-
-def _select_everywhere(snap: Snapshot) -> Bool:
-    """Return the rows of notes that concern the user in all projects: bool[rows]."""
-    if EVERYWHERE not in snap.projects:
-        return np.zeros(snap.rows, bool)
-    return np.asarray(snap.alive & (snap.columns.project == snap.projects.index(EVERYWHERE)))
 
 
 def _find_replaced(snap: Snapshot, rows: I64, at: int) -> set[int]:
@@ -167,20 +156,10 @@ def _list_rejected(snap: Snapshot, project: str | None, at: int) -> Iterator[Lin
 
 
 def _list_open(snap: Snapshot, ends: Sequence[SessionEnd]) -> Iterator[Line]:
-    """Yield what the last sessions left: a failure, a question to the user, what they say is still to do."""
-    for end in ends:
-        for step in end.failures[:1]:
-            (entry,) = snap.steps.read([step])
-            (text,) = snap.text(np.array([entry["row"]]))
-            if entry["error"]:
-                yield Line(f"- still failed: {sanitise_name(entry['error'], _TEXT)} ({_cite(text)})", text["id"])
-        if end.asked >= 0:
-            (text,) = snap.text(np.array([end.asked]))
-            question = sanitise_name(_last_question(text["text"]), _TEXT)
-            yield Line(f"- not answered: {question} ({_cite(text)})", text["id"])
-        elif left := find_left(snap, end):
-            (text,) = snap.text(np.array([left[0]]))
-            yield Line(f"- left: {sanitise_name(left[1], _TEXT)} ({_cite(text)})", text["id"])
+    """Yield what the last sessions left; see `list_open`."""
+    for kind, text, row in list_open(snap, ends):
+        (entry,) = snap.text(np.array([row]))
+        yield Line(f"- {_OPEN[kind]}: {sanitise_name(text, _TEXT)} ({_cite(entry)})", entry["id"])
 
 
 def _list_commands(snap: Snapshot, rows: Bool) -> Iterator[Line]:
@@ -188,11 +167,6 @@ def _list_commands(snap: Snapshot, rows: Bool) -> Iterator[Line]:
     for known in list_commands(snap, rows, _COMMANDS):
         (entry,) = snap.text(np.array([known.row]))
         yield Line(f"- `{sanitise_name(known.line)}` ({known.times} times, {cite_turns(entry)})", entry["id"])
-
-
-def _last_question(text: str) -> str:
-    lines = [line for line in text.strip().split("\n") if "?" in line]
-    return lines[-1] if lines else text
 
 
 def _list_sessions(snap: Snapshot, ends: Sequence[SessionEnd]) -> Iterator[Line]:

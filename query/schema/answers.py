@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from helix.sdk.memory import Memory
 from helix.stages.relevance import LEAST_ANSWERED
-from helix.types import TYPES, Bundle, Item, RecallOptions
+from helix.types import ROLES, TYPES, Bundle, Item, RecallOptions
 from query.schema.coverage import Coverage
+from query.schema.fields import NOTICE, TIME_QUALITY, VOICE
 from query.schema.requests import RecallRequest
-
-TIME_QUALITY: Final[Any] = Field(
-    description="exact; derived: of a date or of the session's other turns; file: of the file's last change; or none"
-)
-
-NOTICE: Final[Any] = Field(
-    default=None, description="why there is nothing, where options of time (as_of, since …) are the reason"
-)
 
 
 class Replacement(BaseModel):
@@ -40,6 +33,8 @@ class RecalledItem(BaseModel):
     session: str
     turns: list[str] = Field(description="the source's own ids of the turns")
     speaker: str | None
+    role: str = Field(default="", description=f"who wrote the turn: {', '.join(ROLES)}")
+    voice: str = VOICE
     time: str | None = Field(description="when it was said: ISO 8601, UTC")
     time_quality: str | None = TIME_QUALITY
     project: str
@@ -100,6 +95,7 @@ class StoredItem(BaseModel):
     session: str
     turns: list[str]
     speaker: str | None
+    voice: str = VOICE
     time: str | None
     time_quality: str | None = TIME_QUALITY
     project: str
@@ -134,6 +130,7 @@ class SessionSummary(BaseModel):
     project: str
     title: str | None
     source: str
+    agent: str | None = Field(default=None, description="the agent whose log it is; null: none")
     began: str | None = Field(description="null: no turn has a time of its own")
     ended: str | None
     time_quality: str | None = TIME_QUALITY

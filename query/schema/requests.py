@@ -189,6 +189,20 @@ class DecisionsRequest(PrincipalRequest):
     limit: Limit = 50
 
 
+class HomeRequest(PrincipalRequest):
+    """A project and a moment."""
+
+    project: Project = None
+    as_of: AsOf = None
+
+
+class OutlineRequest(PrincipalRequest):
+    """A session and a moment."""
+
+    session: SessionId
+    as_of: AsOf = None
+
+
 class FeedbackRequest(PrincipalRequest):
     """Feedback on one item."""
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from query.schema.answers import NOTICE, Replacement
+from query.schema.answers import Replacement
+from query.schema.fields import NOTICE
 
 
 class ItemReference(BaseModel):

@@ -10,7 +10,8 @@ import pytest
 
 from helix.sdk.open import open_memory
 from helix.settings import load
-from helix.snapshot.ledger.formats import find_formats
+from helix.sources.registry import FORMATS
+from helix.work.voices import AGENTS
 from query.cli.voices import find_voices
 
 
@@ -20,12 +21,14 @@ def heads(sample_store: Path) -> dict[str, set[str]]:
     memory = open_memory(sample_store, load(), warm=False)
     found: dict[str, set[str]] = {}
     sessions = memory.timeline(limit=50)["sessions"]
-    formats = find_formats(sample_store, memory.snapshot.manifest, [one["source"] for one in sessions])
     for session in sessions:
         items = memory.session(session["session"], limit=200)["items"]
         voices = find_voices(memory.snapshot, items)
         for item in items:
-            found.setdefault(f"{formats[session['source']]} {item['role']}", set()).add(voices[item["id"]])
+            assert item["voice"] == voices[item["id"]]
+            found.setdefault(f"{session['agent'] or Path(session['source']).suffix} {item['role']}", set()).add(
+                voices[item["id"]]
+            )
     return found
 
 
@@ -33,8 +36,13 @@ def test_agents_are_named_by_their_log_and_people_by_their_name(heads: dict[str,
     assert heads["claude-code user"] == {"you"}
     assert heads["claude-code assistant"] == {"claude-code"}
     assert heads["claude-code tool"] == {"tool"}
-    assert heads["markdown document"] == {""}
-    assert heads["jsonl user"] == {"Ana", "Priya", "Marco"}
+    assert heads[".md document"] == {""}
+    assert heads[".jsonl user"] == {"Ana", "Priya", "Marco"}
+
+
+def test_every_format_of_an_agent_is_listed() -> None:
+    others = {"note", "vault", "captions", "slack", "jsonl", "specstory", "meeting", "markdown"}
+    assert {*AGENTS} == set(FORMATS) - others
 
 
 def test_the_text_says_it_and_the_json_is_unchanged(sample_store: Path, run_helix) -> None:

@@ -121,11 +121,16 @@ class EntryWriter:
 
     def write_fact(self, fact: int) -> dict[str, Any]:
         """Return the part of an entry that a fact fills."""
+        entry = self.defer_fact(fact)
+        return {**entry, "text": entry["text"]()}
+
+    def defer_fact(self, fact: int) -> dict[str, Any]:
+        """Return the part of an entry that a fact fills; its text is a function that chooses the passage."""
         known, words = self.board.facts.columns, self.fact(fact)
         row = int(known.row[fact])
         return {
             "value": words["object"] or None,
-            "text": self.choose_passage(row, self.list_terms(fact), 0),
+            "text": lambda: self.choose_passage(row, self.list_terms(fact), 0),
             "since": format_seconds(int(known.t_valid[fact])),
             **self.cite(row),
         }

@@ -26,6 +26,7 @@ SHORT: Final = 3
 WORDED: Final = 0.5
 """Certainty of a decision that only plain words state."""
 
+_SPARE: Final = 2  # times as many replaced facts are written as are shown
 _PAGE: Final = 64  # candidates whose items are read at once
 
 
@@ -82,10 +83,8 @@ def list_decisions(
     """
     board = TopicBoard(snap, at, project)
     writer = EntryWriter(board)
-    decisions, more = _take(_Lister(writer).list_entries(), limit)
+    decisions, more = _take(_Lister(writer, None if history else SHORT).list_entries(), limit)
     rejected, also = _take(list_rejections(writer), limit)
-    if not history:
-        decisions = [{**entry, "replaced": entry["replaced"][:SHORT]} for entry in decisions]
     return {"decisions": decisions, "rejected": rejected, "more": more or also}
 
 
@@ -100,10 +99,14 @@ def _take(entries: Iterator[dict[str, Any]], limit: int) -> tuple[list[dict[str,
 
 
 class _Lister:
-    """Entries of one board, made while they are taken."""
+    """Entries of one board, made while they are taken.
 
-    def __init__(self, writer: EntryWriter) -> None:
-        self.writer, self.board = writer, writer.board
+    Args:
+        most: replaced values of an entry; None: all.
+    """
+
+    def __init__(self, writer: EntryWriter, most: int | None) -> None:
+        self.writer, self.board, self.most = writer, writer.board, most
         self.columns = self.board.snap.columns
         self.set_rows = frozenset(self.board.ends.tolist())
         self._replaced: dict[int, list[int]] = {}  # facts that a topic replaced
@@ -148,12 +151,16 @@ class _Lister:
         """Read what entries of candidates need, all at once."""
         board, known = self.board, self.board.facts.columns
         topics = [one.topic for one in page if one.topic >= 0]
-        self._replaced |= {topic: board.find_replaced(topic) for topic in topics}
+        self._replaced |= {topic: self._find_replaced(topic) for topic in topics}
         facts = board.topics.first[topics].tolist() + [fact for topic in topics for fact in self._replaced[topic]]
         self.writer.read_facts(facts)
         rows = {one.row for one in page}.union(known.row[facts].tolist())
         links = [link for row in rows for link in board.find_earlier(row).tolist()]
         self.writer.read_items([*rows, *board.chains.old[links].tolist(), *board.chains.next[links].tolist()])
+
+    def _find_replaced(self, topic: int) -> list[int]:
+        """Return the facts that a topic replaced, newest first: with some to spare, since two may become one entry."""
+        return self.board.find_replaced(topic)[: self.most and _SPARE * self.most]
 
     def _write_topic(self, topic: int) -> dict[str, Any] | None:
         """Return the entry of a topic by facts; None if a later item changes it without such a fact."""
@@ -207,7 +214,8 @@ class _Lister:
                 merged[-1] = {**one, "until": merged[-1]["until"]}
             else:
                 merged.append(one)
-        return {"topic": topic, "answers": None, **entry, "certainty": round(certainty, 4), "replaced": merged}
+        shown = [{**one, "text": one["text"]()} if callable(one["text"]) else one for one in merged[: self.most]]
+        return {"topic": topic, "answers": None, **entry, "certainty": round(certainty, 4), "replaced": shown}
 
     # ------------------------------------------------------------ changes by links
 
@@ -252,14 +260,17 @@ class _Lister:
     def _write_history(self, topic: int) -> list[dict[str, Any]]:
         """Return the replaced entries of a topic by facts, newest first."""
         if topic not in self._replaced:
-            self._replaced[topic] = self.board.find_replaced(topic)
+            self._replaced[topic] = self._find_replaced(topic)
         return [self._write_replaced(fact) for fact in self._replaced[topic]]
 
     def _write_replaced(self, fact: int) -> dict[str, Any]:
-        """Return the replaced entry of a fact; a closing names only what it ends."""
+        """Return the replaced entry of a fact; a closing names only what it ends.
+
+        Its text is a function, since most replaced entries of a long history are not shown.
+        """
         facts = self.board.facts
         if facts.columns.closes[fact]:
             value, end = self.writer.fact(fact)["object"], format_seconds(facts.columns.t_valid[fact])
             nothing = dict.fromkeys(("text", "since", "by", "item", "session"))
             return {"value": value, **nothing, "turns": [], "until": end}
-        return {**self.writer.write_fact(fact), "until": format_seconds(facts.ends[fact])}
+        return {**self.writer.defer_fact(fact), "until": format_seconds(facts.ends[fact])}

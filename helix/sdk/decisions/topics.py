@@ -23,7 +23,7 @@ DECIDING_NOTHING: Final = list_words("deciding_nothing")
 """Relations of facts that decide nothing."""
 
 REPORTED: Final = list_words("reported")
-"""Relations of facts that decide nothing where an assistant states them."""
+"""Relations of facts that decide nothing where an assistant states them, or who prompts one."""
 
 REJECTING: Final = list_words("rejecting")
 """Relations of facts that reject their object."""
@@ -80,11 +80,12 @@ class TopicBoard:
     def facts(self) -> StatedFacts:
         """The facts of stated rows, without those that decide nothing."""
         known, find_relations = self.snap.facts.columns, self.snap.facts.find_relations
-        by_assistant = self.snap.columns.role[known.row] == ROLES.index("assistant")
-        idle = find_relations(DECIDING_NOTHING) | (find_relations(REPORTED) & by_assistant)
+        items = self.snap.columns
+        role, speaker = items.role[known.row], items.speaker[known.row]
+        in_log = (role == ROLES.index("assistant")) | ((role == ROLES.index("user")) & (speaker < 0))
+        idle = find_relations(DECIDING_NOTHING) | (find_relations(REPORTED) & in_log)
         number = np.flatnonzero(self.stated[known.row] & ~idle)
         columns = known.take(number)
-        items = self.snap.columns
         sayings = Sayings(self.said_at[columns.row], items.session[columns.row], items.ord[columns.row])
         ends = find_ends(columns, sayings)
         begun = columns.t_valid <= self.at
