@@ -9,7 +9,7 @@ from copy import copy
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import EstimatedCounter, TokenCounter
@@ -32,6 +32,11 @@ from helix.util.threads import WorkStarter, start_in_background
 if TYPE_CHECKING:
     from helix.encoders.sparse import QueryEncoder
     from helix.snapshot.index.tokens import TokenVectors
+
+T = TypeVar("T")
+
+KEPT: Final = 16
+"""Answers that a snapshot keeps: lists and graphs of its entities."""
 
 VIEWS: Final = {"acl": 4, "time": 1}
 """Cached views by kind. At a million items one takes 25 MB, and a tenth of a second to make."""
@@ -57,6 +62,7 @@ class Snapshot:
         self.graph = GraphView(rows, self.catalog, self.facts)
         self.is_view = base is not None
         self._views: dict[tuple[str, Hashable], Snapshot] = {}
+        self._kept: dict[Hashable, Any] = {}
         self._viewing = threading.Lock()
 
     @classmethod
@@ -144,8 +150,20 @@ class Snapshot:
         rest.graph = self.graph.replace_rows(rest.row_map)
         rest.steps = self.steps.replace_rows(rest.row_map)
         vars(rest).pop("citations", None)
-        rest._views, rest._viewing = {}, threading.Lock()
+        rest._views, rest._kept, rest._viewing = {}, {}, threading.Lock()
         return rest
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what was made of these rows, or make it; the least recently used leaves when there are too many."""
+        with self._viewing:
+            found = self._kept.pop(key, None)
+        made: T = make() if found is None else found
+        with self._viewing:
+            self._kept.pop(key, None)
+            self._kept[key] = made
+            if len(self._kept) > KEPT:
+                del self._kept[next(iter(self._kept))]
+        return made
 
     # ------------------------------------------------------------ opening and warming
 
