@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,12 +35,13 @@ class EntityBoard:
     """
 
     def __init__(self, snap: Snapshot, project: str | None) -> None:
-        self._snap, self.table, self._rows = snap, snap.files.entities, max(snap.rows, 1)
+        self.table, self._rows, self._graph, self._columns = snap.files.entities, max(snap.rows, 1), snap.graph, snap.columns
         self.mask: Bool = snap.alive
         if project is not None:
             self.mask = snap.alive & (snap.columns.project == snap.projects.index(project))
         self.live = int(self.mask.sum())
-        named = count_named(snap, self.table, self.mask)
+        self._sizes = count_sizes(snap, self.mask)
+        named = count_named(snap, self.table, self.mask, self._sizes)
         self._own = named.items.copy()
         turns = count_turns(snap, self.table, self.mask)
         self.same = np.arange(len(self.table.key))
@@ -84,8 +86,7 @@ class EntityBoard:
         for column, none in zip(named, (0, NEVER, NO_TIME, 0, 0), strict=True):
             column[moved] = column[joined] = none
         owner, row = self.find_rows(joined)
-        columns = self._snap.columns
-        add_counts(named, owner, columns.session[row], columns.time[row], count_sizes(self._snap, self.mask))
+        add_counts(named, owner, self._columns.session[row], self._columns.time[row], self._sizes)
         return named
 
     def list_members(self, numbers: I64) -> I64:
@@ -108,14 +109,14 @@ class EntityBoard:
 
     def _list_rows(self, numbers: I64) -> tuple[I64, I64]:
         members = self.list_members(numbers)
-        place, row = self._snap.graph.rows_of(self.table.key[members])
+        place, row = self._graph.rows_of(self.table.key[members])
         keep = self.mask[row]
         return self.same[members[place[keep]]], row[keep].astype(np.int64)
 
     def list_beside(self, number: int) -> tuple[I64, I64]:
         """Return the other entities that rows of one name: (entity int64[m] ascending, rows in common int64[m])."""
         _, rows = self.find_rows(np.array([number]))
-        place, keys = self._snap.graph.entities_of(rows)
+        place, keys = self._graph.entities_of(rows)
         found = self.table.find(keys)
         known = found >= 0
         pairs = np.unique(place[known] * len(self.same) + self.same[found[known]]) % max(len(self.same), 1)
@@ -127,6 +128,19 @@ class EntityBoard:
         found = self.table.find(keys)
         found = self.same[found[found >= 0]]
         return np.unique(found[self.counts.items[found] > 0])
+
+    def find_path(self, end: str) -> I64:
+        """Return the path that ends so, if it is the only one."""
+        paths = self._list_present("path")
+        paths = paths[self.same[paths] == paths]
+        wanted = "/" + end.lower().strip().strip("/")
+        found = [at for at, word in enumerate(self.table.select(paths)[1]) if f"/{word}".endswith(wanted)]
+        return paths[found] if len(found) == 1 else paths[:0]
+
+    @property
+    def is_named(self) -> Bool:
+        """Whether an item names an entity under this very name: bool[e]."""
+        return self._own > 0
 
     # ------------------------------------------------------------ what a person reads
 
@@ -185,3 +199,13 @@ def find_written(word: str, name: str) -> str:
 def make_board(snap: Snapshot, project: str | None) -> EntityBoard:
     """Return the board of a view, which keeps it."""
     return snap.keep(("entities", project), lambda: EntityBoard(snap, project))
+
+
+class Sight(NamedTuple):
+    """What a caller sees at a moment."""
+
+    whole: Snapshot  # whenever it was said
+    seen: Snapshot
+    moment: datetime | None  # None: now
+    project: str | None  # the only one; None: all
+    board: EntityBoard

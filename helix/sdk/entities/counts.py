@@ -26,12 +26,11 @@ class Counts(NamedTuple):
     spread: F64  # nats: the sum over its sessions s, of which n items name it, of (n − 1)·ln(n / items of s)
 
 
-def count_named(snap: Snapshot, table: EntityTable, mask: Bool) -> Counts:
-    """Count the rows of a mask that name each entity."""
+def count_named(snap: Snapshot, table: EntityTable, mask: Bool, sizes: F64) -> Counts:
+    """Count the rows of a mask that name each entity; `sizes` counts those of each session."""
     size = len(table.key)
     none = np.zeros(size, np.int64), np.full(size, NEVER), np.full(size, NO_TIME)
     counts = Counts(*none, np.zeros(size), np.zeros(size))
-    sizes = count_sizes(snap, mask)
     for start, segment in snap.row_map.by_segment():
         row = segment["mentioned.rows"].astype(np.int64) + start
         owner = np.repeat(table.find(segment["mentioned.key"]), np.diff(segment["mentioned.indptr"]))

@@ -9,7 +9,9 @@ import numpy as np
 
 from helix.sdk.entities.board import EntityBoard
 from helix.sdk.entities.groups import find_groups
+from helix.sdk.entities.listing import find_entity
 from helix.types import F64, I64
+from helix.util.sanitise import sanitise_name
 
 STRONGEST: Final = 6
 """Edges that each node keeps; it may have more that others keep."""
@@ -28,6 +30,20 @@ class Pairs(NamedTuple):
     other: I64  # a later one
     common: I64  # items
     strength: F64  # nats
+
+
+def answer_graph(board: EntityBoard, kinds: Collection[str], around: str | None, limit: int) -> dict[str, Any]:
+    """Return the graph of every surface; see `draw_graph`.
+
+    Args:
+        around: id or name of an entity; None: of all.
+    """
+    center = None if around is None else find_entity(board, around)
+    if around is not None and center is None:
+        nothing = {"total": 0, "nodes": [], "groups": [], "edges": []}
+        return {**nothing, "notice": f"no item names {sanitise_name(around)}"}
+    found = draw_graph(board, kinds, center, limit)
+    return {**found, "notice": None if found["nodes"] else "no item names an entity of these kinds"}
 
 
 def draw_graph(board: EntityBoard, kinds: Collection[str], around: int | None, limit: int) -> dict[str, Any]:
