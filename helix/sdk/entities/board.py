@@ -35,7 +35,12 @@ class EntityBoard:
     """
 
     def __init__(self, snap: Snapshot, project: str | None) -> None:
-        self.table, self._rows, self._graph, self._columns = snap.files.entities, max(snap.rows, 1), snap.graph, snap.columns
+        self.table, self._rows, self._graph, self._columns = (
+            snap.files.entities,
+            max(snap.rows, 1),
+            snap.graph,
+            snap.columns,
+        )
         self.mask: Bool = snap.alive
         if project is not None:
             self.mask = snap.alive & (snap.columns.project == snap.projects.index(project))
@@ -135,11 +140,11 @@ class EntityBoard:
         paths = paths[self.same[paths] == paths]
         wanted = "/" + end.lower().strip().strip("/")
         found = [at for at, word in enumerate(self.table.select(paths)[1]) if f"/{word}".endswith(wanted)]
-        return paths[found] if len(found) == 1 else paths[:0]
+        return np.array(paths[found[:1]] if len(found) == 1 else [], np.int64)
 
     @property
     def is_named(self) -> Bool:
-        """Whether an item names an entity under this very name: bool[e]."""
+        """Mark the entities that an item names under this very name: bool[e]."""
         return self._own > 0
 
     # ------------------------------------------------------------ what a person reads
@@ -148,7 +153,7 @@ class EntityBoard:
     def telling(self) -> F64:
         """How much each entity tells, in nats: float64[e].
 
-        What a session is about is named in it again and again; what says nothing lies as evenly as the items do. So
+        A session names its subject again and again; a common word is as evenly spread as the items. So
         the items after the first of a session count, by how much more often than by chance they name it. A tenth of
         the information of all its items orders those that no session names twice.
         """
@@ -202,7 +207,7 @@ def make_board(snap: Snapshot, project: str | None) -> EntityBoard:
 
 
 class Sight(NamedTuple):
-    """What a caller sees at a moment."""
+    """The caller's view at a moment."""
 
     whole: Snapshot  # whenever it was said
     seen: Snapshot

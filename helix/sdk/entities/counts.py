@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from helix.snapshot.reader.entity_table import EntityTable
+from helix.snapshot.reader.entity_table import EntityNames
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.text.shapes import MAX_MENTION
@@ -17,7 +17,7 @@ NEVER: Final = int(np.iinfo(np.int64).max)
 
 
 class Counts(NamedTuple):
-    """What is counted of each of e entities."""
+    """Counts of each of e entities."""
 
     items: I64
     first: I64  # seconds; NEVER if no item has a time
@@ -26,7 +26,7 @@ class Counts(NamedTuple):
     spread: F64  # nats: the sum over its sessions s, of which n items name it, of (n − 1)·ln(n / items of s)
 
 
-def count_named(snap: Snapshot, table: EntityTable, mask: Bool, sizes: F64) -> Counts:
+def count_named(snap: Snapshot, table: EntityNames, mask: Bool, sizes: F64) -> Counts:
     """Count the rows of a mask that name each entity; `sizes` counts those of each session."""
     size = len(table.key)
     none = np.zeros(size, np.int64), np.full(size, NEVER), np.full(size, NO_TIME)
@@ -74,7 +74,7 @@ def add_counts(counts: Counts, owner: I64, session: AnyArray, time: I64, sizes: 
     counts.spread[numbers] += np.add.reduceat(again * np.log(length / sizes[session[runs]]), place)
 
 
-def count_turns(snap: Snapshot, table: EntityTable, mask: Bool) -> I64:
+def count_turns(snap: Snapshot, table: EntityNames, mask: Bool) -> I64:
     """Count the rows of a mask that each person speaks: int64[e]."""
     speaker = snap.columns.speaker[mask]
     counted = np.bincount(speaker[speaker >= 0], minlength=len(snap.speakers))
@@ -90,7 +90,7 @@ def _hash_speaker(name: str) -> int:
     return int(hash_parts("person", " ".join(name.split())[:MAX_MENTION].lower()), 16)
 
 
-def count_facts(snap: Snapshot, table: EntityTable, mask: Bool, same: I64) -> I64:
+def count_facts(snap: Snapshot, table: EntityNames, mask: Bool, same: I64) -> I64:
     """Count the facts, stated by the rows of a mask, about each entity: int64[e].
 
     Args:
@@ -103,7 +103,7 @@ def count_facts(snap: Snapshot, table: EntityTable, mask: Bool, same: I64) -> I6
     return np.bincount(both[both >= 0], minlength=len(same))
 
 
-def _stand_for(table: EntityTable, keys: U64, same: I64) -> I64:
+def _stand_for(table: EntityNames, keys: U64, same: I64) -> I64:
     """Return the entity that counts for each of some keys, −1 for none."""
     found = table.find(keys)
     if not len(same):

@@ -10,7 +10,7 @@ import numpy as np
 from helix.sdk.entities.board import EntityBoard
 from helix.sdk.entities.groups import find_groups
 from helix.sdk.entities.listing import find_entity
-from helix.types import F64, I64
+from helix.types import F64, I64, Bool
 from helix.util.sanitise import sanitise_name
 
 STRONGEST: Final = 6
@@ -23,13 +23,17 @@ LISTED: Final = 32
 """Items that name more of the nodes are listings, and connect none."""
 
 
-class Pairs(NamedTuple):
+class EdgeList(NamedTuple):
     """Nodes that items name together: p pairs."""
 
     one: I64  # place of a node
     other: I64  # a later one
     common: I64  # items
     strength: F64  # nats
+
+    def take(self, chosen: I64) -> EdgeList:
+        """Return some of the pairs."""
+        return EdgeList(self.one[chosen], self.other[chosen], self.common[chosen], self.strength[chosen])
 
 
 def answer_graph(board: EntityBoard, kinds: Collection[str], around: str | None, limit: int) -> dict[str, Any]:
@@ -54,7 +58,7 @@ def draw_graph(board: EntityBoard, kinds: Collection[str], around: int | None, l
         around: an entity; only it and those that its items name, the closest first. None: of all.
         limit: nodes at most.
     """
-    candidates = _rank_around(board, around) if around is not None else _rank_all(board)
+    candidates = rank_around(board, around) if around is not None else _rank_all(board)
     codes = [code for code, kind in enumerate(board.table.kinds) if (kind in kinds if kinds else kind not in APART)]
     candidates = candidates[np.isin(board.table.kind[candidates], codes) | (candidates == around)]
     nodes = candidates[:limit]
@@ -73,7 +77,7 @@ def _rank_all(board: EntityBoard) -> I64:
     return board.shown[order]
 
 
-def _rank_around(board: EntityBoard, center: int) -> I64:
+def rank_around(board: EntityBoard, center: int) -> I64:
     """Return an entity and those that its items name, the closest first."""
     beside, common = board.list_beside(center)
     items = board.counts.items
@@ -82,7 +86,7 @@ def _rank_around(board: EntityBoard, center: int) -> I64:
     return np.append(center, beside[order])
 
 
-def find_pairs(board: EntityBoard, nodes: I64) -> Pairs:
+def find_pairs(board: EntityBoard, nodes: I64) -> EdgeList:
     """Return the strongest pairs of nodes that items name together more often than by chance.
 
     The strength of a pair is its pointwise mutual information times the items in common; an item counts the less the
@@ -96,12 +100,10 @@ def find_pairs(board: EntityBoard, nodes: I64) -> Pairs:
     keys, at = np.unique(np.minimum(one, other) * n + np.maximum(one, other), return_inverse=True)
     common, share = np.bincount(at, minlength=len(keys)), np.bincount(at, 1 / (size - 1.0), minlength=len(keys))
     one, other, items = keys // n, keys % n, board.counts.items[nodes].astype(np.float64)
-    strength = share * np.log(common * float(board.live) / (items[one] * items[other]))
-    some = np.flatnonzero(strength > 0)
-    found = Pairs(one[some], other[some], common[some], strength[some])
+    strength: F64 = share * np.log(common * float(board.live) / (items[one] * items[other]))
+    found = EdgeList(one, other, common, strength).take(np.flatnonzero(strength > 0))
     keep = np.flatnonzero(_keep_strongest(found, len(nodes)))
-    keep = keep[np.argsort(-found.strength[keep], kind="stable")]
-    return Pairs(*(column[keep] for column in found))
+    return found.take(keep[np.argsort(-found.strength[keep], kind="stable")])
 
 
 def _pair_up(row: I64, node: I64) -> tuple[I64, I64, I64]:
@@ -122,12 +124,14 @@ def _pair_up(row: I64, node: I64) -> tuple[I64, I64, I64]:
         if not len(left):
             break
         parts.append((node[left], node[left + step], size[left]))
-    none = np.empty(0, np.int64)
-    one, other, sizes = (np.concatenate([none, *column]) for column in zip(*parts, strict=True)) if parts else (none,) * 3
+    if not parts:
+        none = np.empty(0, np.int64)
+        return none, none, none
+    one, other, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
     return one, other, sizes
 
 
-def _keep_strongest(pairs: Pairs, size: int) -> Any:
+def _keep_strongest(pairs: EdgeList, size: int) -> Bool:
     """Return which pairs are among the strongest of one of their nodes: bool[p]."""
     count = len(pairs.one)
     node = np.concatenate([pairs.one, pairs.other])
@@ -139,7 +143,7 @@ def _keep_strongest(pairs: Pairs, size: int) -> Any:
     return keep
 
 
-def _write_nodes(board: EntityBoard, nodes: I64, pairs: Pairs, group: I64) -> dict[str, Any]:
+def _write_nodes(board: EntityBoard, nodes: I64, pairs: EdgeList, group: I64) -> dict[str, Any]:
     """Return `nodes` and `groups`; a node without an edge has no group."""
     items, labels = board.counts.items[nodes].tolist(), board.label(nodes)
     members: dict[int, list[int]] = {}
@@ -161,7 +165,7 @@ def _write_nodes(board: EntityBoard, nodes: I64, pairs: Pairs, group: I64) -> di
     }
 
 
-def _write_edges(board: EntityBoard, nodes: I64, pairs: Pairs) -> list[dict[str, Any]]:
+def _write_edges(board: EntityBoard, nodes: I64, pairs: EdgeList) -> list[dict[str, Any]]:
     ids = [f"{key:016x}" for key in board.table.key[nodes].tolist()]
     columns = (pairs.one, pairs.other, pairs.strength.round(4), pairs.common)
     return [

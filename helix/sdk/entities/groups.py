@@ -32,7 +32,7 @@ def find_groups(size: int, one: I64, other: I64, weight: F64) -> I64:
         _, level = np.unique(moved, return_inverse=True)
         group, one, other = level[group], level[one], level[other]
         keys, place = np.unique(np.minimum(one, other) * count + np.maximum(one, other), return_inverse=True)
-        one, other, weight = keys // count, keys % count, np.bincount(place, weight)
+        one, other, weight = keys // count, keys % count, np.bincount(place, weight).astype(np.float64)
     return group
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from helix.types import I64
 
-
 MOST: Final = 0.9
 """Share of the items that name longer paths, from which one of them is what an end of several means."""
 

@@ -63,7 +63,7 @@ class EntityViews(ABC):
     def graph(
         self,
         *,
-        kinds: Sequence[str] = (),
+        kinds: Sequence[str] | str = (),
         around: str | None = None,
         project: str | None = None,
         as_of: Time = None,
@@ -74,7 +74,7 @@ class EntityViews(ABC):
         """Return the most telling entities as nodes, and which of them items name together.
 
         Args:
-            kinds: only these; empty: those that say who or what (see `helix.sdk.entities.graph.APART`).
+            kinds: only these, a sequence or a text with commas; empty: those that say who or what.
             around: id or name of an entity; only its neighbourhood.
 
         Raises:
@@ -86,8 +86,10 @@ class EntityViews(ABC):
         check_range("limit", limit, 1, MAX_NODES)
         sight = self._see(project, as_of, principal, projects)
         near = None if around is None else _check_name(_clean(around))
-        key = (sight.project, frozenset(kinds), near, limit)
-        return sight.seen.keep(("graph", key), lambda: answer_graph(sight.board, kinds, near, limit))
+        kinds = _clean(kinds) if isinstance(kinds, str) else kinds
+        only = frozenset(one.strip() for one in (kinds.split(",") if isinstance(kinds, str) else kinds)) - {""}
+        key = ("graph", (sight.project, only, near, limit))
+        return sight.seen.keep(key, lambda: answer_graph(sight.board, only, near, limit))
 
     def subject(
         self,
@@ -107,9 +109,7 @@ class EntityViews(ABC):
 
         return describe_subject(self._see(project, as_of, principal, projects), _check_name(_clean(name)))
 
-    def _see(
-        self, project: str | None, as_of: Time, principal: str | None, projects: Sequence[str] | None
-    ) -> Sight:
+    def _see(self, project: str | None, as_of: Time, principal: str | None, projects: Sequence[str] | None) -> Sight:
         """Return the caller's view at a moment, and the entities of it."""
         from helix.question.build import check_project, parse_moment
         from helix.sdk.entities.board import Sight, make_board

@@ -13,7 +13,7 @@ from helix.snapshot.segment.open import OpenSegment, read_table
 from helix.types import I64, U8, U64
 
 
-class EntityTable(NamedTuple):
+class EntityNames(NamedTuple):
     """Entities by hash, each once: e of them. A view must count them before it shows one."""
 
     key: U64  # [e], ascending
@@ -36,7 +36,7 @@ class EntityTable(NamedTuple):
         return kinds, self.word.take(chosen).to_pylist(), self.name.take(chosen).to_pylist()
 
 
-def read_entities(root: Path, segments: Sequence[OpenSegment]) -> EntityTable:
+def read_entities(root: Path, segments: Sequence[OpenSegment]) -> EntityNames:
     """Read the entities of segments.
 
     Raises:
@@ -53,7 +53,7 @@ def read_entities(root: Path, segments: Sequence[OpenSegment]) -> EntityTable:
     chosen = table.take(pa.array(first)).combine_chunks()
     coded = _join(chosen["kind"]).dictionary_encode()
     kinds: list[str] = coded.dictionary.to_pylist()
-    return EntityTable(
+    return EntityNames(
         key[first], coded.indices.to_numpy().astype(np.uint8), kinds, _join(chosen["key"]), _join(chosen["name"])
     )
 
