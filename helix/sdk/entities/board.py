@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import datetime
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -9,8 +10,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from helix.sdk.entities.counts import NEVER, Counts, add_counts, count_facts, count_named, count_sizes, count_turns
-from helix.sdk.entities.paths import PathNames, find_longest
+from helix.sdk.entities.counts import (
+    NEVER,
+    Counts,
+    add_counts,
+    count_facts,
+    count_named,
+    count_sizes,
+    count_turns,
+    list_distinct,
+)
+from helix.sdk.entities.paths import find_longest, shorten_path
+from helix.snapshot.reader.entity_names import turn_path
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.text.names import NAME_KINDS
@@ -80,9 +91,11 @@ class EntityBoard:
 
     def _join_paths(self) -> None:
         """Let the longest path of each file count for all."""
-        paths = self._list_present("path")
-        if len(paths):
-            self.same[paths] = paths[find_longest(self.table.select(paths)[1], self._own[paths])]
+        paths, turned = self.table.paths, self.table.turned
+        here = np.flatnonzero(self._own[paths])
+        if len(here):
+            longest = find_longest([turned[at] for at in here.tolist()], self._own[paths[here]])
+            self.same[paths[here]] = paths[here[longest]]
 
     def _join_counts(self, named: Counts) -> Counts:
         """Return the counts of what counts for others; those of the others are 0."""
@@ -103,13 +116,13 @@ class EntityBoard:
     def find_rows(self, numbers: I64) -> tuple[I64, I64]:
         """Return which rows name entities, each once: (entity int64[m] ascending, row int64[m])."""
         owner, row = self._list_rows(numbers)
-        pairs = np.unique(owner * self._rows + row)
+        pairs = list_distinct(owner * self._rows + row)
         return pairs // self._rows, pairs % self._rows
 
     def find_named(self, numbers: I64) -> tuple[I64, I64]:
         """Return the same by row: (row int64[m] ascending, entity int64[m])."""
         owner, row = self._list_rows(numbers)
-        pairs = np.unique(row * len(self.same) + owner)
+        pairs = list_distinct(row * len(self.same) + owner)
         return pairs // len(self.same), pairs % len(self.same)
 
     def _list_rows(self, numbers: I64) -> tuple[I64, I64]:
@@ -124,7 +137,7 @@ class EntityBoard:
         place, keys = self._graph.entities_of(rows)
         found = self.table.find(keys)
         known = found >= 0
-        pairs = np.unique(place[known] * len(self.same) + self.same[found[known]]) % max(len(self.same), 1)
+        pairs = list_distinct(place[known] * len(self.same) + self.same[found[known]]) % max(len(self.same), 1)
         beside, counted = np.unique(pairs, return_counts=True)
         return beside[beside != number], counted[beside != number]
 
@@ -136,11 +149,18 @@ class EntityBoard:
 
     def find_path(self, end: str) -> I64:
         """Return the path that ends so, if it is the only one."""
-        paths = self._list_present("path")
-        paths = paths[self.same[paths] == paths]
-        wanted = "/" + end.lower().strip().strip("/")
-        found = [at for at, word in enumerate(self.table.select(paths)[1]) if f"/{word}".endswith(wanted)]
-        return np.array(paths[found[:1]] if len(found) == 1 else [], np.int64)
+        paths, turned = self._files
+        wanted = turn_path(end.lower().strip())
+        at = bisect_left(turned, wanted)
+        found = paths[at : at + 1] if at < len(turned) and turned[at].startswith(wanted) else paths[:0]
+        return found if at + 1 >= len(turned) or not turned[at + 1].startswith(wanted) else paths[:0]
+
+    @cached_property
+    def _files(self) -> tuple[I64, list[str]]:
+        """The paths that count for others or for themselves, and the same turned: ascending."""
+        paths, turned = self.table.paths, self.table.turned
+        here = np.flatnonzero((self._own[paths] > 0) & (self.same[paths] == paths))
+        return paths[here], [turned[at] for at in here.tolist()]
 
     @property
     def is_named(self) -> Bool:
@@ -178,12 +198,7 @@ class EntityBoard:
         ]
 
     def _write_path(self, word: str, name: str) -> str:
-        return self._path_names.shorten(word, find_written(word, name.replace("\\", "/")))
-
-    @cached_property
-    def _path_names(self) -> PathNames:
-        paths = self._list_present("path")
-        return PathNames(self.table.select(paths[self.same[paths] == paths])[1])
+        return shorten_path(self._files[1], word, find_written(word, name.replace("\\", "/")))
 
     def _write_relationship(self, word: str) -> str:
         """Return a relative with the name of the owner as it is written: "sister of Melanie"."""

@@ -98,7 +98,10 @@ def find_pairs(board: EntityBoard, nodes: I64) -> EdgeList:
     one, other, size = _pair_up(row, place[entity])
     n = max(len(nodes), 1)
     keys, at = np.unique(np.minimum(one, other) * n + np.maximum(one, other), return_inverse=True)
-    common, share = np.bincount(at, minlength=len(keys)), np.bincount(at, 1 / (size - 1.0), minlength=len(keys))
+    common, share = (
+        np.bincount(at, minlength=len(keys)),
+        np.bincount(at, 1 / (size - 1.0), len(keys)).astype(np.float64),
+    )
     one, other, items = keys // n, keys % n, board.counts.items[nodes].astype(np.float64)
     strength: F64 = share * np.log(common * float(board.live) / (items[one] * items[other]))
     found = EdgeList(one, other, common, strength).take(np.flatnonzero(strength > 0))

@@ -5,7 +5,6 @@ The nodes are visited in their order, so the same graph always has the same grou
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final
 
 import numpy as np
@@ -47,16 +46,17 @@ def _move_nodes(size: int, one: I64, other: I64, weight: F64) -> I64:
             near[a].append((b, w))
             near[b].append((a, w))
     twice = sum(degree) or 1.0
-    group, total = list(range(size)), degree[:]
+    group, total, waits = list(range(size)), degree[:], [bool(edges) for edges in near]
     for _ in range(_ROUNDS):
-        moves = 0
         for node, edges in enumerate(near):
-            if not edges:
+            if not waits[node]:
                 continue
+            waits[node] = False
             own, share = group[node], degree[node] / twice
-            to: defaultdict[int, float] = defaultdict(float)
+            to = {own: 0.0}
             for neighbour, w in edges:
-                to[group[neighbour]] += w
+                place = group[neighbour]
+                to[place] = to.get(place, 0.0) + w
             total[own] -= degree[node]
             best, most = own, to[own] - total[own] * share
             for place, w in to.items():
@@ -66,7 +66,8 @@ def _move_nodes(size: int, one: I64, other: I64, weight: F64) -> I64:
             total[best] += degree[node]
             if best != own:
                 group[node] = best
-                moves += 1
-        if not moves:
+                for neighbour, _ in edges:
+                    waits[neighbour] = True
+        if not any(waits):
             break
     return np.array(group, np.int64)

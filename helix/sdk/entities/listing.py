@@ -31,10 +31,10 @@ def list_entities(board: EntityBoard, kind: str | None, query: str, offset: int,
     found = board.shown
     if words := " ".join(query.lower().split()):
         found = found[np.isin(found, _find_holding(board, words))]
-    kinds = np.array(board.kinds_of(found), object)
-    counted = dict(Counter(kinds.tolist()).most_common())
+    names, codes = board.table.kinds, board.table.kind[found]
+    counted = {names[code]: count for code, count in Counter(codes.tolist()).most_common()}
     if kind is not None:
-        found = found[kinds == kind]
+        found = found[codes == names.index(kind)] if kind in names else found[:0]
     page = found[offset : offset + limit]
     notice = None
     if not len(found):

@@ -29,7 +29,7 @@ from helix.snapshot.ledger.access_events import load_access
 from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.npz import read_npz
 from helix.snapshot.pins import pin_generation, release_pin
-from helix.snapshot.reader.entity_table import EntityNames, read_entities
+from helix.snapshot.reader.entity_names import EntityNames, read_entities
 from helix.snapshot.segment.columns import list_acl
 from helix.snapshot.segment.open import OpenSegment, check_files, map_deleted_rows, open_segment
 from helix.types import F32, I64, Bool

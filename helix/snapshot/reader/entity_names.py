@@ -21,6 +21,8 @@ class EntityNames(NamedTuple):
     kinds: list[str]
     word: pa.StringArray  # [e], the normalised name
     name: pa.StringArray  # [e], as the segment writes it first in which most items name it
+    paths: I64  # [p], the entities of the kind path, by `turned`
+    turned: list[str]  # [p], ascending; see `turn_path`
 
     def find(self, keys: U64) -> I64:
         """Return the number of each entity, −1 for an unknown one: int64[len(keys)]."""
@@ -53,9 +55,17 @@ def read_entities(root: Path, segments: Sequence[OpenSegment]) -> EntityNames:
     chosen = table.take(pa.array(first)).combine_chunks()
     coded = _join(chosen["kind"]).dictionary_encode()
     kinds: list[str] = coded.dictionary.to_pylist()
-    return EntityNames(
-        key[first], coded.indices.to_numpy().astype(np.uint8), kinds, _join(chosen["key"]), _join(chosen["name"])
-    )
+    kind, word = coded.indices.to_numpy().astype(np.uint8), _join(chosen["key"])
+    paths = np.flatnonzero(kind == kinds.index("path")) if "path" in kinds else np.empty(0, np.int64)
+    turned = [turn_path(path) for path in word.take(pa.array(paths)).to_pylist()]
+    sequence = sorted(range(len(turned)), key=turned.__getitem__)
+    by_end = paths[np.array(sequence, np.int64)], [turned[at] for at in sequence]
+    return EntityNames(key[first], kind, kinds, word, _join(chosen["name"]), *by_end)
+
+
+def turn_path(path: str) -> str:
+    """Return a path with its last part first, each part closed by a slash."""
+    return "/".join(reversed(path.strip("/").split("/"))) + "/"
 
 
 def _join(column: pa.ChunkedArray) -> pa.Array:
