@@ -21,7 +21,7 @@ from helix.errors import HelixError, UsageError
 from query.auth import Caller
 from query.metrics import TYPE, QueryMetrics
 from query.middleware import CALLER, PROBLEM
-from query.schema import answers, pages, requests
+from query.schema import answers, entities, pages, requests
 from query.service import OUTDATED, QueryService
 
 _PROBLEMS: Final = {
@@ -111,6 +111,7 @@ def make_routers(service: QueryService, metrics: QueryMetrics) -> tuple[APIRoute
     _add_recall_routes(v1, direct, service, metrics)
     _add_deep_routes(v1, direct, service, metrics)
     _add_browse_routes(v1, service)
+    _add_entity_routes(v1, service)
     _add_agent_routes(v1, direct, service)
     return direct, v1, _make_process_routes(service, metrics)
 
@@ -213,6 +214,22 @@ def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
     @browse("/choices", summary="The values of each filter", response_model=answers.FilterChoices)
     def choices(caller: Who, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
         return RawJson(service.browse("choices", request, caller))
+
+
+def _add_entity_routes(v1: APIRouter, service: QueryService) -> None:
+    browse = partial(v1.get, tags=["browse"])
+
+    @browse("/entities", summary="People, files and other names", response_model=entities.EntityPage)
+    def list_entities(caller: Who, request: Annotated[entities.EntitiesRequest, Query()]) -> RawJson:
+        return RawJson(service.browse("entities", request, caller))
+
+    @browse("/graph", summary="Names that items name together", response_model=entities.EntityGraph)
+    def entity_graph(caller: Who, request: Annotated[entities.GraphRequest, Query()]) -> RawJson:
+        return RawJson(service.browse("graph", request, caller))
+
+    @browse("/subject", summary="What is known of a person, a file or a topic", response_model=entities.Subject)
+    def subject(caller: Who, request: Annotated[entities.SubjectRequest, Query()]) -> RawJson:
+        return RawJson(service.browse("subject", request, caller))
 
 
 def _add_agent_routes(v1: APIRouter, direct: APIRouter, service: QueryService) -> None:

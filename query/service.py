@@ -222,7 +222,7 @@ class QueryService:
         """Return the result of a browsing method of `Memory`, within the caller's view; None as for `fetch`.
 
         Args:
-            method: around, neighbours, session, timeline, facts, decisions or choices.
+            method: around, neighbours, session, timeline, facts, decisions, entities, graph, subject or choices.
             names: positional arguments: the id of an item or a session.
         """
         arguments = {**request.model_dump(), **self._get_access(request, caller)}

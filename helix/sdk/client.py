@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -172,6 +172,43 @@ class Remote(Recaller):
         """List what holds now by topic, what it replaced, and what was rejected; see `Memory.decisions`."""
         within = {"project": project, "as_of": _format_time(as_of), "principal": principal}
         return self._get("/v1/decisions", **within, history=history, limit=limit)
+
+    def entities(
+        self,
+        *,
+        kind: str | None = None,
+        query: str = "",
+        project: str | None = None,
+        as_of: Time = None,
+        offset: int = 0,
+        limit: int = 100,
+        principal: str | None = None,
+    ) -> dict[str, Any]:
+        """List people, files and other entities, the most named first; see `EntityViews.entities`."""
+        within = {"project": project, "as_of": _format_time(as_of), "principal": principal}
+        return self._get("/v1/entities", kind=kind, query=query, offset=offset, limit=limit, **within)
+
+    def graph(
+        self,
+        *,
+        kinds: Sequence[str] | str = (),
+        around: str | None = None,
+        project: str | None = None,
+        as_of: Time = None,
+        limit: int = 200,
+        principal: str | None = None,
+    ) -> dict[str, Any]:
+        """Return the most telling entities, and which of them items name together; see `EntityViews.graph`."""
+        within = {"project": project, "as_of": _format_time(as_of), "principal": principal}
+        named = kinds if isinstance(kinds, str) else ",".join(kinds)
+        return self._get("/v1/graph", kinds=named, around=around, limit=limit, **within)
+
+    def subject(
+        self, name: str, *, project: str | None = None, as_of: Time = None, principal: str | None = None
+    ) -> dict[str, Any]:
+        """Return what is known of a person, a file or a topic; see `EntityViews.subject`."""
+        within = {"project": project, "as_of": _format_time(as_of), "principal": principal}
+        return self._get("/v1/subject", name=name, **within)
 
     def choices(self, *, principal: str | None = None) -> dict[str, Any]:
         """List the values of filters."""

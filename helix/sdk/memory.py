@@ -18,6 +18,7 @@ from helix.errors import EncoderError, StoreError, UsageError
 from helix.recipes.encoder_weights import UNFITTED
 from helix.recipes.registry import recipe
 from helix.sdk.answer_cache import AnswerCache
+from helix.sdk.entities.views import EntityViews
 from helix.sdk.pages import Pages
 from helix.sdk.recaller import Recaller
 from helix.settings import Settings
@@ -73,7 +74,7 @@ def row_of(snap: Snapshot, identity: str) -> int:
     return row
 
 
-class Memory(Recaller):
+class Memory(EntityViews, Recaller):
     """A store, opened read-only. Safe to share between threads.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -83,7 +83,7 @@ def list_decisions(
     """
     board = TopicBoard(snap, at, project)
     writer = EntryWriter(board)
-    decisions, more = _take(_Lister(writer, None if history else SHORT).list_entries(), limit)
+    decisions, more = _take(EntryLister(writer, None if history else SHORT).list_entries(), limit)
     rejected, also = _take(list_rejections(writer), limit)
     return {"decisions": decisions, "rejected": rejected, "more": more or also}
 
@@ -98,7 +98,7 @@ def _take(entries: Iterator[dict[str, Any]], limit: int) -> tuple[list[dict[str,
     return found, False
 
 
-class _Lister:
+class EntryLister:
     """Entries of one board, made while they are taken.
 
     Args:
@@ -111,9 +111,9 @@ class _Lister:
         self.set_rows = frozenset(self.board.ends.tolist())
         self._replaced: dict[int, list[int]] = {}  # facts that a topic replaced
 
-    def list_entries(self) -> Iterator[dict[str, Any]]:
-        """Yield an entry for each topic that holds, newest first."""
-        candidates = self._find_candidates()
+    def list_entries(self, candidates: Sequence[Candidate] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield an entry for each topic that holds, newest first; of some candidates, or of all."""
+        candidates = self.find_candidates() if candidates is None else candidates
         said = set[str]()  # sentences of entries without a topic, each shown once
         for start in range(0, len(candidates), _PAGE):
             page = candidates[start : start + _PAGE]
@@ -125,7 +125,8 @@ class _Lister:
                 said.add(make_key(entry["text"]))
                 yield entry
 
-    def _find_candidates(self) -> list[Candidate]:
+    def find_candidates(self) -> list[Candidate]:
+        """List the possible entries, newest first."""
         board, known = self.board, self.board.facts.columns
         first = board.topics.first
         ends = board.ends
@@ -147,7 +148,7 @@ class _Lister:
         free[board.ends] = False
         return board.choose_newest(np.flatnonzero(free), MAX_READ)
 
-    def _read_page(self, page: list[Candidate]) -> None:
+    def _read_page(self, page: Sequence[Candidate]) -> None:
         """Read what entries of candidates need, all at once."""
         board, known = self.board, self.board.facts.columns
         topics = [one.topic for one in page if one.topic >= 0]

@@ -29,6 +29,7 @@ from helix.snapshot.ledger.access_events import load_access
 from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.npz import read_npz
 from helix.snapshot.pins import pin_generation, release_pin
+from helix.snapshot.reader.entity_names import EntityNames, read_entities
 from helix.snapshot.segment.columns import list_acl
 from helix.snapshot.segment.open import OpenSegment, check_files, map_deleted_rows, open_segment
 from helix.types import F32, I64, Bool
@@ -194,6 +195,11 @@ class Generation:
     def changes(self) -> list[ChangeIndex]:
         """The open indexes of changes."""
         return [changes.open_changes(self.root, index) for index in changes.select_usable(self.indexes)]
+
+    @cached_property
+    def entities(self) -> EntityNames:
+        """The names of all entities, hidden ones too."""
+        return read_entities(self.root, self.segments)
 
     @cached_property
     def tokens(self) -> TokenVectors | None:

@@ -9,7 +9,7 @@ from copy import copy
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import EstimatedCounter, TokenCounter
@@ -32,6 +32,11 @@ from helix.util.threads import WorkStarter, start_in_background
 if TYPE_CHECKING:
     from helix.encoders.sparse import QueryEncoder
     from helix.snapshot.index.tokens import TokenVectors
+
+T = TypeVar("T")
+
+KEPT: Final = {"entities": 2, "graph": 8}
+"""What a snapshot keeps of others' work on its rows, by kind. At a million entities a list takes some 60 MB."""
 
 VIEWS: Final = {"acl": 4, "time": 1}
 """Cached views by kind. At a million items one takes 25 MB, and a tenth of a second to make."""
@@ -57,6 +62,7 @@ class Snapshot:
         self.graph = GraphView(rows, self.catalog, self.facts)
         self.is_view = base is not None
         self._views: dict[tuple[str, Hashable], Snapshot] = {}
+        self._kept: dict[tuple[str, Hashable], Any] = {}
         self._viewing = threading.Lock()
 
     @classmethod
@@ -144,8 +150,21 @@ class Snapshot:
         rest.graph = self.graph.replace_rows(rest.row_map)
         rest.steps = self.steps.replace_rows(rest.row_map)
         vars(rest).pop("citations", None)
-        rest._views, rest._viewing = {}, threading.Lock()
+        rest._views, rest._kept, rest._viewing = {}, {}, threading.Lock()
         return rest
+
+    def keep(self, key: tuple[str, Hashable], make: Callable[[], T]) -> T:
+        """Return what was made of these rows, or make it; the least recently used of a kind leaves."""
+        with self._viewing:
+            found: T | None = self._kept.pop(key, None)
+        made = make() if found is None else found
+        with self._viewing:
+            self._kept.pop(key, None)
+            self._kept[key] = made
+            alike = [other for other in self._kept if other[0] == key[0]]
+            if len(alike) > KEPT[key[0]]:
+                del self._kept[alike[0]]
+        return made
 
     # ------------------------------------------------------------ opening and warming
 
