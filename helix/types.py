@@ -161,8 +161,7 @@ class RecallOptions:
         principal: the caller; an ACL names the readers of its item.
         projects: the only projects that exist for the caller; None: all. A server takes them from the key.
         profile: a packaged profile, or one in the folder `HELIX_PROFILES`.
-        mode: of profile cems: `vector`, `hybrid`, or `auto`, by the question's intent; None: as the profile says.
-        look_back: of profile annie: hours of its BM25 list. None: as the profile says; 0: all.
+        mode, look_back: of the profiles cems and annie: vector, hybrid or auto; hours of the BM25 list, 0 for all.
         quality: `fast`, or `best`: a cross-encoder scores the best items again. None: the setting's.
         rerank: `late` (token by token) or `cross`, whatever the quality, for the `rerank_top` best, at most 30.
         now: the moment of the question, for recency; by default the clock's.

@@ -16,7 +16,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -68,6 +68,10 @@ class Caller:
         if named not in (None, self.principal):
             raise AccessDenied(403, "this key is not of the principal that is named", "leave `principal` out")
         return self.principal
+
+    def act_as(self, named: str | None) -> Caller:
+        """Return the caller as the principal of a request; see `check_principal`."""
+        return replace(self, principal=self.check_principal(named))
 
     def check_scope(self, scope: str) -> None:
         """Raise AccessDenied without the scope."""

@@ -103,10 +103,11 @@ def _add_verdicts(server: MCPServer, service: QueryService, find_caller: FindCal
     ) -> ForgetAnswer:
         caller = find_caller(context)
         with _translate_errors():
+            found = writes.plan_removal(service, caller, items)
             if not confirm:
-                planned = writes.plan_forgetting(service, caller, items)
-                return ForgetAnswer(forgotten=False, items=planned["items"], confirm=planned["confirm"])
-            receipt = writes.forget(service, caller, items, confirm)
+                shown = [{"id": one["id"], "text": one["text"]} for one in found.describe()]
+                return ForgetAnswer(forgotten=False, items=shown, confirm=found.word)
+            receipt = writes.forget(service, found, confirm)
         return ForgetAnswer(forgotten=True, receipt=sanitise_all(receipt))
 
 

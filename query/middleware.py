@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -55,8 +56,15 @@ _HEADERS: Final = tuple(
 )
 """Headers of every answer."""
 
-_SCOPES: Final = {"/v1/feedback": "feedback", "/metrics": "admin"}
-"""The scope that a path needs; every other path needs `recall`."""
+_SCOPES: Final = {"/v1/feedback": "feedback", "/metrics": "admin", "/v1/rights": "", "/v1/kept-out": "forget"}
+"""The scope that a path needs, empty for none; every other path needs `recall`."""
+_POST_SCOPES: Final = {"/v1/notes": "remember", "/v1/forget": "forget", "/v1/sessions/keep-out": "forget"}
+"""The scope of a POST: a GET of such a path may be of a session."""
+_NOTED: Final = re.compile(r"/v1/items/[^/]+/(?:pin|correct)")
+"""Paths of items whose POST writes a note."""
+
+_SECONDS: Final = {"/v1/forget": 660.0}
+"""Seconds for a path whose answer may not be lost: the receipt of a deletion, which takes as long as it takes."""
 
 _ONCE: Final = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-type", b"origin")
 _MAX_WRONG_KEYS: Final = 10  # a minute and address; the next wrong key is not checked
@@ -139,7 +147,8 @@ class Guard:
                 text = "too many wrong keys from this address"
                 raise AccessDenied(429, text, f"wait {wait:.0f} s", wait=wait) from None
             raise
-        caller.check_scope(_SCOPES.get(path, "recall"))
+        if needed := find_scope(scope["method"], path):
+            caller.check_scope(needed)
         if wait := self._rates.take(caller.key):
             raise AccessDenied(429, f"this key makes more than {self._policy.rate:g} requests a second", wait=wait)
         return caller
@@ -154,13 +163,14 @@ class Guard:
         if not _is_open(scope["path"]):  # a health check is answered, however busy the server is
             self._running += 1
             work.add_done_callback(self._count_end)
-        done, _ = await asyncio.wait({work}, timeout=self._policy.seconds)
+        seconds = max(self._policy.seconds, _SECONDS.get(scope["path"], 0.0))
+        done, _ = await asyncio.wait({work}, timeout=seconds)
         if done:
             if (error := work.exception()) is not None:
                 raise error
             return
         if answer.close():
-            text = f"no answer within {self._policy.seconds:g} s"
+            text = f"no answer within {seconds:g} s"
             remedy = "ask for less, or raise HELIX_REQUEST_TIMEOUT"
             await ProblemResponse(503, text, scope["path"], remedy, wait=1)(scope, receive, send)
 
@@ -169,6 +179,15 @@ class Guard:
         self._running -= 1
         if not work.cancelled():
             work.exception()
+
+
+def find_scope(method: str, path: str) -> str:
+    """Return the scope that a request needs; empty: any key will do."""
+    if method == "POST" and path in _POST_SCOPES:
+        return _POST_SCOPES[path]
+    if method == "POST" and _NOTED.fullmatch(path):
+        return "remember"
+    return _SCOPES.get(path, "recall")
 
 
 def _is_open(path: str) -> bool:

@@ -21,7 +21,8 @@ from query.auth import KeyRing
 from query.mcp import mount_server
 from query.metrics import QueryMetrics
 from query.middleware import PROBLEM, Guard, Policy, ProblemResponse, describe_error
-from query.routes import RawJson, make_routers
+from query.routes import make_routers
+from query.routing import RawJson
 from query.schema import answers
 from query.service import QueryService
 
@@ -100,7 +101,9 @@ def _add_error_handlers(app: FastAPI) -> None:
         headers = error.headers
         if error.status_code == 405:  # each of a path's routes knows only its own method
             scopes = [{**request.scope, "method": method} for method in ("GET", "POST")]
-            allowed = [one for one in scopes if any(route.matches(one)[0] == Match.FULL for route in app.routes)]
+            exact = [route for route in app.routes if getattr(route, "path", "") == request.url.path]
+            routes = exact or app.routes  # a session may have the name of a path
+            allowed = [one for one in scopes if any(route.matches(one)[0] == Match.FULL for route in routes)]
             headers = {"Allow": ", ".join(one["method"] for one in allowed)}
         return respond(ProblemResponse(error.status_code, str(error.detail), request.url.path, headers=headers))
 

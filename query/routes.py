@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, cast
 
-import orjson
-from fastapi import APIRouter, Depends, Path, Query, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, ValidationError
@@ -20,44 +19,11 @@ from starlette.exceptions import HTTPException
 from helix.errors import HelixError, UsageError
 from query.auth import Caller
 from query.metrics import TYPE, QueryMetrics
-from query.middleware import CALLER, PROBLEM
+from query.middleware import CALLER
+from query.routing import ALWAYS, ONE, POSTED, ItemId, RawJson, Who, describe_problems, require
 from query.schema import answers, entities, pages, requests
 from query.service import OUTDATED, QueryService
-
-_PROBLEMS: Final = {
-    400: "an argument is out of range, or names something unknown",
-    401: "the key is missing, unknown, expired or revoked",
-    403: "this key lacks the right, or another site's page asks",
-    404: "it does not exist, or you may not see it",
-    411: "the length of the body is not stated",
-    413: "the body is too large",
-    429: "too many requests",
-    503: "no generation is open, too much is under way, or it takes too long",
-}
-
-
-def _describe_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's entry for each status of an error."""
-    problem = {PROBLEM: {"schema": {"$ref": "#/components/schemas/ProblemDetail"}}}
-    return {status: {"description": _PROBLEMS[status], "content": problem} for status in statuses}
-
-
-_ALWAYS = _describe_problems(400, 401, 403, 413, 429, 503)
-_POSTED = {**_ALWAYS, **_describe_problems(411)}
-_ONE = {**_ALWAYS, **_describe_problems(404)}
-
-
-class RawJson(JSONResponse):
-    """A JSON answer that is not validated again."""
-
-    def render(self, content: Any) -> bytes:
-        return orjson.dumps(content)
-
-
-async def get_caller(request: Request) -> Caller:
-    """Return the caller that the guard found. Async, because FastAPI runs plain functions in a thread."""
-    caller: Caller = request.scope[CALLER]
-    return caller
+from query.write_routes import add_write_routes
 
 
 class DirectRoute(APIRoute):
@@ -91,28 +57,19 @@ _EVENTS: Final[dict[int | str, dict[str, Any]]] = {
 
 _NO_JOB: Final = "no recall of yours has this id, or it has expired"
 
-Who = Annotated[Caller, Depends(get_caller)]
-ItemId = Annotated[requests.ItemId, Path(alias="id")]
 SessionId = Annotated[requests.SessionId, Path(alias="id")]
-T = TypeVar("T")
-
-
-def _require(result: T | None, text: str = "no live item has this id") -> T:
-    """Return a result, or raise 404: with the same text for a hidden one as for a missing one."""
-    if result is None:
-        raise HTTPException(404, text)
-    return result
 
 
 def make_routers(service: QueryService, metrics: QueryMetrics) -> tuple[APIRouter, ...]:
     """Return the routers of the whole API."""
-    v1 = APIRouter(prefix="/v1", responses=_ALWAYS)
-    direct = APIRouter(prefix="/v1", responses=_POSTED, route_class=DirectRoute)
+    v1 = APIRouter(prefix="/v1", responses=ALWAYS)
+    direct = APIRouter(prefix="/v1", responses=POSTED, route_class=DirectRoute)
     _add_recall_routes(v1, direct, service, metrics)
     _add_deep_routes(v1, direct, service, metrics)
     _add_browse_routes(v1, service)
     _add_entity_routes(v1, service)
     _add_agent_routes(v1, direct, service)
+    add_write_routes(v1, service)
     return direct, v1, _make_process_routes(service, metrics)
 
 
@@ -154,15 +111,15 @@ def _add_deep_routes(v1: APIRouter, direct: APIRouter, service: QueryService, me
 
     about = "The status of a job, with the best answer so far"
 
-    @get("/recall/deep/{job}", summary=about, response_model=answers.DeepAnswer, responses=_ONE)
+    @get("/recall/deep/{job}", summary=about, response_model=answers.DeepAnswer, responses=ONE)
     async def deep_job(caller: Who, job: requests.JobId) -> RawJson:
-        return RawJson(_require(await service.run_in_turn(service.report_deep, job, caller), _NO_JOB))
+        return RawJson(require(await service.run_in_turn(service.report_deep, job, caller), _NO_JOB))
 
-    about, responses = "The same as server-sent events: `first`, then `deep`", {**_ONE, **_EVENTS}
+    about, responses = "The same as server-sent events: `first`, then `deep`", {**ONE, **_EVENTS}
 
     @get("/recall/deep/{job}/events", summary=about, response_class=Response, responses=responses)
     async def deep_events(caller: Who, job: requests.JobId, request: Request) -> Response:
-        stream = _require(await service.stream_deep(job, caller), _NO_JOB)
+        stream = require(await service.stream_deep(job, caller), _NO_JOB)
         if request.headers.get("last-event-id") == "deep":
             return Response(status_code=204)
         return EventSourceResponse(stream, headers={"x-accel-buffering": "no"})
@@ -170,23 +127,23 @@ def _add_deep_routes(v1: APIRouter, direct: APIRouter, service: QueryService, me
 
 def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
     browse = partial(v1.get, tags=["browse"])
-    find = partial(browse, responses=_ONE)
+    find = partial(browse, responses=ONE)
 
     @find("/items/{id}", summary="One item", response_model=answers.StoredItem)
     def item(caller: Who, identity: ItemId, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
-        return RawJson(_require(service.fetch(identity, request, caller)))
+        return RawJson(require(service.fetch(identity, request, caller)))
 
     @find("/items/{id}/around", summary="The items before and after one", response_model=answers.ItemWindow)
     def around(caller: Who, identity: ItemId, request: Annotated[requests.AroundRequest, Query()]) -> RawJson:
-        return RawJson(_require(service.browse("around", request, caller, identity)))
+        return RawJson(require(service.browse("around", request, caller, identity)))
 
     @find("/items/{id}/graph", summary="The connections of an item", response_model=answers.Neighbourhood)
     def graph(caller: Who, identity: ItemId, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
-        return RawJson(_require(service.browse("neighbours", request, caller, identity)))
+        return RawJson(require(service.browse("neighbours", request, caller, identity)))
 
     @find("/sessions/{id:path}", summary="A session in reading order", response_model=answers.SessionPage)
     def session(caller: Who, identity: SessionId, request: Annotated[requests.SessionRequest, Query()]) -> RawJson:
-        return RawJson(_require(service.browse("session", request, caller, identity), "no live session has this name"))
+        return RawJson(require(service.browse("session", request, caller, identity), "no live session has this name"))
 
     @browse("/timeline", summary="Sessions, newest first", response_model=answers.Timeline)
     def timeline(caller: Who, request: Annotated[requests.TimelineRequest, Query()]) -> RawJson:
@@ -209,7 +166,7 @@ def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
     @find("/outline", summary="The turns, steps, fixes and decisions of a session", response_model=pages.Outline)
     def outline(caller: Who, request: Annotated[requests.OutlineRequest, Query()]) -> RawJson:
         found = service.open_page("outline", request, caller, request.session)
-        return RawJson(_require(found, "no live session has this name"))
+        return RawJson(require(found, "no live session has this name"))
 
     @browse("/choices", summary="The values of each filter", response_model=answers.FilterChoices)
     def choices(caller: Who, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
@@ -233,11 +190,11 @@ def _add_entity_routes(v1: APIRouter, service: QueryService) -> None:
 
 
 def _add_agent_routes(v1: APIRouter, direct: APIRouter, service: QueryService) -> None:
-    post = partial(v1.post, status_code=202, responses={**_POSTED, **_ONE}, tags=["tell"])
+    post = partial(v1.post, status_code=202, responses={**POSTED, **ONE}, tags=["tell"])
 
     @post("/feedback", summary="Give feedback on an item", response_model=answers.FeedbackReceipt)
     def feedback(caller: Who, request: requests.FeedbackRequest) -> RawJson:
-        return RawJson(_require(service.feedback(request, caller)), status_code=202)
+        return RawJson(require(service.feedback(request, caller)), status_code=202)
 
     about = "The context that an agent's hook adds"
 
@@ -250,7 +207,7 @@ def _make_process_routes(service: QueryService, metrics: QueryMetrics) -> APIRou
     """Return the routes about the process itself."""
     router = APIRouter(tags=["operate"])
 
-    @router.get("/v1/status", summary="The store's state", response_model=answers.StoreStatus, responses=_ALWAYS)
+    @router.get("/v1/status", summary="The store's state", response_model=answers.StoreStatus, responses=ALWAYS)
     def status(caller: Who) -> RawJson:
         return RawJson(service.status(caller))
 
@@ -258,7 +215,7 @@ def _make_process_routes(service: QueryService, metrics: QueryMetrics) -> APIRou
     async def healthz() -> RawJson:
         return RawJson({"status": "ok"})
 
-    ready = partial(router.get, response_model=answers.Health, responses=_describe_problems(503))
+    ready = partial(router.get, response_model=answers.Health, responses=describe_problems(503))
 
     @ready("/readyz", summary="A generation is open and answers")
     async def readyz(request: Request) -> Response:
@@ -267,7 +224,7 @@ def _make_process_routes(service: QueryService, metrics: QueryMetrics) -> APIRou
         state = {"status": "ready", "snapshot": service.memory.snapshot.generation}
         return RawJson({**state, "trouble": OUTDATED} if service.trouble else state)
 
-    measure = partial(router.get, response_class=PlainTextResponse, responses=_describe_problems(401, 403, 429, 503))
+    measure = partial(router.get, response_class=PlainTextResponse, responses=describe_problems(401, 403, 429, 503))
 
     @measure("/metrics", summary="Counts and times, for Prometheus", operation_id="measured_metrics_get")
     def render_metrics() -> Response:

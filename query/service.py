@@ -21,6 +21,7 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.util.workspaces import Workspace
 from query.auth import OWNER, Caller
 from query.hooks.context import answer_hook, build_context
+from query.publisher import NotePublisher
 from query.schema import requests as wire
 from query.schema.answers import run_recall
 
@@ -60,6 +61,7 @@ class QueryService:
         self._memory: Memory | None = None
         self._error: tuple[str, str] | None = None  # text and remedy; an exception would keep its frames alive
         self._events = EventAppender(root)
+        self._publisher = NotePublisher(root)
         self._unwritten = ""  # the last error of an event that could not be written
         self._is_started = False
         self._first_look = threading.Event()
@@ -86,6 +88,7 @@ class QueryService:
     def stop(self) -> None:
         """End the watching thread, and make the events durable."""
         self._stop.set()
+        self._publisher.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._is_started:
             self._first_look.wait(5)
@@ -255,6 +258,11 @@ class QueryService:
             return None
         self._events.append([event])
         return event._asdict()
+
+    def publish(self) -> None:
+        """Start to publish what is accepted; with a broker the workers do."""
+        if not self.settings.redis_url:
+            self._publisher.start()
 
     def status(self, caller: Caller = OWNER) -> dict[str, Any]:
         """Return the store's state; without the scope `admin`, only the part that the caller sees."""

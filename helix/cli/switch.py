@@ -11,6 +11,7 @@ from helix.errors import UsageError
 from helix.switches import state
 from helix.switches.project_line import find_line
 from helix.switches.scope import get_last_part, make_scope, matches
+from helix.switches.words import describe_off, describe_on, name_option
 from helix.util.repositories import find_repository
 from helix.util.sanitise import sanitise_name
 
@@ -31,12 +32,8 @@ def run_off(argv: Sequence[str]) -> int:
     options = _parse("off", run_off.__doc__ or "", argv)
     root, target = resolve_store(options), _find_target(options)
     changed = state.switch_off(root, target)
-    name, option = sanitise_name(state.name_switch(target)), _name_option(target)
-    text = (
-        f"Helix is off for {name}: hooks add nothing, and what is said from now on is not stored. What is stored "
-        f"already stays; 'helix forget {option}' removes it. '{_name_return(options, target)}' switches it on again."
-    )
-    _print_result(options, target, {"off": True, "changed": changed}, text if changed else f"Already so: {text}")
+    text = describe_off(target, changed, _name_return(options, target))
+    _print_result(options, target, {"off": True, "changed": changed}, text)
     return 0
 
 
@@ -51,13 +48,7 @@ def run_on(argv: Sequence[str]) -> int:
     named = [] if folders else [target["project"]]
     scope = make_scope(folders, [target["session"]], named, [target["remote"]])
     closed = state.switch_on(root, lambda switch: matches(switch, scope))
-    name = sanitise_name(", ".join(dict.fromkeys(map(state.name_switch, closed))) or state.name_switch(target))
-    text = (
-        f"Helix is on again for {name}: hooks answer, and what is said from now on is stored. What was said while it "
-        "was off stays out."
-        if closed
-        else f"Helix was not off for {name}."
-    )
+    text = describe_on(target, closed)
     line = find_line(os.getcwd()) if folders else ""  # noqa: PTH109
     _print_result(options, target, {"off": bool(line), "changed": bool(closed), "line": line or None}, text)
     if line:
@@ -99,12 +90,8 @@ def _find_target(options: argparse.Namespace) -> Switch:
     return state.make_target(project=get_last_part(remote or folder), folder=folder, remote=remote)
 
 
-def _name_option(target: Switch) -> str:
-    return f"--session {target['session']}" if target["session"] else f"--project {target['project']}"
-
-
 def _name_return(options: argparse.Namespace, target: Switch) -> str:
-    return f"helix on {_name_option(target)}" if options.project or options.session else "helix on"
+    return f"helix on {name_option(target)}" if options.project or options.session else "helix on"
 
 
 def _print_result(options: argparse.Namespace, target: Switch, found: dict[str, object], text: str) -> None:

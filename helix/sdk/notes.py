@@ -5,6 +5,7 @@ A note goes through redaction into the inbox, as any document does; the next ing
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,12 +16,14 @@ import numpy as np
 import orjson
 
 from helix.errors import UsageError
+from helix.redact.paths import redact_name
 from helix.redact.redact import redact
 from helix.snapshot import paths
 from helix.snapshot.ledger.inbox import Envelope, accept_envelope, name_document
 from helix.snapshot.segment.batch import hash_parts
 from helix.types import TYPES, Bool
 from helix.util.note_names import NOTE
+from helix.util.sanitise import MAX_NAME
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -36,6 +39,8 @@ SCOPES: Final = ("project", "user")
 
 WRITERS: Final = ("user", "agent")
 """Who wrote a note."""
+
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[。！？\n]")
 
 
 def write_note(
@@ -65,11 +70,11 @@ def write_note(
         UsageError: the text is empty or too long, or an argument is none of its choices.
         StoreError: the store cannot be written.
     """
-    text = _check_note(text, by, scope, type)
+    text = _check_note(text, by, scope, type, project)
     paths.create_folders(root)
     clean, redacted = redact(text)
     now, identity = datetime.now(UTC), secrets.token_hex(8)
-    place = EVERYWHERE if scope == "user" else project
+    place = EVERYWHERE if scope == "user" else project and redact_name(project)
     note = {
         "id": identity,
         "by": by,
@@ -103,13 +108,24 @@ def select_everywhere(snap: Snapshot) -> Bool:
     return np.asarray(snap.alive & (snap.columns.project == snap.projects.index(EVERYWHERE)))
 
 
-def _check_note(text: str, by: str, scope: str, type: str | None) -> str:
+def cut_note(text: str) -> str:
+    """Return a text as long as a note may be: cut after a sentence, or where none ends in its second half, anywhere."""
+    text = text.strip()
+    if len(text) <= MAX_NOTE:
+        return text
+    ends = [found.end() for found in _SENTENCE_END.finditer(text, MAX_NOTE // 2, MAX_NOTE)]
+    return text[: ends[-1] if ends else MAX_NOTE].strip()
+
+
+def _check_note(text: str, by: str, scope: str, type: str | None, project: str | None) -> str:
     """Return the text of a note, without blanks around it. Raise UsageError for what `write_note` refuses."""
     text = text.strip()
     if not text:
         raise UsageError("the note is empty", "give a sentence")
     if len(text) > MAX_NOTE:
         raise UsageError(f"the note has {len(text):,} characters, more than {MAX_NOTE:,}", "shorten or split it")
+    if project is not None and not (project.strip() and len(project) <= MAX_NAME):
+        raise UsageError(f"the project has {len(project)} characters", f"give a name of 1 to {MAX_NAME}, or none")
     for name, value, known in (("by", by, WRITERS), ("scope", scope, SCOPES), ("type", type, (None, *TYPES))):
         if value not in known:
             choices = ", ".join(str(one) for one in known if one)

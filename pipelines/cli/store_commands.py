@@ -146,7 +146,8 @@ def forget(argv: Sequence[str]) -> int:
         "  helix forget --project ledgerline --dry-run",
     )
     which = new.add_mutually_exclusive_group(required=True)
-    which.add_argument("--item", action="append", nargs="+", default=[], metavar="ID", help="these items")
+    about = "these items; - reads ids from stdin"
+    which.add_argument("--item", action="append", nargs="+", default=[], metavar="ID", help=about)
     which.add_argument("--session", metavar="S", help="a whole session")
     which.add_argument("--project", metavar="P", help="a whole project")
     new.add_argument("--dry-run", action="store_true", help="show the extent, and forget nothing")
@@ -161,7 +162,7 @@ def forget(argv: Sequence[str]) -> int:
     settings = load()
     root = resolve_store(options, settings)
     inbox.load_current(root)  # raises where there is no store
-    items = tuple(item for given in options.item for name in given for item in _list_cited(root, name))
+    items = tuple(item for given in options.item for name in given for item in _list_named(root, name))
     named = Selection(items, options.session, options.project)
     selection = resolve_names(root, named, settings)
     if options.dry_run:
@@ -199,6 +200,16 @@ def _print_receipt(root: Any, receipt: dict[str, Any]) -> None:
         f"{receipt['rewritten']} rewritten; generation {receipt['snapshot']}; "
         f"receipt: {root / 'receipts' / receipt['id']}.json"
     )
+
+
+def _list_named(root: Path, name: str) -> list[str]:
+    """Return the ids of one argument: an id or a citation, or `-` for those on standard input, one a line."""
+    if name != "-":
+        return _list_cited(root, name)
+    lines = [line.strip() for line in sys.stdin if line.strip()]
+    if not lines:
+        raise UsageError("standard input names no item", "give one id a line")
+    return [item for line in lines for item in _list_cited(root, line)]
 
 
 def _list_cited(root: Path, name: str) -> list[str]:

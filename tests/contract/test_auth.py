@@ -127,7 +127,9 @@ PATHS = (
     *("GET /v1/recall?query=walnut", "GET /v1/context?query=walnut", "GET /v1/items/0000000000000000"),
     *("GET /v1/items/0000000000000000/around", "GET /v1/items/0000000000000000/graph", "GET /v1/sessions/kitchen"),
     *("GET /v1/timeline", "GET /v1/facts?entity=walnut", "GET /v1/choices", "GET /v1/status", "GET /metrics"),
-    *("GET /v1/decisions", "GET /v1/home", "GET /v1/outline?session=kitchen"),
+    *("GET /v1/decisions", "GET /v1/home", "GET /v1/outline?session=kitchen", "GET /v1/rights", "GET /v1/kept-out"),
+    *("POST /v1/notes", "POST /v1/forget", "POST /v1/items/0000000000000000/pin"),
+    *("POST /v1/items/0000000000000000/correct", "POST /v1/sessions/keep-out"),
     *("POST /v1/recall", "POST /v1/feedback", "POST /v1/hook", "POST /v1/recall/deep", "POST /mcp"),
     *(f"GET /v1/recall/deep/{'0' * 32}", f"GET /v1/recall/deep/{'0' * 32}/events", "GET /v1/whatever"),
 )

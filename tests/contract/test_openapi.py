@@ -12,12 +12,14 @@ import httpx
 import pytest
 
 from helix.settings import Settings
+from query.publisher import NotePublisher
 from tests.support.serving import serving
 
 
 @pytest.fixture(scope="module")
 def client(served_store: Path) -> Iterator[httpx.Client]:
-    with serving(served_store, Settings()) as client:
+    with pytest.MonkeyPatch.context() as patch, serving(served_store, Settings()) as client:
+        patch.setattr(NotePublisher, "start", lambda _: None)  # notes of the requests wait in the inbox
         yield client
 
 
@@ -36,7 +38,7 @@ def test_answers_match_the_specification(client: httpx.Client, tmp_path: Path, e
         [*command, *options, *left_out], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Tested: 24" in done.stdout
+    assert "Tested: 31" in done.stdout
 
 
 def test_every_field_and_every_error_is_described(specification: dict[str, Any]) -> None:
