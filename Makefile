@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE ?= 1
 # Bytecode is written when a module is first imported: --no-compile leaves out what is never imported.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo check test soak lint types imports quick unit redis chromium notebooks docs clean
+.PHONY: help venv demo check test soak lint types imports quick unit redis chromium firefox notebooks docs page-shots clean
 
 help:
 	@echo "make demo [LOGS=path]  ingest the sample (or your logs) and ask three questions"
@@ -15,6 +15,7 @@ help:
 	@echo "make test              the same with every test (8 minutes)"
 	@echo "make soak              the long tests, at full strength (hours)"
 	@echo "make notebooks         run the notebooks and store their output"
+	@echo "make page-shots        the pictures of docs/page/ (OUT=folder: of every view)"
 	@echo "make docs              the site of docs/ in site/"
 	@echo "make venv              .venv/ with every extra"
 	@echo "make clean             remove .venv, .demo and caches"
@@ -48,6 +49,14 @@ redis:
 # The same for the browser.
 chromium:
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || test -n "$$CHROMIUM" || bash tests/support/install_chromium.sh
+
+# Not a condition of the tests: they skip those in Firefox where there is no Firefox.
+firefox:
+	@command -v firefox-esr >/dev/null 2>&1 || command -v firefox >/dev/null 2>&1 || test -n "$$FIREFOX" || bash tests/support/install_firefox.sh
+
+# Every view at four widths in light and dark goes to OUT; without OUT, the choice of docs/page/ is drawn again.
+page-shots: venv
+	@$(BIN)/python -m tests.support.page_shots $(if $(OUT),$(OUT),--docs)
 
 lint: venv
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
@@ -35,6 +37,9 @@ only its projects and its principal's ACLs. Recalled text is quoted data of the 
 
 PAGE: Final = Path(__file__).with_name("page")
 
+_PREPARE_PAGES: Final = 1.0
+"""Seconds after the start until the page's first answer is prepared: agents are answered first."""
+
 
 def create_app(service: QueryService, policy: Policy | None = None, keys: KeyRing | None = None) -> Guard:
     """Return the application, which starts and stops the service with itself.
@@ -50,10 +55,14 @@ def create_app(service: QueryService, policy: Policy | None = None, keys: KeyRin
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
+        preparing = threading.Timer(_PREPARE_PAGES, service.prepare_pages)
+        preparing.daemon = True
+        preparing.start()
         try:
             async with agents.run():
                 yield
         finally:
+            preparing.cancel()
             service.stop()
 
     app = FastAPI(
@@ -69,7 +78,7 @@ def create_app(service: QueryService, policy: Policy | None = None, keys: KeyRin
     # One flat list: FastAPI would search each included router again for every request.
     for routes in (*(router.routes for router in make_routers(service, metrics)), agents.routes):
         app.router.routes.extend(routes)
-    app.mount("/page", StaticFiles(directory=PAGE))
+    app.mount("/page", GZipMiddleware(StaticFiles(directory=PAGE), minimum_size=500))
 
     @app.get("/", include_in_schema=False)
     def page() -> Response:

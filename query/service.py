@@ -240,6 +240,11 @@ class QueryService:
         result: dict[str, Any] | None = getattr(self.memory.pages, method)(*names, **arguments)
         return result
 
+    def prepare_pages(self) -> None:
+        """Prepare the page's first answer, if a store is open."""
+        if self._memory is not None:
+            self._memory.pages.prepare()
+
     def find_project(self, workspace: Workspace, caller: Caller = OWNER) -> str | None:
         """Return the project of a folder, as the caller sees it; None if the memory has nothing of it."""
         return self._filter(None, caller).catalog.locate_project([workspace])
@@ -263,6 +268,14 @@ class QueryService:
         """Start to publish what is accepted; with a broker the workers do."""
         if not self.settings.redis_url:
             self._publisher.start()
+
+    def take_newest(self) -> None:
+        """Take the newest generation now: a deletion removes files that the current one may still read."""
+        with self._looking:
+            try:
+                self._take_newest()
+            except HelixError as error:
+                self._report(error)
 
     def status(self, caller: Caller = OWNER) -> dict[str, Any]:
         """Return the store's state; without the scope `admin`, only the part that the caller sees."""

@@ -253,6 +253,7 @@ def forget(service: QueryService, found: Removal, confirm: str) -> dict[str, Any
         reason = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
         raise StoreError(f"nothing was forgotten: {reason}", "try 'helix forget' in a terminal")
     receipt: dict[str, Any] = orjson.loads(done.stdout)
+    service.take_newest()
     return receipt
 
 

@@ -188,7 +188,7 @@ def _list_rules(snap: Snapshot, rows: Bool, at: int) -> list[dict[str, Any]]:
 def _list_open_ends(snap: Snapshot, rows: Bool) -> list[dict[str, Any]]:
     notes = np.isin(snap.columns.session, [find_note_session(snap, name) for name in (NOTES, PINNED)])
     found = []
-    for kind, text, row in list_open(snap, list_last_sessions(snap, rows & ~notes, OPEN)):
+    for kind, text, row in list_open(snap, list_last_sessions(snap, rows & ~notes, RECENT)):
         (entry,) = snap.text(np.array([row]))
         cited = {**_cite(snap, row, entry), "time": format_seconds(snap.columns.time[row])}
         found.append({"kind": kind, "text": sanitise_name(text, _TEXT), **cited})

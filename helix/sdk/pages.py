@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from helix.errors import HelixError
 from helix.sdk.answer_cache import AnswerCache
 from helix.types import Bundle, RecallOptions, Time
 
@@ -31,6 +33,11 @@ class Pages:
         self._open_newest, self._recall = open_newest, recall
         self._homes: AnswerCache[Home] = AnswerCache(HOMES)
         self._outlines: AnswerCache[dict[str, Any]] = AnswerCache(OUTLINES)
+
+    def prepare(self) -> None:
+        """Make a first home, so that a person's first one does not wait for imports and models: a second or so."""
+        with suppress(HelixError):  # the request for a home reports it
+            self.home()
 
     def home(
         self,

@@ -8,18 +8,19 @@ import { askKey, getKey } from './key.js';
  * @typedef {{id: string, time: string | null, text: string}} Replacement
  * @typedef {{id: string, score: number, relevance: number, type: string, text: string, session: string,
  *   turns: string[], speaker: string | null, time: string | null, time_quality: string | null, project: string,
- *   source: string, why: Json, replaced_by: Replacement | null}} Item
+ *   source: string, title: string | null, role?: string, voice?: string, why: Json,
+ *   replaced_by: Replacement | null}} Item
  * @typedef {{rank: number, id: string, score: number, parts: Record<string, number>, shares: Record<string, number>,
  *   dropped: string | null, replaced: string | null, [signal: string]: any}} Candidate
  * @typedef {{stage: string, rows_in?: any, rows_out?: number, ms?: number, [field: string]: any}} Stage
  * @typedef {{stages: Stage[], candidates: Candidate[], spans: {stage: string, at: number, ms: number}[],
- *   why_not?: string}} Trace
+ *   why_not?: string, hints?: import('./chips.js').Hint[], matches?: [number, number][][]}} Trace
  * @typedef {{snapshot: number, profile: string, skipped: boolean, degraded: string[], answered: number,
  *   relevant: boolean, items: Item[], beyond: Item[], packed: number[], context: string, tokens: number,
  *   budget: number, counter: string, ms: Record<string, number>, trace: Trace, notice: string | null}} Answer
  * @typedef {{id: string, type: string, role: string, text: string, session: string, turns: string[],
  *   speaker: string | null, time: string | null, time_quality: string | null, project: string, source: string,
- *   title: string | null, salience: number | null, confidence: number | null, vouched: string | null,
+ *   title: string | null, voice?: string, salience: number | null, confidence: number | null, vouched: string | null,
  *   tokens: number, previous: string | null, next: string | null, replaced_by: Replacement | null}} Stored
  * @typedef {{snapshot: number, items: number, sessions: number, first: string | null, last: string | null,
  *   projects: Record<string, number>, types: Record<string, number>, speakers: Record<string, number>,
@@ -87,10 +88,11 @@ export async function getItem(id) {
  * Return an item among its neighbours.
  * @param {string} id
  * @param {number} [steps]
+ * @param {number} [way] only before it: less than 0; only after it: more than 0
  * @returns {Promise<{session: string, at: number, items: Stored[]}>}
  */
-export function getAround(id, steps = 3) {
-  return get(`/v1/items/${encodeURIComponent(id)}/around`, { before: steps, after: steps });
+export function getAround(id, steps = 3, way = 0) {
+  return get(`/v1/items/${encodeURIComponent(id)}/around`, { before: way > 0 ? 0 : steps, after: way < 0 ? 0 : steps });
 }
 
 /** @type {Promise<Choices> | null} */
@@ -139,10 +141,21 @@ async function send(path, options) {
  */
 async function tryFetch(path, options) {
   try {
-    return await fetch(path, options);
+    const response = await fetch(path, options);
+    window.dispatchEvent(new CustomEvent('reached', { detail: true }));
+    return response;
   } catch {
-    throw new Problem(0, 'the server does not answer; check that helix serve runs');
+    return reportUnreachable();
   }
+}
+
+/**
+ * Say that the server does not answer.
+ * @returns {never}
+ */
+export function reportUnreachable() {
+  window.dispatchEvent(new CustomEvent('reached', { detail: false }));
+  throw new Problem(0, 'the server does not answer; check that helix serve runs');
 }
 
 /** @param {Response} response */

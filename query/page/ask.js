@@ -1,51 +1,37 @@
 // @ts-check
-/** The question and its answer: the items, and the trace of the recall. */
+/** The answer to the question of the address: the items first, their conversation next to them, the reasons on demand. */
 
+import { getRights } from './actions.js';
 import { getChoices, recall } from './api.js';
-import { showContext } from './context.js';
+import { showChips } from './chips.js';
 import { announce, byId, fill, h } from './dom.js';
-import { countDropped, makeWhyNot, showDropped } from './dropped.js';
-import { offerChoices, readValues, restore } from './fields.js';
-import { listItems } from './items.js';
-import { failure, notice, panel } from './marks.js';
-import { go, href } from './route.js';
-import { capitalise, count, day, millis, plural, share } from './text.js';
-import { drawStages } from './waterfall.js';
+import { loadMarkdown } from './markdown.js';
+import { empty, failure, meter, notice, skeleton } from './marks.js';
+import { showPassage } from './passage.js';
+import { FILTERS, readQuestion, toValues } from './question.js';
+import { listItems } from './result.js';
+import { href } from './route.js';
+import { showQuestion } from './search.js';
+import { capitalise, count, millis, plural, share, wordRelevance } from './text.js';
 
 /** @typedef {import('./api.js').Answer} Answer */
 
-const form = /** @type {HTMLFormElement} */ (byId('ask-form'));
 const body = byId('answer');
-const MORE = ['min_relevance', 'since', 'until', 'as_of', 'ingested_as_of', 'session', 'entities', 'quality', 'rerank', 'current_only'];
-let calls = 0;
+const list = h('div', { class: 'main-column' });
+const pane = h('aside', { class: 'pane', 'aria-label': 'The conversation of the chosen item' });
+const IDLE = 180; // milliseconds without a new answer before the conversation loads
 let shown = ''; // the address whose answer is shown
+let wanted = ''; // the address that is asked, or was last
+let asking = false;
+let isCurrent = false; // the shown answer was one, and nothing has been changed since
 /** @type {HTMLElement | null} */
 let lastFocus = null; // within the answer
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let idle;
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault();
-  go(href('ask', readValues(form)));
+window.addEventListener('changed', () => {
+  isCurrent = false;
 });
-
-byId('clear').addEventListener('click', () => {
-  const { q } = readValues(form);
-  go(href('ask', { q }));
-  byId('q').focus();
-});
-
-form.addEventListener('input', showFilters);
-
-/** Show and return the number of filters that are set. */
-function showFilters() {
-  const given = readValues(form);
-  const more = MORE.filter((name) => given[name]).length;
-  const set = byId('set');
-  set.hidden = !more;
-  set.textContent = `${more} set`;
-  byId('clear').hidden = !Object.keys(given).some((name) => name !== 'q');
-  return more;
-}
-
 body.addEventListener('focusin', (event) => {
   lastFocus = /** @type {HTMLElement} */ (event.target);
 });
@@ -60,211 +46,193 @@ export function getFocus() {
  * @param {import('./route.js').Route} route
  */
 export async function show({ params, entered }) {
-  restore(form, params);
-  if (showFilters()) /** @type {HTMLDetailsElement} */ (byId('more')).open = true;
-  if (entered && shown && shown === params.toString()) return;
-  shown = '';
-  const call = ++calls;
-  fillForm();
-  if (!params.get('q')) return showOverview(call);
-  setBusy(true);
+  const q = params.get('q') ?? '';
+  showQuestion(q);
+  if (entered && isCurrent && shown === params.toString()) return;
+  if (!q) {
+    wanted = shown = '';
+    showChips(params);
+    fill(body, empty('Ask a question', 'The answer appears while you type: an error, a path, a name, or a whole sentence.'));
+    return;
+  }
+  wanted = params.toString();
+  body.setAttribute('aria-busy', 'true');
+  if (!body.contains(list)) {
+    showChips(params);
+    fill(list, skeleton(8));
+    fill(body, list, pane);
+  }
+  if (asking) return;
+  shown = ''; // the same question again: it was sent, or something changed
+  await askLatest();
+}
+
+/** Ask what is wanted, one question at a time: what is typed meanwhile comes next, and nothing in between. */
+async function askLatest() {
+  asking = true;
   try {
-    const question = readQuestion(params);
-    const answer = await recall(question);
-    if (call !== calls) return;
-    showAnswer(answer, question);
-    shown = params.toString();
-  } catch (error) {
-    if (call === calls) {
-      fill(body, failure(error));
-      announce('The request failed.');
+    while (wanted && shown !== wanted) {
+      const now = wanted;
+      const params = new URLSearchParams(now);
+      try {
+        const [answer] = await Promise.all([recall(readQuestion(params)), loadMarkdown(), getRights()]);
+        if (!wanted) return;
+        isCurrent = true;
+        showAnswer(answer, params);
+      } catch (error) {
+        if (!wanted) return;
+        isCurrent = false;
+        if (/** @type {any} */ (error).status === 0 && list.querySelector('.result')) return; // a line above says so
+        showChips(params);
+        fill(list, failure(error));
+        fill(pane);
+        announce('The request failed.');
+      }
+      shown = now;
     }
   } finally {
-    if (call === calls) setBusy(false);
+    asking = false;
+    body.setAttribute('aria-busy', 'false');
   }
-}
-
-/** @param {boolean} on */
-function setBusy(on) {
-  body.setAttribute('aria-busy', String(on));
-  if (on && !body.hasChildNodes()) fill(body, h('p', { class: 'dim' }, '…'));
-}
-
-/** What there is to choose from. Without it the fields are as they are, and the question says what is wrong. */
-async function fillForm() {
-  try {
-    const choices = await getChoices();
-    for (const name of /** @type {const} */ (['project', 'type', 'speaker']))
-      offerChoices(form, name, choices[`${name}s`]);
-    offerProfiles(choices.profiles);
-  } catch {
-    // The answer shows the error.
-  }
-}
-
-/** @param {string[]} names */
-function offerProfiles(names) {
-  const select = /** @type {HTMLSelectElement} */ (form.elements.namedItem('profile'));
-  const now = select.value;
-  select.replaceChildren(...names.map((name) => h('option', { value: name === 'helix' ? '' : name }, name)));
-  select.value = now;
-  if (select.value !== now) select.append(h('option', { value: now, selected: true }, now));
-}
-
-/**
- * Read the arguments of a recall from the address.
- * @param {URLSearchParams} params
- * @returns {import('./api.js').Json}
- */
-export function readQuestion(params) {
-  /** @type {import('./api.js').Json} */
-  const question = { query: params.get('q') ?? '' };
-  const filters = ['project', 'type', 'speaker', 'session', 'since', 'until', 'as_of', 'ingested_as_of'];
-  const words = [...filters, 'profile', 'mode', 'quality', 'rerank', 'now'];
-  for (const name of words) if (params.get(name)) question[name] = params.get(name);
-  for (const name of ['k', 'budget', 'look_back', 'min_relevance']) if (params.get(name)) question[name] = Number(params.get(name));
-  if (params.get('current_only')) question.current_only = true;
-  const entities = (params.get('entities') ?? '')
-    .split(',')
-    .map((one) => one.trim())
-    .filter(Boolean);
-  if (entities.length) question.entities = entities;
-  return question;
 }
 
 /**
  * @param {Answer} answer
- * @param {import('./api.js').Json} question
+ * @param {URLSearchParams} params
  */
-function showAnswer(answer, question) {
-  const n = answer.trace.candidates.length;
-  const left = countDropped(answer);
+function showAnswer(answer, params) {
+  showChips(params, answer.trace.hints ?? []);
+  const items = listItems(answer, choose);
   fill(
-    body,
-    h(
-      'div',
-      { class: 'main-column' },
-      h('h2', { class: 'sr' }, 'Items'),
-      ...listNotices(answer),
-      h(
-        'p',
-        { class: 'summary' },
-        h('strong', {}, plural(answer.items.length, 'item')),
-        ` of ${plural(n, 'candidate')} in ${millis(answer.ms.total)} ms`,
-        h(
-          'span',
-          { class: 'dim' },
-          ` · ${share(answer.answered)} likely to help · ${answer.profile} · generation ${answer.snapshot}`,
-        ),
-      ),
-      ...(answer.items.length ? listItems(answer) : explainEmpty(answer)),
-    ),
-    h(
-      'aside',
-      { class: 'side', 'aria-label': 'Trace' },
-      panel('Stages', 'stages-title', ...drawStages(answer)),
-      panel('Context', 'context-title', ...showContext(answer)),
-      panel(`Left out${left && `: ${left}`}`, 'left-title', ...showDropped(answer)),
-      panel('Why not?', 'why-not-title', makeWhyNot(question)),
-    ),
+    list,
+    h('h2', { class: 'sr' }, 'Items'),
+    showDegraded(answer),
+    showVerdict(answer, params),
+    items,
+    answer.skipped ? null : makeReasons(answer, params),
   );
-  announce(
-    answer.skipped
-      ? 'Skipped: the question needs no memory.'
-      : `${plural(answer.items.length, 'item')} in ${millis(answer.ms.total)} ms`,
-  );
+  announce(describe(answer));
+  clearTimeout(idle);
+  fill(pane);
+  const first = answer.relevant ? answer.items[0] : undefined;
+  if (first) idle = setTimeout(() => choose(first.id), IDLE);
+  else pane.hidden = true;
 }
 
 /** @param {Answer} answer */
-function listNotices(answer) {
-  const skip = answer.trace.stages.find((stage) => stage.stage === 'route')?.skip_score;
-  return [
-    answer.degraded.length
-      ? notice(
-          'warn',
-          h('strong', {}, 'Degraded. '),
-          'Parts of the recall were not possible: ',
-          h('ul', {}, ...answer.degraded.map((one) => h('li', {}, one))),
-        )
-      : null,
-    answer.items.length && !answer.relevant
-      ? notice(
-          'warn',
-          h('strong', {}, 'Nothing relevant. '),
-          `The answer is ${share(answer.answered)} likely to help; these items are only the nearest.`,
-        )
-      : null,
-    answer.skipped
-      ? notice(
-          'warn',
-          h('strong', {}, 'Skipped. '),
-          `This question needs no memory${skip ? ` (score ${skip.toFixed(2)})` : ''}, so nothing was searched. `,
-          'A filter forces a search: choose a project, a type, a speaker or a time.',
-        )
-      : null,
-  ];
-}
-
-/** @param {Answer} answer */
-function explainEmpty(answer) {
-  if (answer.skipped) return [];
-  if (answer.notice) return [h('p', { class: 'empty' }, `${capitalise(answer.notice)}.`)];
-  const route = answer.trace.stages.find((stage) => stage.stage === 'route');
-  const none = route && !route.rows_out;
-  return [h('p', { class: 'empty' }, none ? 'The filters leave nothing to search.' : 'Nothing was found.')];
+function describe(answer) {
+  if (answer.skipped) return 'Skipped: the question needs no memory.';
+  if (answer.items.length && !answer.relevant) return `Nothing relevant; the ${plural(answer.items.length, 'nearest item', 'nearest items')} in ${millis(answer.ms.total)} ms`;
+  return `${plural(answer.items.length, 'item')} in ${millis(answer.ms.total)} ms`;
 }
 
 /**
- * Show the store's content before the first question.
- * @param {number} call
+ * Show a result's conversation: in the pane, or below the result where there is no room for one.
+ * @param {string} id
  */
-async function showOverview(call) {
-  setBusy(true);
-  try {
-    const choices = await getChoices();
-    if (call !== calls) return;
-    fill(body, choices.items ? makeOverview(choices) : explainEmptyStore());
-    if (Object.keys(readValues(form)).length) byId('q').focus(); // a filter is set, so the question comes next
-  } catch (error) {
-    if (call === calls) fill(body, failure(error));
-  } finally {
-    if (call === calls) setBusy(false);
-  }
+function choose(id) {
+  clearTimeout(idle);
+  for (const card of list.querySelectorAll('.result')) card.classList.toggle('chosen', /** @type {HTMLElement} */ (card).dataset.item === id);
+  pane.hidden = false;
+  if (getComputedStyle(pane).display === 'none') return;
+  idle = setTimeout(() => showPassage(pane, id, getWords(id)), pane.hasChildNodes() ? 60 : 0);
 }
 
-/** @param {import('./api.js').Choices} choices */
-function makeOverview(choices) {
-  const span = choices.first && choices.last ? `, ${day(choices.first)} to ${day(choices.last)}` : '';
-  const kinds = (
-    /** @type {string} */ title,
-    /** @type {string} */ name,
-    /** @type {Record<string, number>} */ counts,
-  ) => {
-    const entries = Object.entries(counts).slice(0, 12);
-    const link = (/** @type {[string, number]} */ [value, n]) =>
-      h('li', {}, h('a', { href: href('ask', { [name]: value }) }, value), h('span', { class: 'dim' }, ` ${count(n)}`));
-    return entries.length ? h('div', {}, h('h3', {}, title), h('ul', { class: 'plain' }, ...entries.map(link))) : null;
-  };
+/** @param {string} id */
+function getWords(id) {
+  const card = /** @type {HTMLElement | null} */ (list.querySelector(`.result[data-item="${CSS.escape(id)}"]`));
+  return (card?.dataset.words ?? '').split('\n').filter(Boolean);
+}
+
+/** @param {Answer} answer */
+function showDegraded(answer) {
+  if (!answer.degraded.length) return null;
+  const reasons = h('ul', {}, ...answer.degraded.map((one) => h('li', {}, one)));
+  return notice('warn', h('strong', {}, 'Degraded. '), 'Parts of the recall were not possible: ', reasons);
+}
+
+/**
+ * Say how likely the answer helps, or why there is none.
+ * @param {Answer} answer
+ * @param {URLSearchParams} params
+ */
+function showVerdict(answer, params) {
+  if (answer.skipped)
+    return empty(
+      'This question needs no memory',
+      'Nothing was searched. A filter forces a search: choose a project, a type, a speaker or a time.',
+    );
+  if (!answer.items.length) return explainEmpty(answer, params);
+  const words = wordRelevance(answer.answered);
+  const cost = h('span', { class: 'dim nowrap' }, ` · ${plural(answer.items.length, 'item')} · ${millis(answer.ms.total)} ms`);
+  if (answer.relevant)
+    return h('p', { class: 'verdict', title: `${share(answer.answered)} likely to help` }, meter(answer.answered), ` An answer is ${words} here`, cost);
   return h(
-    'section',
-    { class: 'panel overview', 'aria-labelledby': 'there' },
-    h('h2', { id: 'there' }, `${plural(choices.items, 'item')} in ${plural(choices.sessions, 'session')}${span}`),
-    h(
-      'div',
-      { class: 'columns' },
-      kinds('Projects', 'project', choices.projects),
-      kinds('Types', 'type', choices.types),
-      kinds('Speakers', 'speaker', choices.speakers),
-    ),
+    'div',
+    { class: 'verdict nothing' },
+    h('p', { class: 'empty-title' }, 'Nothing relevant'),
+    h('p', {}, `This memory most likely has no answer (${share(answer.answered)}). The nearest items are below, dimmed.`),
+    makeWider(params),
   );
 }
 
-function explainEmptyStore() {
-  return notice(
-    'warn',
-    h('strong', {}, 'Nothing is stored yet. '),
-    'Give it transcripts: ',
-    h('code', {}, 'helix ingest PATH --store STORE'),
-    '. New generations appear without a restart.',
+/**
+ * Offer the question without its filters.
+ * @param {URLSearchParams} params
+ */
+function makeWider(params) {
+  const given = FILTERS.filter((name) => name !== 'now' && params.get(name));
+  if (!given.length) return null;
+  const rest = Object.fromEntries(Object.entries(toValues(params)).filter(([name]) => !given.includes(name)));
+  return h('p', {}, h('a', { href: href('ask', rest) }, 'Ask without filters'));
+}
+
+/**
+ * @param {Answer} answer
+ * @param {URLSearchParams} params
+ */
+function explainEmpty(answer, params) {
+  if (answer.notice) return empty(`${capitalise(answer.notice)}.`, makeWider(params));
+  const route = answer.trace.stages.find((stage) => stage.stage === 'route');
+  if (route && !route.rows_out) return empty('The filters leave nothing to search.', makeWider(params));
+  void explainStore();
+  return empty('Nothing was found.', makeWider(params));
+}
+
+/** Say how to begin, where nothing is stored yet. */
+async function explainStore() {
+  const choices = await getChoices().catch(() => null);
+  if (choices && !choices.items) fill(list, explainEmptyStore());
+}
+
+/** Explain a store without items. */
+export function explainEmptyStore() {
+  return empty(
+    'Nothing is stored yet',
+    'Give it the sessions of your agents: ',
+    h('code', { class: 'command' }, 'helix init'),
+    ' or any transcript: ',
+    h('code', { class: 'command' }, 'helix ingest PATH'),
+    ' What comes in appears here without a restart.',
   );
+}
+
+/**
+ * Make the explanation of the whole answer, which is built when it is opened.
+ * @param {Answer} answer
+ * @param {URLSearchParams} params
+ */
+function makeReasons(answer, params) {
+  const inside = h('div', { class: 'reasons' });
+  const details = h(
+    'details',
+    { class: 'how', id: 'how', ontoggle: async () => {
+      if (!details.open || inside.hasChildNodes()) return;
+      const { explainAnswer } = await import('./reasons.js');
+      fill(inside, ...explainAnswer(answer, readQuestion(params)));
+    } },
+    h('summary', {}, 'How this was found: ', h('span', { class: 'dim' }, `${plural(answer.trace.candidates.length, 'candidate')}, ${count(answer.tokens)} tokens of context, generation ${answer.snapshot}`)),
+    inside,
+  );
+  return details;
 }

@@ -81,8 +81,8 @@ export function makeRuler(span, most = 6) {
   return h(
     'div',
     { class: 'ruler', 'aria-hidden': 'true' },
-    ...listTicks(span, narrow ? 3 : most)
-      .filter((at) => getPlace(span, at) < (narrow ? 0.78 : 0.94))
+    ...listTicks(span, narrow ? 4 : most)
+      .filter((at) => getPlace(span, at) < (narrow ? 0.82 : most < 6 ? 0.8 : 0.94))
       .map(mark),
   );
 }

@@ -8,5 +8,6 @@
     // This browser stores nothing, so the system's theme applies.
   }
   const view = /^#\/([a-z]+)/.exec(location.hash);
-  root.dataset.view = view ? view[1] : 'ask';
+  const old = { item: 'session', timeline: 'sessions', facts: 'subject' };
+  root.dataset.view = view ? old[view[1]] || view[1] : 'home';
 })();

@@ -2,11 +2,11 @@
 /** One question to two profiles: each one's items, with their places in the other list. */
 
 import { getChoices, recall } from './api.js';
-import { readQuestion } from './ask.js';
+import { readQuestion } from './question.js';
 import { announce, bar, byId, fill, h, s } from './dom.js';
 import { offerChoices, readValues, restore } from './fields.js';
 import { badge, load } from './marks.js';
-import { go, href } from './route.js';
+import { go, href, toItem } from './route.js';
 import { capitalise, count, formatTime, millis, plural, score, share } from './text.js';
 
 /** @typedef {import('./api.js').Answer} Answer */
@@ -181,7 +181,7 @@ function makeColumn(answer, other, params, side) {
         h('span', { class: 'dim' }, `${formatTime(item.time, item.time_quality)} ${item.speaker ?? ''}`),
         packed.has(i) ? h('span', { class: 'packed' }, 'in context') : null,
       ),
-      h('a', { class: 'text', href: href('item', {}, item.id), 'data-stop': true }, item.text),
+      h('a', { class: 'text', href: toItem(item), 'data-stop': true }, item.text),
     );
   return h(
     'section',

@@ -45,8 +45,8 @@ export function showContext(answer) {
  */
 function makeChip(rank) {
   const jump = () => {
-    const head = /** @type {HTMLElement | null} */ (document.querySelector(`#rank-${rank} .head`));
+    const head = /** @type {HTMLElement | null} */ (document.querySelector(`#rank-${rank} [data-stop]`));
     head?.focus();
   };
-  return h('button', { type: 'button', class: 'chip', 'aria-label': `to item ${rank}`, onclick: jump }, rank);
+  return h('button', { type: 'button', class: 'number', 'aria-label': `to item ${rank}`, onclick: jump }, rank);
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /** DOM elements. Text stays text: anyone may have written a memory, so it is never parsed as HTML. */
 
-/** @typedef {Node | string | number | null | undefined | false} Child */
+/** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 /** @typedef {Record<string, unknown>} Props */
 
 /**
@@ -50,7 +50,7 @@ function finish(made, props, children) {
  * @returns {(Node | string)[]}
  */
 function toNodes(children) {
-  const present = children.filter((one) => one !== null && one !== undefined && one !== false);
+  const present = children.flat(3).filter((one) => one !== null && one !== undefined && one !== false);
   return present.map((one) => (one instanceof Node ? one : String(one)));
 }
 
@@ -105,6 +105,11 @@ export function percent(share) {
   return `${(100 * Math.min(1, Math.max(0, share))).toFixed(3)}%`;
 }
 
+/** Wait for the next frame: what was added is rendered, and not painted yet. */
+export function nextFrame() {
+  return new Promise((done) => requestAnimationFrame(done));
+}
+
 /**
  * Announce a change to screen readers.
  * @param {string} words
@@ -125,4 +130,21 @@ export async function copyText(text) {
   } catch {
     return false; // an insecure context, or refused
   }
+}
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+
+/**
+ * Show a short message for some seconds, and announce it.
+ * @param {string} words
+ */
+export function toast(words) {
+  const line = byId('toast');
+  line.textContent = words;
+  line.hidden = false;
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    line.hidden = true;
+  }, 6000);
 }

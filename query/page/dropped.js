@@ -4,7 +4,7 @@
 import { getItem, recall } from './api.js';
 import { announce, byId, fill, h } from './dom.js';
 import { failure } from './marks.js';
-import { href } from './route.js';
+import { toItem } from './route.js';
 import { count, cut, plural, score } from './text.js';
 
 /**
@@ -116,7 +116,7 @@ function makeEntry(one) {
     'li',
     {},
     h('span', { class: 'mono dim' }, `#${one.rank} ${score(one.score)} `),
-    h('a', { class: 'mono', href: href('item', {}, one.id) }, one.id),
+    h('a', { class: 'mono', href: toItem(one) }, one.id),
     ' ',
     h(
       'button',

@@ -2,7 +2,7 @@
 /** An item's connections: its neighbours, the entities it names, and other items that name them. */
 
 import { h, s } from './dom.js';
-import { href } from './route.js';
+import { href, toItem } from './route.js';
 import { cut, formatTime, plural } from './text.js';
 
 /**
@@ -100,6 +100,8 @@ function drawGraph(near, positions) {
     'svg',
     {
       viewBox: `${-pad - 26} ${-pad} ${width + 2 * pad + 26} ${height + 2 * pad}`,
+      width: width + 2 * pad + 26,
+      height: height + 2 * pad,
       class: 'graph',
       role: 'group',
       'aria-label': `${plural(near.nodes.length, 'node')}, ${plural(near.edges.length, 'connection')}`,
@@ -163,12 +165,12 @@ function drawNode({ node, x, y }, here, light) {
 /** @param {Node_} node */
 function describe(node) {
   if (node.kind === 'entity') return `${node.entity}, in ${plural(node.items ?? 0, 'item')}`;
-  return [node.type, node.speaker, formatTime(node.time)].filter(Boolean).join(' · ');
+  return [node.type === 'decision' ? 'decision' : '', node.speaker, formatTime(node.time)].filter(Boolean).join(' · ');
 }
 
 /** @param {Node_} node */
 function toHref(node) {
-  return node.kind === 'entity' ? href('facts', { entity: node.label }) : href('item', {}, node.id);
+  return node.kind === 'entity' ? href('subject', { name: node.label }) : toItem(node);
 }
 
 /** @param {Neighbourhood} near */
@@ -183,7 +185,7 @@ function makeLegend(near) {
         { width: 26, height: 8, 'aria-hidden': 'true' },
         s('path', { class: `edge edge-${kind}`, d: 'M1 4H25' }),
       ),
-      ` ${WORDS[/** @type {keyof WORDS} */ (kind)]}`,
+      ` ${WORDS[/** @type {keyof typeof WORDS} */ (kind)]}`,
     );
   return h('ul', { class: 'legend', 'aria-label': 'Kinds of connection' }, ...kinds.map(entry));
 }
@@ -200,7 +202,7 @@ function makeList(near) {
     return node ? h('a', { href: toHref(node) }, cut(node.label, 60)) : id;
   };
   const toWords = (/** @type {Edge} */ edge) =>
-    WORDS[/** @type {keyof WORDS} */ (edge.kind)] ?? edge.kind.replaceAll('_', ' ');
+    WORDS[/** @type {keyof typeof WORDS} */ (edge.kind)] ?? edge.kind.replaceAll('_', ' ');
   const entry = (/** @type {Edge} */ edge) =>
     h(
       'li',
@@ -211,7 +213,7 @@ function makeList(near) {
     );
   return h(
     'details',
-    {},
+    { open: innerWidth < 700 },
     h('summary', {}, `The ${plural(near.edges.length, 'connection')} as a list`),
     h('ul', { class: 'connections' }, ...near.edges.map(entry)),
   );

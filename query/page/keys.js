@@ -6,19 +6,27 @@ import { go, href } from './route.js';
 
 const NAME = 'helix.keys';
 const VIEWS = /** @type {Record<string, string>} */ ({
+  h: 'home',
   a: 'ask',
-  t: 'timeline',
-  f: 'facts',
+  s: 'sessions',
+  d: 'decisions',
+  p: 'people',
+  f: 'files',
+  g: 'graph',
   c: 'compare',
-  s: 'status',
+  t: 'status',
 });
 const LIST = [
   ['/', 'go to the question'],
-  ['Enter', 'ask; open or close an item'],
+  ['Ctrl K', 'go to a view, a session, a person, a file'],
+  ['Enter', 'ask; open the chosen item in its session'],
   ['j, k', 'next, previous item; arrows do the same in a list'],
   ['o', 'open the focused element'],
-  ['g then a, t, f, c, s', 'go to Ask, Timeline, Facts, Compare, Status'],
-  ['Esc', 'leave a field; close an item, a session, a dialog'],
+  ['w', 'why the item is at its place'],
+  ['x', 'what can be done with the item'],
+  ['m', 'the moment that the page shows'],
+  ['g then a letter', 'h Home, a Answer, s Sessions, d Decisions, p People, f Files, g Graph, c Compare, t Status'],
+  ['Esc', 'leave a field; close a part, a dialog; leave a session'],
   ['?', 'show these keys'],
 ];
 const SOON = 1500; // milliseconds for the second of two keys
@@ -43,19 +51,29 @@ export function listen() {
     // This browser stores nothing, so the choice lasts until the page is left.
   }
   byId('help').addEventListener('click', () => box.showModal());
+  byId('palette-open').addEventListener('click', showPalette);
   document.addEventListener('keydown', handleKey);
-  window.addEventListener('hashchange', () => {
-    moves += 1;
+  window.addEventListener('hashchange', (event) => {
+    if (event.isTrusted) moves += 1; // not an address that was changed in place
   });
 }
 
 /** @param {string} keys */
 function makeCaps(keys) {
-  return keys.split(' ').map((key) => (key === 'then' ? 'then ' : h('kbd', {}, key)));
+  return keys === 'g then a letter' ? [h('kbd', {}, 'g'), ' then a letter'] : keys.split(' ').map((key) => h('kbd', {}, key));
+}
+
+async function showPalette() {
+  const { openPalette } = await import('./palette.js');
+  await openPalette();
 }
 
 /** @param {KeyboardEvent} event */
 function handleKey(event) {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k' && !document.querySelector('dialog[open]')) {
+    event.preventDefault();
+    return void showPalette();
+  }
   if (
     event.defaultPrevented ||
     event.ctrlKey ||
@@ -83,7 +101,7 @@ function isInField() {
  */
 function leaveQuestion(key) {
   const at = document.activeElement;
-  return key === 'ArrowDown' && at instanceof HTMLInputElement && at.type === 'search' && !at.list && move(1);
+  return key === 'ArrowDown' && at instanceof HTMLInputElement && at.id === 'q' && move(1);
 }
 
 /**
@@ -116,6 +134,13 @@ function act(key) {
     case 'o':
       if (inList) /** @type {HTMLElement} */ (document.activeElement).click();
       return Boolean(inList);
+    case 'w':
+      return press('[data-why]');
+    case 'x':
+      return press('.menu > summary');
+    case 'm':
+      byId('moment').click();
+      return true;
     default:
       return false;
   }
@@ -127,15 +152,23 @@ function openView(view) {
   return true;
 }
 
-/** Focus the question of this view, or the main one. */
+/** Focus the field for questions. */
 function focusQuestion() {
-  const here = document.documentElement.dataset.view;
-  const field = [...document.querySelectorAll('input[type=search]')].find((one) => one.closest('section')?.id === here);
-  if (!field) openView('ask');
-  const to = /** @type {HTMLInputElement} */ (field ?? byId('q'));
-  to.focus();
-  to.select();
+  const field = /** @type {HTMLInputElement} */ (byId('q'));
+  field.focus();
+  field.select();
   return true;
+}
+
+/**
+ * Press a control of the item that has the focus, else of the chosen one.
+ * @param {string} selector
+ */
+function press(selector) {
+  const item = document.activeElement?.closest('.result, .turn') ?? document.querySelector('.result.chosen');
+  const control = /** @type {HTMLElement | null} */ (item?.querySelector(selector) ?? null);
+  control?.click();
+  return Boolean(control);
 }
 
 /**
@@ -147,11 +180,12 @@ function move(step) {
   const stops = /** @type {HTMLElement[]} */ (
     [...document.querySelectorAll('[data-stop]')].filter((one) => one.checkVisibility())
   );
-  const current = document.activeElement?.closest('.card')?.querySelector('[data-stop]') ?? document.activeElement;
+  const inside = document.activeElement?.closest('.result')?.querySelector('[data-stop]');
+  const current = inside ?? document.activeElement;
   const at = stops.indexOf(/** @type {HTMLElement} */ (current));
   const to = stops[at < 0 ? (step > 0 ? 0 : stops.length - 1) : Math.min(stops.length - 1, Math.max(0, at + step))];
   to?.focus();
-  to?.closest('.card, li, tr')?.scrollIntoView({ block: 'nearest' });
+  to?.closest('.result, li, tr')?.scrollIntoView({ block: 'nearest' });
   return Boolean(to);
 }
 
@@ -162,12 +196,17 @@ function close() {
     at?.blur();
     return true;
   }
-  const head = /** @type {HTMLElement | null} */ (
-    at?.closest('.card')?.querySelector('.head[aria-expanded=true]') ?? null
-  );
-  if (head) {
-    head.click();
-    head.focus();
+  const menu = /** @type {HTMLDetailsElement | null} */ (at?.closest('details.menu[open]') ?? document.querySelector('details.menu[open]'));
+  if (menu) {
+    menu.open = false;
+    menu.querySelector('summary')?.focus();
+    return true;
+  }
+  const item = at?.closest('.result');
+  const why = /** @type {HTMLElement | null} */ (item?.querySelector('[data-why][aria-expanded=true]') ?? null);
+  if (why) {
+    why.click();
+    /** @type {HTMLElement | null} */ (item?.querySelector('[data-stop]'))?.focus();
     return true;
   }
   const back = [...document.querySelectorAll('[data-close]')].find((one) => one.checkVisibility());

@@ -2,8 +2,8 @@
 /** Elements that several views share: types, notices, pages, bars of scores. */
 
 import { bar, fill, h } from './dom.js';
-import { cut, day, formatTurns, score } from './text.js';
-import { href } from './route.js';
+import { toItem } from './route.js';
+import { day, formatAge, formatDay, formatTime, score, share, shortenSession, wordRelevance } from './text.js';
 
 /** @typedef {import('./dom.js').Child} Child */
 
@@ -60,24 +60,97 @@ export function failure(error) {
 }
 
 /**
- * Link to an item's session and turns.
- * @param {{session: string, turns: string[]}} item
+ * Show a time as its distance from now, with the exact time as its title.
+ * @param {string | null | undefined} iso
+ * @param {string | null} [quality]
  */
-export function origin(item) {
-  const whole = `${item.session}#${item.turns.join(',')}`;
-  const label = `${cut(item.session, 20)}#${formatTurns(item.turns)}`;
-  return h('a', { class: 'mono origin', href: href('timeline', { session: item.session }), title: whole }, label);
+export function when(iso, quality) {
+  if (!iso) return h('span', { class: 'when' }, 'undated');
+  const exact = `${formatTime(iso, quality)} UTC`;
+  return h('time', { class: 'when', datetime: iso, title: exact }, quality === 'file' ? `by ${day(iso)}` : formatAge(iso));
+}
+
+/** @typedef {{voice?: string, speaker?: string | null, role?: string}} Voiced */
+
+/**
+ * Return the name of who said an item: a speaker, the user, an agent or a tool; empty for a document.
+ * @param {Voiced} item
+ */
+export function nameVoice(item) {
+  const role = item.role === 'user' ? 'you' : item.role === 'document' ? '' : item.role;
+  return item.voice ?? item.speaker ?? role ?? '';
+}
+
+/**
+ * Show who said an item, with a dot in the colour of the role.
+ * @param {Voiced} item
+ */
+export function voice(item) {
+  const name = nameVoice(item);
+  if (!name) return null;
+  return h('span', { class: item.speaker ? `who hue-${hash(name) % 6}` : `who role-${item.role ?? 'user'}` }, name);
+}
+
+/** @param {string} text */
+function hash(text) {
+  let sum = 0;
+  for (const letter of text) sum = (sum * 31 + (letter.codePointAt(0) ?? 0)) % 65_521;
+  return sum;
+}
+
+/**
+ * Return the title of an item's session; without one its project and day.
+ * @param {{title?: string | null, project: string, time: string | null, session: string}} item
+ */
+export function nameSession(item) {
+  if (item.title) return item.title;
+  return item.time ? `${item.project}, ${formatDay(item.time)}` : `${item.project}, ${shortenSession(item.session)}`;
+}
+
+/**
+ * Show a relevance as words and a bar.
+ * @param {number} value 0 to 1
+ */
+export function relevance(value) {
+  const words = wordRelevance(value);
+  return h(
+    'span',
+    { class: `relevance rel-${words.replace(' ', '-')}`, title: `relevance ${share(value)}` },
+    h('span', { class: 'sr' }, 'relevance: '),
+    meter(value),
+    h('span', { class: words === 'unlikely' ? 'sr' : null }, ` ${words}`),
+  );
 }
 
 /**
  * Show what replaced an item; nothing for a current one.
- * @param {import('./api.js').Replacement | null} later
+ * @param {import('./api.js').Replacement | null | undefined} later
  */
 export function showReplacement(later) {
   if (!later) return null;
-  const link = h('a', { class: 'mono', href: href('item', {}, later.id) }, later.id);
-  const when = later.time ? ` ${day(later.time)}` : '';
-  return h('p', { class: 'replaced dim small' }, `Replaced${when} by `, link, `: ${later.text}`);
+  return h(
+    'p',
+    { class: 'replaced' },
+    h('a', { href: toItem(later) }, 'Replaced'),
+    later.time ? [' ', when(later.time)] : null,
+    ' by: ',
+    h('q', {}, later.text),
+  );
+}
+
+/**
+ * Show a state without content: a title and the next step.
+ * @param {string} title
+ * @param {...Child} more
+ */
+export function empty(title, ...more) {
+  return h('div', { class: 'empty' }, h('p', { class: 'empty-title' }, title), more.length ? h('p', {}, ...more) : null);
+}
+
+/** Show grey lines where content is on its way. */
+export function skeleton(lines = 6) {
+  const line = () => h('span', { class: 'bone' });
+  return h('div', { class: 'skeleton', 'aria-hidden': 'true' }, ...Array.from({ length: lines }, line));
 }
 
 /**
@@ -132,11 +205,13 @@ export function meter(share, kind = '') {
  */
 export async function load(body, isCurrent, work) {
   body.setAttribute('aria-busy', 'true');
+  if (!body.hasChildNodes()) fill(body, skeleton());
   try {
     const content = await work();
     if (isCurrent()) fill(body, ...content);
   } catch (error) {
-    if (isCurrent()) fill(body, failure(error));
+    const isOffline = /** @type {any} */ (error).status === 0; // a line above says so, and what is there stays
+    if (isCurrent() && !(isOffline && body.querySelector(':not(.skeleton, .bone)'))) fill(body, failure(error));
   } finally {
     if (isCurrent()) body.setAttribute('aria-busy', 'false');
   }

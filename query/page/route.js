@@ -7,14 +7,27 @@
  */
 
 /**
- * Read a route from a hash.
+ * Read a route from a hash. Addresses of earlier versions lead to the view that has their content now.
  * @param {string} hash
  * @returns {Route}
  */
 export function parseRoute(hash) {
   const [path, query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s);
   const [view, ...rest] = path.split('/');
-  return { view: view || 'ask', id: decodePart(rest.join('/')), params: new URLSearchParams(query) };
+  const id = decodePart(rest.join('/'));
+  const params = new URLSearchParams(query);
+  switch (view) {
+    case 'item':
+      params.set('at', id);
+      return { view: 'session', id: '', params };
+    case 'timeline':
+      return { view: params.get('session') ? 'session' : 'sessions', id: '', params };
+    case 'facts':
+      if (params.get('entity')) params.set('name', params.get('entity') ?? '');
+      return { view: params.get('entity') ? 'subject' : 'decisions', id: '', params };
+    default:
+      return { view: view || 'home', id, params };
+  }
 }
 
 /** @param {string} part */
@@ -26,25 +39,39 @@ function decodePart(part) {
   }
 }
 
+/** Return the moment that the address names for all views; empty for now. */
+export function getMoment() {
+  return parseRoute(location.hash).params.get('as_of') ?? '';
+}
+
 /**
- * Return the address of a view, without empty values.
+ * Return the address of a view, without empty values. The moment of the shown one stays, unless another is given.
  * @param {string} view
  * @param {Record<string, string | number | boolean | null | undefined>} [values]
- * @param {string} [id]
  */
-export function href(view, values = {}, id = '') {
-  const given = Object.entries(values).filter(
+export function href(view, values = {}) {
+  /** @type {Record<string, unknown>} */
+  const all = { as_of: getMoment(), ...values };
+  const given = Object.entries(all).filter(
     ([, value]) => value !== '' && value !== null && value !== undefined && value !== false,
   );
   const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
-  return `#/${view}${id && `/${encodeURIComponent(id)}`}${query && `?${query}`}`;
+  return `#/${view}${query && `?${query}`}`;
+}
+
+/**
+ * Return the address of an item in its session.
+ * @param {{id: string, session?: string | null}} item
+ */
+export function toItem(item) {
+  return href('session', { session: item.session, at: item.id });
 }
 
 let last = '#/ask';
 
-/** Return the address of the last question. */
+/** Return the address of the last question, at the moment that is shown now. */
 export function getLastQuestion() {
-  return last;
+  return href('ask', { ...Object.fromEntries(parseRoute(last).params), as_of: getMoment() });
 }
 
 /**
@@ -62,4 +89,14 @@ export function rememberQuestion(hash) {
 export function go(hash) {
   if (location.hash === hash) window.dispatchEvent(new HashChangeEvent('hashchange'));
   else location.hash = hash;
+}
+
+/**
+ * Go to an address in place of the current one, without an entry in the history.
+ * @param {string} hash
+ */
+export function replace(hash) {
+  if (location.hash === hash) return;
+  history.replaceState(null, '', hash);
+  window.dispatchEvent(new HashChangeEvent('hashchange'));
 }

@@ -39,9 +39,9 @@ function makeContent(state) {
       makeTile('items', count(state.items), plural(state.sessions, 'session')),
       makeTile('encoder', state.encoder ?? 'none', state.encoder ? '' : 'only words are searched'),
       'pending' in state
-        ? makeTile('waiting', count(state.pending), state.pending ? `for ${Math.round(state.lag)} s` : 'nothing')
+        ? makeTile('waiting', count(state.pending), state.pending ? `for ${Math.round(state.lag)} s` : '')
         : null,
-      'dead' in state ? makeTile('given up', count(state.dead), state.dead ? 'see below' : 'nothing') : null,
+      'dead' in state ? makeTile('given up', count(state.dead), state.dead ? 'see below' : '') : null,
       'bytes' in state ? makeTile('on disk', bytes(state.bytes), plural(state.segments, 'segment')) : null,
     ),
     h('div', { class: 'two' }, showStore(state), state.coverage ? showCoverage(state) : null),

@@ -117,3 +117,71 @@ export function bytes(n) {
   const value = n / 1000 ** power;
   return `${power && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[power]}`;
 }
+
+const UNITS = /** @type {[Intl.RelativeTimeFormatUnit, number][]} */ ([
+  ['year', 31_557_600_000],
+  ['month', 2_629_800_000],
+  ['week', 604_800_000],
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+]);
+const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+
+/**
+ * Format a time as its distance from now: "3 weeks ago".
+ * @param {string} iso
+ * @param {number} [now] milliseconds
+ */
+export function formatAge(iso, now = Date.now()) {
+  const off = toMs(iso) - now;
+  const [unit, size] = UNITS.find(([, ms]) => Math.abs(off) >= ms) ?? ['minute', 60_000];
+  return Math.abs(off) < 60_000 ? 'just now' : RELATIVE.format(Math.round(off / size), unit);
+}
+
+/**
+ * Return the words for a calibrated relevance; `weak` is the threshold of the answer.
+ * @param {number} value
+ */
+export function wordRelevance(value) {
+  if (value >= 0.7) return 'very likely';
+  if (value >= 0.4) return 'likely';
+  if (value >= 0.12) return 'possible';
+  return 'unlikely';
+}
+
+/**
+ * Shorten the name of a session: the start of an id.
+ * @param {string} name
+ */
+export function shortenSession(name) {
+  return /^[0-9a-f]{8}-[0-9a-f-]{20,}/.test(name) ? name.slice(0, 8) : cut(name, 32);
+}
+
+const DAYS = new Intl.DateTimeFormat('en', { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' });
+
+/**
+ * Format a day in words: "10 Feb 2026".
+ * @param {string} iso
+ */
+export function formatDay(iso) {
+  return DAYS.formatToParts(toMs(iso)).filter((part) => part.type !== 'literal').sort((one, other) => ORDER.indexOf(one.type) - ORDER.indexOf(other.type)).map((part) => part.value).join(' ');
+}
+const ORDER = ['day', 'month', 'year'];
+
+/**
+ * Return a sentence without the mark of a list before it.
+ * @param {string} text
+ */
+export function cleanLine(text) {
+  return text.replace(/^\s*(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>)\s+/, '').replace(/\*\*([^*]+)\*\*/g, '$1').replaceAll('`', '');
+}
+
+/**
+ * Cut a name to its last `most` characters: the end of a path tells more than its start.
+ * @param {string} name
+ * @param {number} most
+ */
+export function cutStart(name, most) {
+  return name.length <= most ? name : `…${name.slice(1 - most)}`;
+}

@@ -1,21 +1,19 @@
 // @ts-check
-/** The explanation of an item's rank: its ranks, signals and shares; and the actions on an item. */
+/** The explanation of an item's rank: its ranks, signals and shares */
 
-import { post } from './api.js';
-import { announce, bar, copyText, h } from './dom.js';
-import { meter, pairs, SHARES } from './marks.js';
-import { href } from './route.js';
+import { bar, h } from './dom.js';
+import { legend, meter, pairs, SHARES, shareBar } from './marks.js';
 import { listSignals } from './signals.js';
 import { count, score } from './text.js';
 
 /**
  * @typedef {import('./api.js').Candidate} Candidate
  * @typedef {import('./api.js').Item} Item
- * @typedef {import('./items.js').Scale} Scale
+ * @typedef {import('./result.js').Scale} Scale
  */
 
 /**
- * Explain an item, with its actions.
+ * Explain an item.
  * @param {Item} item
  * @param {Candidate | undefined} candidate
  * @param {Scale} scale
@@ -23,7 +21,9 @@ import { count, score } from './text.js';
 export function explain(item, candidate, scale) {
   const why = item.why;
   return [
-    h(
+    candidate && sayRanks(candidate, scale),
+    candidate && drawScore(candidate, scale),
+    h('details', {}, h('summary', {}, 'All numbers'), h(
       'div',
       { class: 'columns' },
       h(
@@ -42,9 +42,37 @@ export function explain(item, candidate, scale) {
           h('h3', {}, 'Questions a model wrote for it'),
           h('ul', {}, ...why.queries.map((/** @type {string} */ one) => h('li', {}, one))),
         ),
-    ),
-    makeActions(item),
+    )),
   ];
+}
+
+const LEGS = /** @type {Record<string, string>} */ ({
+  dense: 'by its meaning', bm25: 'by its words', doc2query: 'by questions written for it', facts: 'by a fact it states',
+  sparse: 'by related words', titles: 'by its title',
+});
+
+/**
+ * Say in a sentence how a candidate was found.
+ * @param {Candidate} candidate
+ * @param {Scale} scale
+ */
+function sayRanks(candidate, scale) {
+  const found = listSignals(candidate).filter(([name, value]) => scale.legs.has(name) && value !== null);
+  const parts = found.map(([name, value]) => `${LEGS[name] ?? `by ${name}`} (place ${value})`);
+  const how = parts.length ? `Found ${parts.join(' and ')}` : 'Found through what it is connected to';
+  return h('p', { class: 'said' }, `${how}; place ${candidate.rank} of ${count(scale.total)} by its score.`);
+}
+
+/**
+ * Draw the parts of a score; for a recipe that does not add them, its signals in a row.
+ * @param {Candidate} candidate
+ * @param {Scale} scale
+ */
+function drawScore(candidate, scale) {
+  const given = SHARES.filter((name) => candidate.shares[name]);
+  if (given.length) return h('div', {}, shareBar(candidate.shares, scale.best), legend(given, given.some((name) => candidate.shares[name] < 0)));
+  const fractions = listSignals(candidate).filter(([name]) => scale.most.get(name) && !scale.legs.has(name));
+  return h('p', { class: 'legend signals' }, fractions.map(([name, value]) => [h('span', {}, `${name} `, meter(Math.abs(value) / (scale.most.get(name) ?? 1)), ` ${score(value)}`), ' ']));
 }
 
 /**
@@ -169,39 +197,5 @@ function showFact(one, text) {
     h('h3', {}, 'The fact it states'),
     h('p', {}, text),
     h('p', { class: 'dim' }, `since ${one.since}${until}${one.over ? ', no longer' : ''}`),
-  );
-}
-
-/**
- * Make the links and buttons of an item.
- * @param {{id: string, session: string}} item
- * @param {boolean} [isOpen] the item's own view is shown
- */
-export function makeActions(item, isOpen = false) {
-  const result = h('span', { class: 'dim', role: 'status' });
-  const sendFeedback = (/** @type {string} */ kind) => async () => {
-    try {
-      await post('/v1/feedback', { item: item.id, kind });
-      result.textContent = `noted: ${kind}`;
-    } catch (error) {
-      result.textContent = /** @type {Error} */ (error).message;
-    }
-  };
-  const copy = async () => {
-    result.textContent = (await copyText(item.id))
-      ? `copied ${item.id}`
-      : `this browser refused to copy ${item.id}`;
-    announce(result.textContent);
-  };
-  return h(
-    'p',
-    { class: 'actions' },
-    !isOpen && h('a', { class: 'button', href: href('item', {}, item.id) }, 'Open'),
-    !isOpen && h('a', { class: 'button', href: href('item', { show: 'graph' }, item.id) }, 'Neighbourhood'),
-    h('a', { class: 'button', href: href('timeline', { session: item.session }) }, 'Session'),
-    h('button', { type: 'button', onclick: sendFeedback('helpful') }, 'Helpful'),
-    h('button', { type: 'button', onclick: sendFeedback('wrong') }, 'Wrong'),
-    h('button', { type: 'button', onclick: copy }, 'Copy id'),
-    result,
   );
 }

@@ -130,6 +130,7 @@ PATHS = (
     *("GET /v1/decisions", "GET /v1/home", "GET /v1/outline?session=kitchen", "GET /v1/rights", "GET /v1/kept-out"),
     *("POST /v1/notes", "POST /v1/forget", "POST /v1/items/0000000000000000/pin"),
     *("POST /v1/items/0000000000000000/correct", "POST /v1/sessions/keep-out"),
+    *("GET /v1/entities", "GET /v1/graph", "GET /v1/subject?name=walnut"),
     *("POST /v1/recall", "POST /v1/feedback", "POST /v1/hook", "POST /v1/recall/deep", "POST /mcp"),
     *(f"GET /v1/recall/deep/{'0' * 32}", f"GET /v1/recall/deep/{'0' * 32}/events", "GET /v1/whatever"),
 )

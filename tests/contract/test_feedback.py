@@ -73,6 +73,7 @@ def test_an_item_is_fetched_by_its_id(client: httpx.Client, store: Path) -> None
         "session": "s",
         "turns": ["t0"],
         "speaker": "Ana",
+        "voice": "Ana",
         "time": "2023-11-14T22:13:20Z",
         "time_quality": "exact",
         "project": "p",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import pty
@@ -274,6 +275,17 @@ def whole(root: Path) -> None:
 def sql(root: Path, statement: str) -> list[tuple[Any, ...]]:
     with run_statement(root, statement) as answer:
         return list(answer.rows)
+
+
+def test_ids_come_by_standard_input(store: Path, call_helix: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    done = call_helix("forget", "--item", "-", "--store", store)
+    assert (done.returncode, "standard input names no item" in done.stderr) == (2, True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{item('t0')}\n\n {SESSION}#t1\n"))
+    done = call_helix("forget", "--item", "-", "--store", store, "--json")
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["items"]) == {item("t0"), item("t1")}
+    assert texts(store) == sorted([*REST, TEXTS["t2"]])
 
 
 # ---------------------------------------------------------------- nothing comes back, and nothing else is lost

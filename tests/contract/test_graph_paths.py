@@ -116,7 +116,7 @@ def test_a_wrong_argument_is_refused(memory: Memory, client: httpx.Client) -> No
 
 def test_an_unknown_name_is_a_notice(memory: Memory) -> None:
     assert memory.entities(query="xyzzy")["notice"] == "no item names an entity of this name"
-    assert memory.entities(kind="planet")["notice"] == "no item names a planet"
+    assert memory.entities(kind="planet")["notice"] == "no item names an entity of the kind planet"
     for found in (memory.graph(around="Xyzzy"), memory.subject("Xyzzy")):
         assert found["notice"].startswith("no item names Xyzzy")
         assert not any(found.get(name) for name in ("nodes", "edges", "tracks", "related", "sessions", "total"))

@@ -441,6 +441,8 @@ def test_only_what_was_shown_is_forgotten(own_store: Path, tmp_path: Path, run_h
         assert run_helix("ingest", write_turns(tmp_path / "b.jsonl", turns), "--store", own_store).returncode == 0
         done = client.post("/v1/forget", json={"session": "s", "confirm": planned["confirm"]})
         assert done.json()["receipt"]["items"] == [item("t0", "s")]
+        # The files of the served generation are gone, so the next one answers at once.
+        assert [client.get(f"/v1/items/{item(turn, 's')}").status_code for turn in ("t0", "t1")] == [404, 200]
     shown = run_helix("show", item("t1", "s"), "--store", own_store, "--json")
     assert "The merger, part 1." in shown.stdout
 

@@ -11,7 +11,7 @@ NEEDS: Final[Mapping[str, frozenset[str]]] = {
     "needs_encoder": frozenset({"cache", "copying_t5", "encoders", "known_splade", "known_inference_free"}),
     "needs_store": frozenset({"sample_store", "stores"}),
     "needs_redis": frozenset({"redis_url"}),
-    "needs_browser": frozenset({"browser"}),
+    "needs_browser": frozenset({"browser", "firefox"}),
     "needs_process": frozenset({"forks", "processes"}),
 }
 """A mark and the fixtures that give it to a test, directly or through another fixture."""

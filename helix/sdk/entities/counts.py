@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from helix.types import F64, I64, U64, AnyArray, Bool
 
 NEVER: Final = int(np.iinfo(np.int64).max)
 """The first time of an entity of which no item has a time."""
+
+_AT_ONCE: Final = 1 << 17  # rows that are counted at once: their arrays stay in the processor's cache
 
 
 class Counts(NamedTuple):
@@ -32,12 +35,16 @@ def count_named(snap: Snapshot, table: EntityNames, mask: Bool, sizes: F64) -> C
     none = np.zeros(size, np.int64), np.full(size, NEVER), np.full(size, NO_TIME)
     counts = Counts(*none, np.zeros(size), np.zeros(size))
     for start, segment in snap.row_map.by_segment():
-        row = segment["mentioned.rows"].astype(np.int64) + start
-        owner = np.repeat(table.find(segment["mentioned.key"]), np.diff(segment["mentioned.indptr"]))
-        keep = mask[row]
-        if not keep.all():
-            row, owner = row[keep], owner[keep]
-        add_counts(counts, owner, snap.columns.session[row], snap.columns.time[row], sizes)
+        indptr, rows = segment["mentioned.indptr"], segment["mentioned.rows"]
+        numbers = table.find(segment["mentioned.key"])
+        cuts = indptr.searchsorted(np.arange(_AT_ONCE, len(rows), _AT_ONCE))
+        for low, high in pairwise(list_distinct(np.concatenate([[0], cuts, [len(numbers)]])).tolist()):
+            row = rows[indptr[low] : indptr[high]].astype(np.int64) + start
+            owner = np.repeat(numbers[low:high], np.diff(indptr[low : high + 1]))
+            keep = mask[row]
+            if not keep.all():
+                row, owner = row[keep], owner[keep]
+            add_counts(counts, owner, snap.columns.session[row], snap.columns.time[row], sizes)
     return counts
 
 

@@ -14,6 +14,7 @@ from helix.sdk.entities.counts import NEVER
 from helix.snapshot.segment.batch import NO_TIME, hash_parts
 from helix.text.entities import find_entities
 from helix.types import I64, U64
+from helix.util.sanitise import sanitise_name
 
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 
@@ -38,7 +39,7 @@ def list_entities(board: EntityBoard, kind: str | None, query: str, offset: int,
     page = found[offset : offset + limit]
     notice = None
     if not len(found):
-        notice = f"no item names {'an entity' if kind is None else f'a {kind}'}{' of this name' if words else ''}"
+        notice = f"no item names {_name_kind(kind)}{' of this name' if words else ''}"
     return {
         "total": len(found),
         "offset": offset,
@@ -46,6 +47,10 @@ def list_entities(board: EntityBoard, kind: str | None, query: str, offset: int,
         "entities": write_entities(board, page),
         "notice": notice,
     }
+
+
+def _name_kind(kind: str | None) -> str:
+    return "an entity" if kind is None else f"an entity of the kind {sanitise_name(kind)}"
 
 
 def _find_holding(board: EntityBoard, words: str) -> I64:

@@ -30,11 +30,13 @@ def describe_subject(sight: Sight, name: str) -> dict[str, Any]:
     """
     board, at = sight.board, int((sight.moment or datetime.now(UTC)).timestamp())
     entity, keys = find_entity(board, name), hash_name(board, name)
-    label, kind = name.strip(), None
+    label, kind, names = name.strip(), None, [name.strip()]
     if entity is not None:
         own = np.array([entity])
         label, kind = board.label(own)[0], board.kinds_of(own)[0]
-        keys = np.union1d(keys, board.table.key[board.list_members(own)])
+        members = board.list_members(own)
+        keys = np.union1d(keys, board.table.key[members])
+        names = sorted({label, *board.table.select(members)[1]}, key=len, reverse=True)
     about = find_about(sight, label, keys)
     # A subject of facts may be no entity, such as "timeout".
     stated = np.unique(sight.seen.facts.columns.row[about])
@@ -47,7 +49,7 @@ def describe_subject(sight: Sight, name: str) -> dict[str, Any]:
         "items": len(rows),
         "first": format_seconds(times.min()) if len(times) else None,
         "last": format_seconds(times.max()) if len(times) else None,
-        "tracks": find_tracks(sight, at, label, keys, about, rows),
+        "tracks": find_tracks(sight, at, names, keys, about, rows),
         "related": [] if entity is None else _list_related(board, entity),
         "sessions": _list_sessions(sight.seen, rows),
         "notice": None if len(rows) else _explain_nothing(sight, name),

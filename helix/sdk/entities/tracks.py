@@ -26,20 +26,21 @@ MOST_TRACKS: Final = 60
 MOST_SPANS: Final = 40
 
 
-def find_tracks(sight: Sight, at: int, name: str, keys: U64, about: I64, rows: I64) -> list[dict[str, Any]]:
+def find_tracks(sight: Sight, at: int, names: Sequence[str], keys: U64, about: I64, rows: I64) -> list[dict[str, Any]]:
     """Return the tracks of a subject, the last changed first; the spans of each in the order of time.
 
     Args:
         at: seconds, the moment for `holds`.
-        name: as it is written.
+        names: of the subject; of a file the ends of its path that items write.
         keys: hashes of the subject as an entity, ascending.
         about: facts about it.
         rows: rows that name it.
     """
     writer = EntryWriter(TopicBoard(sight.seen, at, sight.project))
-    tracks = [*_list_decided(writer, about, name, rows), *_list_rejected(writer, name)]
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)", re.IGNORECASE)
+    tracks = [*_list_decided(writer, about, pattern, rows), *_list_rejected(writer, pattern)]
     said = {(span["item"], _fold(span["value"])) for track in tracks for span in track["spans"]}
-    tracks += _list_facts(sight.seen, at, about, name, keys, said)
+    tracks += _list_facts(sight.seen, at, about, names, keys, said)
     for track in tracks:
         track["spans"] = sorted(track["spans"], key=_order)[-MOST_SPANS:]
     return sorted(tracks, key=lambda track: _order(track["spans"][-1]), reverse=True)[:MOST_TRACKS]
@@ -66,11 +67,10 @@ def find_about(sight: Sight, name: str, keys: U64) -> I64:
 # ---------------------------------------------------------------- decisions
 
 
-def _list_decided(writer: EntryWriter, about: I64, name: str, rows: I64) -> list[dict[str, Any]]:
+def _list_decided(writer: EntryWriter, about: I64, names: re.Pattern[str], rows: I64) -> list[dict[str, Any]]:
     """Return a track for each decision about a subject, with all that it replaced."""
     lister = EntryLister(writer, None)
     candidates = _choose_candidates(writer.board, lister.find_candidates(), about, rows)
-    names = _compile_name(name)
     tracks = []
     for entry in lister.list_entries(candidates):
         parts = [entry, *entry["replaced"]]
@@ -93,19 +93,14 @@ def _choose_candidates(board: TopicBoard, candidates: Sequence[Candidate], about
     return sorted(chosen, key=lambda one: one.topic not in topics)[:MOST_READ]
 
 
-def _list_rejected(writer: EntryWriter, name: str) -> list[dict[str, Any]]:
+def _list_rejected(writer: EntryWriter, names: re.Pattern[str]) -> list[dict[str, Any]]:
     """Return a track for each thing that was rejected, if it is the subject or its sentence names that."""
-    names = _compile_name(name)
     tracks = []
     for entry in list_rejections(writer):
         if names.search(entry["what"]) or names.search(entry["text"]):
             part = {**entry, "value": entry["what"], "since": entry["date"]}
             tracks.append({"topic": "rejected", "spans": [_write_span(part, True, "rejected")]})
     return tracks
-
-
-def _compile_name(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
 
 
 def _write_span(part: dict[str, Any], holds: bool, kind: str) -> dict[str, Any]:
@@ -117,7 +112,7 @@ def _write_span(part: dict[str, Any], holds: bool, kind: str) -> dict[str, Any]:
 
 
 def _list_facts(
-    snap: Snapshot, at: int, about: I64, name: str, keys: U64, said: set[tuple[str | None, str]]
+    snap: Snapshot, at: int, about: I64, names: Sequence[str], keys: U64, said: set[tuple[str | None, str]]
 ) -> list[dict[str, Any]]:
     """Return a track for each slot of facts, without what other tracks say."""
     facts, known = snap.facts, snap.facts.columns
@@ -127,7 +122,7 @@ def _list_facts(
     chosen = chosen[np.lexsort((chosen, known.t_valid[chosen]))][-10 * MOST_READ :]
     holds, words = facts.holding(at), dict(zip(chosen.tolist(), facts.texts(chosen), strict=True))
     cited = dict(zip(chosen.tolist(), snap.text(known.row[chosen]), strict=True))
-    by_slot: dict[int, list[int]] = {}
+    folded, by_slot = frozenset(map(_fold, names)), dict[int, list[int]]()
     for fact, slot in zip(chosen.tolist(), known.group[chosen].tolist(), strict=True):
         by_slot.setdefault(slot, []).append(fact)
     tracks = []
@@ -139,7 +134,12 @@ def _list_facts(
                 spans.append({**span, "holds": bool(holds[fact])})
         if merged := _merge_spans(spans):
             subject = known.subject_entity[own[-1]]
-            tracks.append({"topic": _name_slot(words[own[-1]], name, subject in keys), "spans": merged})
+            tracks.append(
+                {
+                    "topic": _name_slot(words[own[-1]], subject in keys or _fold(words[own[-1]]["subject"]) in folded),
+                    "spans": merged,
+                }
+            )
     return tracks
 
 
@@ -169,14 +169,14 @@ def _merge_spans(spans: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return merged
 
 
-def _name_slot(words: dict[str, Any], name: str, is_subject: bool) -> str:
+def _name_slot(words: dict[str, Any], is_own: bool) -> str:
     """Return a slot in words: "lives in" of the subject itself, else with the subject of the facts."""
-    known, own = read_relations().get(words["relation"]), is_subject or _fold(words["subject"]) == _fold(name)
+    known = read_relations().get(words["relation"])
     verb = words["relation"].replace("_", " ")
     if known and known.one:
-        is_several = not own and is_plural(words["subject"])
+        is_several = not is_own and is_plural(words["subject"])
         verb = (known.several if is_several else known.one).removeprefix("'s ").removesuffix(" is")
-    parts = [verb] if own else [words["subject"], verb]
+    parts = [verb] if is_own else [words["subject"], verb]
     if words["qualifier"]:
         parts += [known.before if known else "", words["qualifier"]]
     return " ".join(part for part in parts if part)

@@ -58,7 +58,8 @@ class EntityViews(ABC):
         check_range("offset", offset, 0, 1 << 40)
         check_range("limit", limit, 1, MAX_PAGE)
         board = self._see(project, as_of, principal, projects).board
-        return list_entities(board, kind, _clean(query), offset, limit)
+        only = None if kind is None else _clean(kind)
+        return list_entities(board, only, _clean(query), offset, limit)
 
     def graph(
         self,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.segment.open import OpenSegment, read_table
 from helix.types import I64, U8, U64
 
@@ -45,7 +46,7 @@ def read_entities(root: Path, segments: Sequence[OpenSegment]) -> EntityNames:
         StoreError: a file is damaged.
     """
     columns = ["kind", "key", "name", "hash", "items"]
-    tables = [read_table(root / "segments" / segment.id / "entities.parquet", columns) for segment in segments]
+    tables = [_read_table(root / "segments" / segment.id / "entities.parquet", columns) for segment in segments]
     empty = pa.table({name: pa.array([], pa.string()) for name in columns[:3]})
     table = pa.concat_tables(tables) if tables else empty.append_column("hash", pa.array([], pa.uint64()))
     table = table if tables else table.append_column("items", pa.array([], pa.int64()))
@@ -61,6 +62,13 @@ def read_entities(root: Path, segments: Sequence[OpenSegment]) -> EntityNames:
     sequence = sorted(range(len(turned)), key=turned.__getitem__)
     by_end = paths[np.array(sequence, np.int64)], [turned[at] for at in sequence]
     return EntityNames(key[first], kind, kinds, word, _join(chosen["name"]), *by_end)
+
+
+def _read_table(path: Path, columns: Sequence[str]) -> pa.Table:
+    try:
+        return read_table(path, columns)
+    except FileNotFoundError:
+        raise make_damage_error(path, "the file is missing") from None
 
 
 def turn_path(path: str) -> str:

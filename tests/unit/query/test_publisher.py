@@ -48,7 +48,7 @@ def test_many_notes_start_two_processes(fake: Path) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_what_is_due_outlives_the_server(fake: Path) -> None:
+def test_a_stopped_publisher_leaves_the_rest_to_a_process(fake: Path) -> None:
     notes = NotePublisher(fake)
     notes.start()
     notes.start()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helix.sdk.entities import counts
 from helix.sdk.entities.board import EntityBoard, find_written
 from helix.sdk.entities.graph import LISTED, STRONGEST, draw_graph
 from helix.sdk.entities.groups import find_groups
@@ -127,7 +128,11 @@ def test_a_subject_of_one_session_tells_more_than_a_name_of_all(tmp_path: Path) 
     assert [node["label"] for node in draw_graph(board, (), None, 10)["nodes"]] == ["About", "Everywhere"]
 
 
-def test_counts_are_the_same_over_several_segments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 1 << 17])
+def test_counts_are_the_same_over_several_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(counts, "_AT_ONCE", at_once)
     mentions = [[person("Ann"), path("app.py")], [path("src/app.py")], [person("Ann")], [path("app.py")]]
     texts = [f"text {at}" for at in range(4)]
     whole = EntityBoard(make_store(tmp_path / "whole", texts, mentions=mentions), None)
@@ -163,6 +168,17 @@ def test_a_node_keeps_its_strongest_edges(tmp_path: Path) -> None:
     ends = [(label[edge["from"]], label[edge["to"]]) for edge in found["edges"]]
     kept = {other for pair in ends if "Hub" in pair for other in pair} - {"Hub"}
     assert len(kept) == STRONGEST
+
+
+def test_an_edge_is_stronger_than_chance(tmp_path: Path) -> None:
+    one, other, hub = person("Ann"), person("Ben"), person("Hub")
+    mentions = [*[[one, other]] * 3, *[[one, hub]] * 3, *[[hub]] * 60, *[[other]] * 2, *[[person("Cid")]] * 30]
+    found = draw_graph(make_board(tmp_path, mentions), (), None, 10)
+    label = {node["id"]: node["label"] for node in found["nodes"]}
+    # Hub is in 63 of 98 items, so three of Ann's six are fewer than by chance.
+    assert [({label[edge["from"]], label[edge["to"]]}, edge["items"]) for edge in found["edges"]] == [
+        ({"Ann", "Ben"}, 3)
+    ]
 
 
 def test_groups_are_what_hangs_together() -> None:

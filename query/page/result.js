@@ -1,0 +1,166 @@
+// @ts-check
+/** The items of an answer, best first: title, voice, time, text with the matching words marked, and the reasons on demand. */
+
+import { makeMenu } from './actions.js';
+import { fill, h } from './dom.js';
+import { cutWords, markWords } from './markdown.js';
+import { badge, nameSession, relevance, showReplacement, voice, when } from './marks.js';
+import { toItem } from './route.js';
+import { findLargest, findLegs } from './signals.js';
+import { cut, getBaseName } from './text.js';
+import { makeText, splitCalls } from './turns.js';
+
+/**
+ * @typedef {import('./api.js').Answer} Answer
+ * @typedef {import('./api.js').Candidate} Candidate
+ * @typedef {import('./api.js').Item} Item
+ * @typedef {{best: number, most: Map<string, number>, legs: Set<string>, total: number, packed: boolean}} Scale
+ */
+
+const SHOWN = 700; // characters of a text, around its first match
+
+/**
+ * Make the list of items.
+ * @param {Answer} answer
+ * @param {(id: string) => void} choose shows an item's conversation
+ */
+export function listItems(answer, choose) {
+  if (!answer.items.length) return null;
+  const { candidates, stages, matches = [] } = answer.trace;
+  const byScore = new Map(candidates.map((one) => [`${one.id} ${one.score}`, one]));
+  const best = Math.max(1e-9, ...answer.items.map((item) => item.score));
+  const scale = { best, most: findLargest(candidates), legs: findLegs(stages), total: candidates.length };
+  const packed = new Set(answer.packed);
+  const cards = answer.items.map((item, i) =>
+    makeCard(item, i + 1, byScore.get(`${item.id} ${item.score}`), { ...scale, packed: packed.has(i) }, matches[i], choose),
+  );
+  return h('ol', { class: answer.relevant ? 'results' : 'results nearest', 'aria-label': 'Items, best first' }, ...cards);
+}
+
+/**
+ * @param {Item} item
+ * @param {number} rank
+ * @param {Candidate | undefined} candidate
+ * @param {Scale} scale
+ * @param {[number, number][] | undefined} places
+ * @param {(id: string) => void} choose
+ */
+function makeCard(item, rank, candidate, scale, places, choose) {
+  const words = cutWords(item.text, places);
+  const title = cut(nameSession({ ...item, title: isRepeated(item) ? null : item.title }), 110);
+  const link = h('a', { href: toItem(item), 'data-stop': true, class: 'title', title: `Open in ${title}` }, voice(item) ?? title, ' ',
+    when(item.time, item.time_quality));
+  const why = h('div', { class: 'why', id: `why-${rank}`, hidden: true });
+  const ask = h('button', { type: 'button', class: 'quiet', 'data-why': true, 'aria-expanded': 'false', 'aria-controls': why.id,
+    onclick: () => toggle() }, 'Why');
+  async function toggle() {
+    why.hidden = !why.hidden;
+    ask.setAttribute('aria-expanded', String(!why.hidden));
+    if (why.hidden || why.hasChildNodes()) return;
+    const { explain } = await import('./why.js');
+    fill(why, ...explain(item, candidate, scale));
+  }
+  return h(
+    'li',
+    { class: 'result', id: `rank-${rank}`, 'data-item': item.id, 'data-words': words.join('\n'), onfocusin: () => choose(item.id),
+      onclick: (/** @type {MouseEvent} */ event) => selectBy(event, item.id, choose) },
+    h('div', { class: 'line' }, h('span', { class: 'rank', 'aria-hidden': 'true' }, rank), h('h3', {}, link),
+      item.type === 'decision' ? badge(item.type) : null, relevance(item.relevance)),
+    makeBody(item, words, places),
+    showReplacement(item.replaced_by),
+    h('p', { class: 'from' }, h('span', { title: item.source }, [title, title.startsWith(`${item.project}, `) ? '' : item.project, getBaseName(item.source)].filter(Boolean).join(' · ')),
+      scale.packed ? [' · ', h('span', { class: 'packed', title: 'It is in the context for a prompt' }, 'in context')] : null),
+    h('p', { class: 'acts' }, ask, ' ', makeContextButton(item, words), ' ', makeMenu(item)),
+    why,
+  );
+}
+
+/**
+ * Return whether an item's title is only the beginning of its text.
+ * @param {Item} item
+ */
+function isRepeated(item) {
+  const head = (item.title ?? '').replace(/…$/, '').trim();
+  return Boolean(head) && item.text.replace(/\s+/g, ' ').startsWith(head);
+}
+
+/**
+ * Choose an item by a click on anything that is not itself a control, and not by selecting text.
+ * @param {MouseEvent} event
+ * @param {string} id
+ * @param {(id: string) => void} choose
+ */
+function selectBy(event, id, choose) {
+  const target = /** @type {Element} */ (event.target);
+  if (!target.closest('a, button, summary, input, textarea') && getSelection()?.isCollapsed) choose(id);
+}
+
+/**
+ * Show a text around its first match.
+ * @param {Item} item
+ * @param {string[]} words
+ * @param {[number, number][] | undefined} places
+ */
+function makeBody(item, words, places) {
+  if (item.role === 'tool') {
+    const box = h('pre', { class: 'output', tabindex: '0', role: 'group', 'aria-label': 'Output' }, cutAround(item.text, places));
+    markWords(box, words);
+    return box;
+  }
+  const { prose, calls } = item.role === 'assistant' || /^\[[A-Z]/m.test(item.text) ? splitCalls(item.text) : { prose: item.text, calls: [] };
+  return h(
+    'div',
+    { class: 'excerpt' },
+    prose ? makeLong(prose, words, calls.length ? undefined : places, item.role !== 'document') : null,
+    calls.map((call) => {
+      const line = h('p', { class: 'call' }, h('b', {}, call.tool), ' ', h('code', {}, cut(call.target, 200)));
+      markWords(line, words);
+      return line;
+    }),
+  );
+}
+
+/**
+ * @param {string} text
+ * @param {string[]} words
+ * @param {[number, number][] | undefined} places
+ * @param {boolean} breaks
+ */
+function makeLong(text, words, places, breaks) {
+  const part = cutAround(text, places);
+  if (part === text) return makeText(text, words, undefined, breaks);
+  const box = makeText(part, words, undefined, breaks);
+  const more = h('button', { type: 'button', class: 'quiet more-text', onclick: () => more.parentElement?.replaceChildren(makeText(text, words, text.length, breaks)) }, 'Show all');
+  return h('div', {}, box, more);
+}
+
+/**
+ * Cut a long text to whole lines around its first match.
+ * @param {string} text
+ * @param {[number, number][] | undefined} places
+ */
+function cutAround(text, places) {
+  if (text.length <= SHOWN * 1.4) return text;
+  const first = places?.[0]?.[0] ?? 0;
+  const from = first < SHOWN * 0.6 ? 0 : text.lastIndexOf('\n', first - 160) + 1 || first - 160;
+  const end = text.indexOf('\n', from + SHOWN);
+  const to = end > 0 && end < from + SHOWN * 1.4 ? end : from + SHOWN;
+  return `${from ? '… ' : ''}${text.slice(from, to)}${to < text.length ? ' …' : ''}`;
+}
+
+/**
+ * Make the button that shows the conversation below the item, where the view has no pane for it.
+ * @param {Item} item
+ * @param {string[]} words
+ */
+function makeContextButton(item, words) {
+  const place = h('div', { class: 'inline-pane', hidden: true });
+  const button = h('button', { type: 'button', class: 'quiet narrow-only', 'aria-expanded': 'false', onclick: async () => {
+    place.hidden = !place.hidden;
+    button.setAttribute('aria-expanded', String(!place.hidden));
+    button.closest('.result')?.append(place);
+    const { showPassage } = await import('./passage.js');
+    if (!place.hidden && !place.hasChildNodes()) await showPassage(place, item.id, words);
+  } }, 'Conversation');
+  return button;
+}
