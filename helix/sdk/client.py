@@ -104,11 +104,18 @@ class Remote(Recaller):
         return self._find(f"/v1/items/{quote(identity, safe='')}", principal=principal)
 
     def around(
-        self, identity: str, *, before: int = 3, after: int = 3, principal: str | None = None
+        self,
+        identity: str,
+        *,
+        before: int = 3,
+        after: int = 3,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
+        principal: str | None = None,
     ) -> dict[str, Any] | None:
         """Return an item with its neighbours in the session; None as for `item`."""
-        path = f"/v1/items/{quote(identity, safe='')}/around"
-        return self._find(path, before=before, after=after, principal=principal)
+        path, limits = f"/v1/items/{quote(identity, safe='')}/around", _format_limits(as_of, ingested_as_of)
+        return self._find(path, before=before, after=after, **limits, principal=principal)
 
     def neighbours(self, identity: str, *, principal: str | None = None) -> dict[str, Any] | None:
         """Return the surroundings of an item as nodes and edges; None as for `item`."""

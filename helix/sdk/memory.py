@@ -189,6 +189,8 @@ class Memory(EntityViews, Recaller):
         *,
         before: int = 3,
         after: int = 3,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
         principal: str | None = None,
         projects: Sequence[str] | None = None,
     ) -> dict[str, Any] | None:
@@ -198,7 +200,9 @@ class Memory(EntityViews, Recaller):
 
         check_range("before", before, 0, MAX_AROUND)
         check_range("after", after, 0, MAX_AROUND)
-        return browse.around(self._snapshot.seen_by(principal, projects), identity, before=before, after=after)
+        snap = self._snapshot.seen_by(principal, projects)
+        snap = snap.known_at(*_parse_moments(as_of=as_of, ingested_as_of=ingested_as_of).values())
+        return browse.around(snap, identity, before=before, after=after)
 
     def find_sessions(
         self, beginning: str, *, principal: str | None = None, projects: Sequence[str] | None = None

@@ -2,6 +2,7 @@
 /** Requests to the server. Its error texts (RFC 9457) are shown unchanged. */
 
 import { askKey, getKey } from './key.js';
+import { getMoment } from './route.js';
 
 /**
  * @typedef {Record<string, any>} Json
@@ -92,7 +93,8 @@ export async function getItem(id) {
  * @returns {Promise<{session: string, at: number, items: Stored[]}>}
  */
 export function getAround(id, steps = 3, way = 0) {
-  return get(`/v1/items/${encodeURIComponent(id)}/around`, { before: way > 0 ? 0 : steps, after: way < 0 ? 0 : steps });
+  const sides = { before: way > 0 ? 0 : steps, after: way < 0 ? 0 : steps };
+  return get(`/v1/items/${encodeURIComponent(id)}/around`, { ...sides, as_of: getMoment() });
 }
 
 /** @type {Promise<Choices> | null} */

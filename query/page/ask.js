@@ -6,7 +6,7 @@ import { getChoices, recall } from './api.js';
 import { showChips } from './chips.js';
 import { announce, byId, fill, h } from './dom.js';
 import { loadMarkdown } from './markdown.js';
-import { empty, failure, meter, notice, skeleton } from './marks.js';
+import { empty, explainEmptyStore, failure, meter, notice, skeleton } from './marks.js';
 import { showPassage } from './passage.js';
 import { FILTERS, readQuestion, toValues } from './question.js';
 import { listItems } from './result.js';
@@ -31,6 +31,8 @@ let idle;
 
 window.addEventListener('changed', () => {
   isCurrent = false;
+  fill(list, skeleton(8)); // what is gone is not shown, nor asked for
+  fill(pane);
 });
 body.addEventListener('focusin', (event) => {
   lastFocus = /** @type {HTMLElement} */ (event.target);
@@ -203,18 +205,6 @@ function explainEmpty(answer, params) {
 async function explainStore() {
   const choices = await getChoices().catch(() => null);
   if (choices && !choices.items) fill(list, explainEmptyStore());
-}
-
-/** Explain a store without items. */
-export function explainEmptyStore() {
-  return empty(
-    'Nothing is stored yet',
-    'Give it the sessions of your agents: ',
-    h('code', { class: 'command' }, 'helix init'),
-    ' or any transcript: ',
-    h('code', { class: 'command' }, 'helix ingest PATH'),
-    ' What comes in appears here without a restart.',
-  );
 }
 
 /**

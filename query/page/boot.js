@@ -7,7 +7,25 @@
   } catch {
     // This browser stores nothing, so the system's theme applies.
   }
-  const view = /^#\/([a-z]+)/.exec(location.hash);
-  const old = { item: 'session', timeline: 'sessions', facts: 'subject' };
-  root.dataset.view = view ? old[view[1]] || view[1] : 'home';
+  const found = /^#\/([a-z]+)/.exec(location.hash);
+  const old = {
+    item: 'session',
+    timeline: /[?&]session=/.test(location.hash) ? 'session' : 'sessions',
+    facts: /[?&]entity=/.test(location.hash) ? 'subject' : 'decisions',
+  };
+  const view = found ? old[found[1]] || found[1] : 'home';
+  root.dataset.view = view;
+  // The modules of the view load at once, not one after the other.
+  const turns = ['turns', 'markdown', 'vendor/marked'];
+  const modules = {
+    home: ['home'],
+    ask: ['ask', 'chips', 'fields', 'passage', 'question', 'result', 'signals', ...turns],
+    session: ['session', ...turns],
+  };
+  for (const name of modules[view] || []) {
+    const link = document.createElement('link');
+    link.rel = 'modulepreload';
+    link.href = `/page/${name}.js`;
+    document.head.append(link);
+  }
 })();

@@ -5,7 +5,7 @@ import { getChoices } from './api.js';
 import { byId, fill, h } from './dom.js';
 import { offerChoices, readValues, restore } from './fields.js';
 import { FILTERS, toValues } from './question.js';
-import { go, href } from './route.js';
+import { go, href, parseRoute } from './route.js';
 import { day, plural } from './text.js';
 
 /** @typedef {{kind: string, words: string, value: string | null, since?: string | null, until?: string | null}} Hint */
@@ -112,7 +112,9 @@ function makeForm() {
 function apply(values) {
   more.open = false;
   const q = /** @type {HTMLInputElement} */ (byId('q')).value.trim();
-  go(href('ask', { q, ...values }));
+  const { params } = parseRoute(location.hash);
+  const kept = Object.fromEntries(['ignored', 'now', 'mode', 'look_back'].map((name) => [name, params.get(name)]));
+  go(href('ask', { q, ...kept, ...values }));
   more.querySelector('summary')?.focus();
 }
 

@@ -2,9 +2,8 @@
 /** Home: the newest sessions by project, what holds, what is open, what changed this week, and questions to try. */
 
 import { get } from './api.js';
-import { explainEmptyStore } from './ask.js';
 import { byId, h } from './dom.js';
-import { load, when } from './marks.js';
+import { explainEmptyStore, load, when } from './marks.js';
 import { href, toItem } from './route.js';
 import { capitalise, cleanLine, cut, day, plural } from './text.js';
 

@@ -236,3 +236,15 @@ export function pager({ offset, size, end, total }, labels, toHref, text = null)
     end < total ? link(labels[1], end) : null,
   );
 }
+
+/** Explain a store without items. */
+export function explainEmptyStore() {
+  return empty(
+    'Nothing is stored yet',
+    'Give it the sessions of your agents: ',
+    h('code', { class: 'command' }, 'helix init'),
+    ' or any transcript: ',
+    h('code', { class: 'command' }, 'helix ingest PATH'),
+    ' What comes in appears here without a restart.',
+  );
+}

@@ -6,7 +6,7 @@ import { fill, h, nextFrame } from './dom.js';
 import { failure, nameSession, skeleton } from './marks.js';
 import { toItem } from './route.js';
 import { cut } from './text.js';
-import { makeTurns } from './turns.js';
+import { dropRepeatedDays, makeTurns } from './turns.js';
 
 /** @typedef {import('./api.js').Stored} Stored */
 
@@ -60,9 +60,10 @@ async function draw(into, id, words, items) {
       const fresh = way < 0 ? more.items.slice(0, more.at) : more.items.slice(more.at + 1);
       const turns = makeTurns(fresh, { words, day: way < 0 ? '' : (last.time ?? '').slice(0, 10) });
       if (way < 0) {
-        const top = /** @type {HTMLElement} */ (list.firstElementChild);
+        const top = /** @type {HTMLElement} */ (list.querySelector(':scope > .turn'));
         const was = top.offsetTop - scroller.scrollTop;
         list.prepend(...turns);
+        dropRepeatedDays(list);
         first = fresh[0] ?? first;
         label();
         await nextFrame(); // the texts are rendered by then

@@ -32,7 +32,7 @@ export async function show({ view, params }) {
     if (!found.entities.length) return [empty(query ? `No name has “${query}”` : `No ${view === 'people' ? 'person' : 'file'} is known yet`)];
     return [
       h('ul', { class: 'cards' }, found.entities.map(makeCard)),
-      pager({ offset, size: PAGE, end: offset + found.entities.length, total: found.total }, ['Before', 'More'], (to) => href(view, { name: query, offset: to })),
+      pager({ offset, size: PAGE, end: offset + found.entities.length, total: found.total }, ['Before', 'More'], (to) => href(view, { name: query, project: params.get('project'), offset: to })),
     ];
   });
 }

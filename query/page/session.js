@@ -8,7 +8,7 @@ import { loadMarkdown } from './markdown.js';
 import { empty, load, nameSession, when } from './marks.js';
 import { href } from './route.js';
 import { capitalise, cleanLine, count, cut, formatTime, getBaseName, plural } from './text.js';
-import { makeTurns } from './turns.js';
+import { dropRepeatedDays, makeTurns } from './turns.js';
 
 /** @typedef {Record<string, any>} Json */
 
@@ -27,13 +27,32 @@ export async function show({ params }) {
   await load(body, isCurrent, async () => {
     const name = params.get('session') || (await getItem(params.get('at') ?? '').catch(explainMissing)).session;
     const asOf = params.get('as_of');
-    const [outline] = await Promise.all([get('/v1/outline', { session: name, as_of: asOf }), getRights(), loadMarkdown()]);
+    const [outline] = await Promise.all([getOutline(name, asOf), getRights(), loadMarkdown()]);
     const out = may('forget') ? (await get('/v1/kept-out')).off : [];
     outline.kept_out = out.some((/** @type {Json} */ one) => one.session === outline.session);
     if (!isCurrent()) return [];
     return makeSession(outline, params);
   });
   if (isCurrent()) showPlace(params.get('at'));
+}
+
+/**
+ * Return the outline of a session; before its beginning one without turns, with the reason.
+ * @param {string} session
+ * @param {string | null} asOf
+ */
+async function getOutline(session, asOf) {
+  try {
+    return await get('/v1/outline', { session, as_of: asOf });
+  } catch (error) {
+    if (!asOf || !(error instanceof Problem) || error.status !== 404) throw error;
+    return get(toSession(session), { as_of: asOf, limit: 1 });
+  }
+}
+
+/** @param {string} name */
+function toSession(name) {
+  return `/v1/sessions/${name.split('/').map(encodeURIComponent).join('/')}`;
 }
 
 /**
@@ -106,7 +125,7 @@ async function makeConversation(outline, place, params, options) {
   let last = first;
   let day = ''; // of the last turn
   const read = async (/** @type {number} */ offset, /** @type {number} */ limit) =>
-    (await get(`/v1/sessions/${outline.session.split('/').map(encodeURIComponent).join('/')}`, { offset, limit, as_of: params.get('as_of') })).items;
+    (await get(toSession(outline.session), { offset, limit, as_of: params.get('as_of') })).items;
   const up = h('button', { type: 'button', class: 'quiet', onclick: () => grow(-1) }, 'Earlier turns');
   const down = h('button', { type: 'button', class: 'quiet', onclick: () => grow(1) }, 'Later turns');
   const label = () => {
@@ -122,9 +141,10 @@ async function makeConversation(outline, place, params, options) {
     const turns = makeTurns(items, { ...options, day: before });
     if (way > 0) day = (items[items.length - 1]?.time ?? day).slice(0, 10);
     if (way < 0) {
-      const top = /** @type {HTMLElement} */ (list.firstElementChild);
+      const top = /** @type {HTMLElement} */ (list.querySelector(':scope > .turn'));
       const was = top.getBoundingClientRect().top;
       list.prepend(...turns);
+      dropRepeatedDays(list);
       first = from;
       label();
       await nextFrame(); // the texts are rendered by then

@@ -48,8 +48,10 @@ export function makeTurns(items, options = {}) {
   const out = [];
   /** @type {Stored[]} */
   let run = [];
+  /** @type {Call[]} */
+  let asked = []; // calls of the turn before the run
   const flush = () => {
-    if (run.length) out.push(makeFold(run, options));
+    if (run.length) out.push(makeFold(run, asked, options));
     run = [];
   };
   let day = options.day ?? '';
@@ -66,10 +68,24 @@ export function makeTurns(items, options = {}) {
     } else {
       flush();
       out.push(makeTurn(item, options));
+      asked = item.role === 'assistant' ? splitCalls(item.text).calls : [];
     }
   }
   flush();
   return out;
+}
+
+/**
+ * Remove the heading of a day that is already above.
+ * @param {Element} list
+ */
+export function dropRepeatedDays(list) {
+  let day = '';
+  for (const heading of list.querySelectorAll(':scope > .day > time')) {
+    const own = heading.getAttribute('datetime') ?? '';
+    if (own === day) heading.parentElement?.remove();
+    day = own;
+  }
 }
 
 /**
@@ -144,15 +160,17 @@ export function makeText(text, words = [], most = SHOWN, breaks = true) {
 /**
  * Fold a run of calls and results: what ran, and what failed.
  * @param {Stored[]} run
+ * @param {Call[]} asked calls of the turn before it
  * @param {Parameters<typeof makeTurns>[1]} options
  */
-function makeFold(run, options = {}) {
+function makeFold(run, asked, options = {}) {
   const calls = run.flatMap((item) => (item.role === 'assistant' ? splitCalls(item.text).calls : []));
   const steps = run.flatMap((item) => options.steps?.[item.id] ?? []);
   const failed = steps.filter((step) => step.outcome === 'failed');
   const here = run.some((item) => item.id === options.here);
   const tools = [...new Set(calls.map((call) => call.tool))].slice(0, 4);
-  const names = [...(run[0].role === 'tool' && tools.length ? ['Result'] : []), ...tools].join(', ');
+  const first = run[0].role === 'tool' ? [`Result${asked.length ? ` of ${[...new Set(asked.map((call) => call.tool))].join(', ')}` : ''}`] : [];
+  const names = [...first, ...tools].join(', ');
   const targets = calls.map((call) => getBaseName(call.target.trim())).filter(Boolean);
   const n = Math.max(1, calls.length);
   const fixed = run.some((item) => options.fixes?.get(item.id));
@@ -162,7 +180,7 @@ function makeFold(run, options = {}) {
     h(
       'summary',
       { 'data-stop': true, 'data-item': run[0].id },
-      h('b', {}, names || 'Result'),
+      h('b', {}, names),
       h('span', { class: 'dim' }, n > 1 ? ` ${n} calls ` : ' ', h('code', {}, cut(targets.join(' · ') || run[0].text, 72))),
       failed.length ? h('span', { class: 'flag bad' }, fixed ? 'failed, fixed later' : 'failed') : null,
     ),

@@ -167,6 +167,8 @@ class AroundRequest(PrincipalRequest):
 
     before: Steps = 3
     after: Steps = 3
+    as_of: AsOf = None
+    ingested_as_of: IngestedAsOf = None
 
 
 class FactsRequest(PrincipalRequest):

@@ -22,6 +22,9 @@ from helix.types import I64, U64
 MOST_READ: Final = 100
 """Decisions whose sentence is read, the newest; and ten times as many facts."""
 
+MOST_NAMED: Final = 1_000
+"""Topics whose names are read, the newest."""
+
 MOST_TRACKS: Final = 60
 MOST_SPANS: Final = 40
 
@@ -70,7 +73,9 @@ def find_about(sight: Sight, name: str, keys: U64) -> I64:
 def _list_decided(writer: EntryWriter, about: I64, names: re.Pattern[str], rows: I64) -> list[dict[str, Any]]:
     """Return a track for each decision about a subject, with all that it replaced."""
     lister = EntryLister(writer, None)
-    candidates = _choose_candidates(writer.board, lister.find_candidates(), about, rows)
+    found = lister.find_candidates()
+    topics = _find_topics(writer, about) | _find_named_topics(writer, found, names)
+    candidates = _choose_candidates(found, topics, rows)
     tracks = []
     for entry in lister.list_entries(candidates):
         parts = [entry, *entry["replaced"]]
@@ -81,13 +86,27 @@ def _list_decided(writer: EntryWriter, about: I64, names: re.Pattern[str], rows:
     return tracks
 
 
-def _choose_candidates(board: TopicBoard, candidates: Sequence[Candidate], about: I64, rows: I64) -> list[Candidate]:
-    """Return the candidates that may be about a subject: by their slot, or as an item that names it."""
-    known = board.facts.columns
+def _find_topics(writer: EntryWriter, about: I64) -> frozenset[int]:
+    """Return the topics that have a slot of facts about a subject."""
+    board = writer.board
+    known, first = board.facts.columns, board.topics.first
     own = np.flatnonzero(np.isin(board.facts.number, about))
-    first = board.topics.first
     by_slot = np.isin(known.group[first], known.group[own]) | np.isin(known.family[first], known.family[own])
-    topics = frozenset(np.flatnonzero(by_slot).tolist())
+    return frozenset(np.flatnonzero(by_slot).tolist())
+
+
+def _find_named_topics(writer: EntryWriter, candidates: Sequence[Candidate], names: re.Pattern[str]) -> frozenset[int]:
+    """Return the topics, of the newest `MOST_NAMED`, whose whole name is the subject's, such as "CI"."""
+    topics = [one.topic for one in candidates if one.topic >= 0][:MOST_NAMED]
+    facts = writer.board.topics.first[topics].tolist()
+    writer.read_facts(facts)
+    writer.read_items(writer.board.facts.columns.row[facts].tolist())
+    titles = [writer.name_topic(fact) for fact in facts]
+    return frozenset(topic for topic, title in zip(topics, titles, strict=True) if title and names.fullmatch(title))
+
+
+def _choose_candidates(candidates: Sequence[Candidate], topics: frozenset[int], rows: I64) -> list[Candidate]:
+    """Return the candidates that may be about a subject: of its topics, or an item that names it."""
     named = frozenset(rows.tolist())
     chosen = [one for one in candidates if one.topic in topics or one.row in named]
     return sorted(chosen, key=lambda one: one.topic not in topics)[:MOST_READ]

@@ -65,7 +65,6 @@ def test_a_subject_over_time(tab: Tab) -> None:
     expect(page.locator("#q")).to_have_value("Xyzzy")
 
 
-@pytest.mark.xfail(strict=True, reason="/v1/subject finds entities and facts, no topics of decisions")
 def test_the_topic_of_a_decision_leads_to_its_timeline(tab: Tab) -> None:
     page = tab.open(make_hash("decisions", project="shop"))
     click(page.locator("#decisions").get_by_role("link", name="CI", exact=True))
@@ -146,7 +145,6 @@ def test_an_answer_shown_before_the_moment_moved_is_not_shown_as_of_it(tab: Tab)
     expect(page.locator(".result", has_text=OSLO).first).to_be_visible()
 
 
-@pytest.mark.xfail(strict=True, reason="/v1/items/ID/around takes no as_of")
 def test_the_conversation_of_a_past_answer_has_no_later_turns(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q="cannon ball", project="survey", as_of="2026-04-05T10:16:00Z", now=NOW))
     pane = page.get_by_role("complementary", name="The conversation of the chosen item")
