@@ -52,7 +52,7 @@ chromium:
 
 # Not a condition of the tests: they skip those in Firefox where there is no Firefox.
 firefox:
-	@command -v firefox-esr >/dev/null 2>&1 || command -v firefox >/dev/null 2>&1 || test -n "$$FIREFOX" || bash tests/support/install_firefox.sh
+	@command -v firefox-esr >/dev/null 2>&1 || command -v firefox >/dev/null 2>&1 || test -n "$$FIREFOX" || bash tests/support/install_firefox.sh || true
 
 # Every view at four widths in light and dark goes to OUT; without OUT, the choice of docs/page/ is drawn again.
 page-shots: venv
@@ -81,16 +81,16 @@ check: lint
 	@$(MAKE) --no-print-directory -j 3 types imports quick
 
 # Two processes more than cores: some tests wait for processes of their own.
-unit: venv redis chromium
+unit: venv redis chromium firefox
 	@$(PYTEST) -n $$((2 + $(CORES))) --hypothesis-profile full
 
-test: lint redis chromium
+test: lint redis chromium firefox
 	@$(MAKE) --no-print-directory -j 3 types imports unit
 
 # Encoders are exported again. All tests run on the kernels in NumPy, too, which takes half an hour. Fuzzing guided by
 # coverage needs atheris and is skipped where it has no build. The kernels are compiled with sanitisers: the compiler is
 # gcc, with its libasan and libubsan.
-soak: venv redis chromium
+soak: venv redis chromium firefox
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@rm -rf .cache/tests
 	@$(BIN)/pytest --hypothesis-profile soak -m 'soak or hypothesis'

@@ -18,7 +18,9 @@ _STORED: Final = tuple(field.name for field in fields(RecallOptions) if field.na
 def redact_question(query: str, options: RecallOptions) -> tuple[str, RecallOptions]:
     """Return a question without secrets, with its moment: this may reach the disk and the endpoint."""
     entities = tuple(redact(str(name))[0] for name in options.entities)
-    return redact(query)[0], replace(options, entities=entities, now=options.now or datetime.now(UTC))
+    ignored = tuple(redact(words)[0] for words in options.ignored)
+    now = options.now or datetime.now(UTC)
+    return redact(query)[0], replace(options, entities=entities, ignored=ignored, now=now)
 
 
 def to_arguments(query: str, options: RecallOptions) -> dict[str, Any]:
@@ -30,6 +32,6 @@ def from_arguments(arguments: Mapping[str, Any]) -> tuple[str, RecallOptions]:
     """Read a question from the JSON of a job."""
     given = dict(arguments)
     query = str(given.pop("query"))
-    given["entities"] = tuple(given.get("entities") or ())
+    given |= {name: tuple(given.get(name) or ()) for name in ("entities", "ignored")}
     given["projects"] = None if given.get("projects") is None else tuple(given["projects"])
     return query, RecallOptions(**given)

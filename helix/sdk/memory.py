@@ -19,7 +19,7 @@ from helix.recipes.encoder_weights import UNFITTED
 from helix.recipes.registry import recipe
 from helix.sdk.answer_cache import AnswerCache
 from helix.sdk.entities.views import EntityViews
-from helix.sdk.pages import Pages
+from helix.sdk.pages import PageCaches, Pages
 from helix.sdk.recaller import Recaller
 from helix.settings import Settings
 from helix.snapshot import manifest as manifests
@@ -106,7 +106,7 @@ class Memory(EntityViews, Recaller):
         self._events = EventAppender(self.root)
         self._models = Rerankers(self.settings)
         self._answers: AnswerCache[Bundle] = AnswerCache(self.settings.answers)
-        self.pages = Pages(lambda: self._snapshot, self.answer)
+        self._page_caches = PageCaches()
         self._recall_deep = deep
         if warm:
             self._snapshot.warm()
@@ -128,6 +128,11 @@ class Memory(EntityViews, Recaller):
     def snapshot(self) -> Snapshot:
         """The generation that answers now."""
         return self._snapshot
+
+    @property
+    def pages(self) -> Pages:
+        """The home and the outlines of the generation that answers now."""
+        return Pages(self._snapshot, self.answer, self._page_caches)
 
     @property
     def models(self) -> Rerankers:

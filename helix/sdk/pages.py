@@ -21,18 +21,28 @@ OUTLINES: Final = 8
 """Outlines that are kept."""
 
 
+class PageCaches:
+    """Homes and outlines of one memory that are kept."""
+
+    def __init__(self) -> None:
+        self.homes: AnswerCache[Home] = AnswerCache(HOMES)
+        self.outlines: AnswerCache[dict[str, Any]] = AnswerCache(OUTLINES)
+
+
 class Pages:
     """The pages of one memory. Safe to share between threads.
 
+    A memory makes it for each use: a memory that held it would keep itself, and its generation, until the next
+    collection of cycles.
+
     Args:
-        open_newest: returns the generation that answers now.
+        whole: the generation that answers now.
         recall: answers a question.
     """
 
-    def __init__(self, open_newest: Callable[[], Snapshot], recall: Callable[[str, RecallOptions], Bundle]) -> None:
-        self._open_newest, self._recall = open_newest, recall
-        self._homes: AnswerCache[Home] = AnswerCache(HOMES)
-        self._outlines: AnswerCache[dict[str, Any]] = AnswerCache(OUTLINES)
+    def __init__(self, whole: Snapshot, recall: Callable[[str, RecallOptions], Bundle], caches: PageCaches) -> None:
+        self._whole, self._recall = whole, recall
+        self._homes, self._outlines = caches.homes, caches.outlines
 
     def prepare(self) -> None:
         """Make a first home, so that a person's first one does not wait for imports and models: a second or so."""
@@ -61,7 +71,7 @@ class Pages:
         from helix.question.build import check_project, parse_moment
         from helix.sdk.home import answer_home
 
-        whole = self._open_newest()
+        whole = self._whole
         project = check_project(project, whole.seen_by(principal, projects).catalog)
         visible = None if projects is None else tuple(projects)
         moment = parse_moment(as_of, "as_of")
@@ -87,7 +97,7 @@ class Pages:
         from helix.question.build import parse_moment
         from helix.sdk.outline import outline
 
-        whole, moment = self._open_newest(), parse_moment(as_of, "as_of")
+        whole, moment = self._whole, parse_moment(as_of, "as_of")
         key = repr((whole.name, session, moment, principal, None if projects is None else tuple(projects)))
         found = self._outlines.get(key)
         if found is None:

@@ -28,7 +28,7 @@ QUESTION = "What did I tell Priya about vacation?"
 MARCH = "I told Priya we can do March for vacation"
 FLIGHTS = "Looking at flights to Goa for next month"
 ITEM = {"title", "id", "score", "type", "text", "session", "turns", "speaker", "time", "project", "source", "why"}
-ITEM |= {"time_quality", "replaced_by", "relevance"}
+ITEM |= {"time_quality", "replaced_by", "relevance", "role", "voice"}
 WHY = {"dense", "bm25", "doc2query", "rrf", "sim", "recency", "salience", "confidence", "graph"}
 WHY |= {"salience_parts", "vouched"}
 

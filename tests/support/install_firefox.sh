@@ -3,7 +3,7 @@
 set -euo pipefail
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   echo "no Firefox for the tests of the page: install it (Debian: sudo apt-get install firefox-esr) or name one in FIREFOX and run 'make test' again" >&2
-  exit 1
+  exit 1 # the tests in Firefox skip, and say so
 fi
 echo "installing Firefox for the tests"
 export DEBIAN_FRONTEND=noninteractive

@@ -173,14 +173,18 @@ class Catalog:
 
     @cached_property
     def speakers_by_name(self) -> dict[tuple[str, ...], str]:
-        """Live speakers by the words of the whole name, lower case, and by its first word where only one has it."""
-        names = {self.speakers[code]: split_project_words(self.speakers[code]) for code in self.live_speakers}
+        """Live speakers by the words of the whole name, lower case, and by its first word where only one has it.
+
+        Of several whose names have the same words, such as Ana and ANA, the first of the alphabet.
+        """
+        names = sorted({self.speakers[code] for code in self.live_speakers}, reverse=True)
+        words = {name: split_project_words(name) for name in names}
         first: dict[tuple[str, ...], set[str]] = {}
-        for name, words in names.items():
-            if words and words[0] not in STOP_WORDS | COMMON_WORDS:
-                first.setdefault(words[:1], set()).add(name)
+        for name, own in words.items():
+            if own and own[0] not in STOP_WORDS | COMMON_WORDS:
+                first.setdefault(own[:1], set()).add(name)
         alone = {word: owners.pop() for word, owners in first.items() if len(owners) == 1}
-        return alone | {words: name for name, words in names.items() if words}
+        return alone | {own: name for name, own in words.items() if own}
 
     @cached_property
     def speaker_names(self) -> dict[int | None, frozenset[str]]:
