@@ -32,6 +32,8 @@ const THEMES = ['system', 'light', 'dark'];
 const RETRY = 3000; // milliseconds until a server that did not answer is asked again
 const root = document.documentElement;
 let turn = 0;
+/** @type {Map<string, View>} */
+const loaded = new Map();
 
 /**
  * Show the view of the address.
@@ -45,15 +47,16 @@ async function showRoute(hasMoved) {
   root.dataset.view = name;
   if (name !== 'ask') showQuestion('');
   if (name === 'ask') rememberQuestion(location.hash);
-  showTitle(name, where.params);
-  markLinks(name);
-  showMoment(where.params);
   const main = byId('main');
   main.setAttribute('aria-busy', 'true');
+  const known = loaded.get(name);
+  if (!known) showPlace(name, where.params);
   try {
-    const view = await VIEWS[name]().catch(explainLoading);
+    const view = known ?? (await VIEWS[name]().catch(explainLoading));
+    loaded.set(name, view);
     if (now !== turn) return;
-    const work = view.show({ ...where, view: name, entered: hasMoved && isNew });
+    const work = view.show({ ...where, view: name, entered: hasMoved && isNew }); // its request leaves first
+    if (known) showPlace(name, where.params);
     if (hasMoved && isNew) focusView(name, view);
     await work;
   } catch (error) {
@@ -62,6 +65,17 @@ async function showRoute(hasMoved) {
   } finally {
     if (now === turn) main.setAttribute('aria-busy', 'false');
   }
+}
+
+/**
+ * Show in the title, the links and the head of the page where it is.
+ * @param {string} name
+ * @param {URLSearchParams} params
+ */
+function showPlace(name, params) {
+  showTitle(name, params);
+  markLinks(name);
+  showMoment(params);
 }
 
 /**

@@ -236,7 +236,7 @@ QUERY, OPTIONS = "why sqlite", RecallOptions(k=3)
 
 def test_a_job_is_left_found_and_answered(tmp_path: Path) -> None:
     job = jobs.place(tmp_path, QUERY, OPTIONS, 5.0, owner="k1")
-    assert jobs.read(tmp_path, job.id) == replace(job, arguments={**job.arguments, "entities": []})
+    assert jobs.read(tmp_path, job.id) == replace(job, arguments={**job.arguments, "entities": [], "ignored": []})
     assert job.arguments["now"]
     assert jobs.list_waiting(tmp_path) == [job.id]
     assert jobs.read_outcome(tmp_path, job) is None
