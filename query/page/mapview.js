@@ -11,6 +11,7 @@ import { cutStart } from './text.js';
 const KINDS = /** @type {Record<string, string>} */ ({ person: '--violet', path: '--blue', error: '--bad', package: '--good', project: '--good', ticket: '--warn' });
 const SHOWN_EDGES = 160; // without a chosen node: the strongest
 const FONT = '12px system-ui, sans-serif';
+const FEW = 300; // nodes that may all have a label
 const LEGIBLE = 3; // pixels of a node's radius from which it has a label without being the first of its group
 const NEAR = 14; // pixels from a node at which a pointer is on it
 
@@ -233,7 +234,7 @@ export class MapView {
       if (written > 160) break;
       const [x, y] = [node.x * this.view.k + this.view.x, node.y * this.view.k + this.view.y];
       if (x < 0 || y < 0 || x > width || y > height) continue;
-      if (!rank(node) && node.r * this.view.k < LEGIBLE) continue;
+      if (this.nodes.length > FEW && !rank(node) && node.r * this.view.k < LEGIBLE) continue;
       const label = cutStart(node.label, 28);
       const half = ctx.measureText(label).width / 2 + 3;
       const top = y + node.r * this.view.k + 2;

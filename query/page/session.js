@@ -92,7 +92,7 @@ async function makeSession(outline, params) {
   const conversation = await makeConversation(outline, place, params, options);
   return [
     h('p', { class: 'session-head' },
-      h('span', {}, outline.project), h('span', {}, outline.agent ?? ''), when(outline.ended ?? outline.began), h('span', {}, plural(outline.total, 'item')),
+      h('span', {}, outline.project), outline.agent ? h('span', {}, outline.agent) : null, when(outline.ended ?? outline.began), h('span', {}, plural(outline.total, 'item')),
       h('span', { title: outline.source }, getBaseName(outline.source ?? '')),
       h('a', { href: href('sessions', { project: outline.project }), 'data-close': true }, 'All sessions'),
       may('forget') ? makeKeepOut(outline) : null),
