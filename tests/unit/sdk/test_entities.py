@@ -56,9 +56,9 @@ def join_paths(counted: dict[str, int]) -> dict[str, str]:
 
 
 def test_an_end_means_the_only_path_that_has_it() -> None:
-    found = join_paths({"app.py": 5, "src/app.py": 1, "/work/src/app.py": 1, "xapp.py": 1, "other.py": 1})
+    found = join_paths({"app.py": 5, "src/app.py": 1, "/home/ana/src/app.py": 1, "xapp.py": 1, "other.py": 1})
     assert found == {
-        **dict.fromkeys(("app.py", "src/app.py", "/work/src/app.py"), "/work/src/app.py"),
+        **dict.fromkeys(("app.py", "src/app.py", "/home/ana/src/app.py"), "/home/ana/src/app.py"),
         "xapp.py": "xapp.py",
         "other.py": "other.py",
     }
