@@ -133,7 +133,7 @@ def test_a_failed_release_of_an_old_generation_stops_nothing(root: Path, monkeyp
         for number in (2, 3, 4):
             grow(root, [f"remark of generation {number}"], session=str(number))
             wait_until(60, lambda number=number: service.memory.snapshot.generation == number)
-        assert service.trouble is None
+        wait_until(60, lambda: service.trouble is None)  # a moment after the swap
 
 
 def test_a_bad_byte_in_a_name_stops_nothing(root: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_bad_byte_in_a_name_stops_nothing(root: Path, tmp_path: Path) -> None:
         delete(root, 0, [3])  # as `forget` does, after the broken one
         columns.write_bytes(whole)
         wait_until(60, lambda: list_texts(service) == {*TEXTS, "parsley"} - {TEXTS[3]})
-        assert service.trouble is None
+        wait_until(60, lambda: service.trouble is None)  # a moment after the swap
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
