@@ -127,13 +127,14 @@ export function getChoices() {
 async function send(path, options) {
   for (;;) {
     const used = getKey();
+    const asked = performance.now();
     const response = await tryFetch(path, {
       ...options,
       headers: { ...options.headers, ...(used && { authorization: `Bearer ${used}` }) },
     });
     if (response.ok) return response.json();
     const detail = await readDetail(response);
-    if (response.status !== 401 || !(await askKey(used, detail))) throw new Problem(response.status, detail);
+    if (response.status !== 401 || !(await askKey(used, detail, asked))) throw new Problem(response.status, detail);
   }
 }
 

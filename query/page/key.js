@@ -32,15 +32,18 @@ export function storeKey(value) {
 
 /** @type {Promise<boolean> | null} */
 let asking = null;
+let closed = -Infinity; // when the dialog was last closed without a key
 
 /**
  * Ask the user for a key, once for all waiting requests; return false if the dialog closes without one.
  * @param {string} used the key that was refused
  * @param {string} why
+ * @param {number} since when the request left; one that left before the dialog was closed does not open it again
  * @returns {Promise<boolean>}
  */
-export function askKey(used, why) {
+export function askKey(used, why, since) {
   if (current && current !== used) return Promise.resolve(true); // another request has asked meanwhile
+  if (!asking && since < closed) return Promise.resolve(false);
   asking ??= openDialog(why).finally(() => {
     asking = null;
   });
@@ -66,6 +69,7 @@ function openDialog(why) {
         box.returnValue = '';
         field.value = '';
         if (given) storeKey(given);
+        else closed = performance.now();
         resolve(Boolean(given));
       },
       { once: true },

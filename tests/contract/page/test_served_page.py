@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from helix.settings import load
 from query import auth
@@ -134,10 +134,16 @@ def test_a_key_is_requested_and_stored_in_the_tab(store: Path, open_tab: OpenTab
         expect(page.locator(".result").first).to_be_visible()
         expect(dialog).to_be_hidden()
         page.goto(f"{tab.url}/#/status")
-        page.get_by_role("button", name="Forget the key of this tab").click()
+        late: list[Route] = []
+        page.route("**/v1/choices", lambda route: late.append(route))
+        with page.expect_request("**/v1/choices"):
+            page.get_by_role("button", name="Forget the key of this tab").click()
         expect(dialog).to_be_visible()
         dialog.get_by_role("button", name="Cancel").click()
+        with page.expect_response("**/v1/choices"):
+            late[0].continue_()
         expect(settle(page).locator("#status").get_by_role("alert")).to_contain_text("401: no API key")
+        expect(dialog).to_be_hidden()  # the user has refused already
 
 
 @pytest.mark.usefixtures("processes")
