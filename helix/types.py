@@ -165,9 +165,8 @@ class RecallOptions:
         quality: `fast`, or `best`: a cross-encoder scores the best items again. None: the setting's.
         rerank: `late` (token by token) or `cross`, whatever the quality, for the `rerank_top` best, at most 30.
         now: the moment of the question, for recency; by default the clock's.
-        explain, why_not: return what every stage did, in `trace`; and which stage dropped an item, by its id.
-        tier: `deep`: a language model rewrites the question and orders the items, if an endpoint is set; it takes
-            seconds. If it fails, the fast answer comes, and `degraded` says why.
+        marks, explain, why_not: `trace` has hints and matches; also what every stage did; what dropped an item, by id.
+        tier: `deep`: a language model, if set, rewrites the question and orders items; `degraded` says if it fails.
     """
 
     k: int | None = None
@@ -193,6 +192,7 @@ class RecallOptions:
     rerank: str | None = None
     rerank_top: int = 20
     now: Time = None
+    marks: bool = False
     explain: bool = False
     why_not: str | None = None
     tier: str = "fast"

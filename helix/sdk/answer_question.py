@@ -40,8 +40,8 @@ def answer_question(
     query = build_query(text, snap, settings, options, constants)
     seen = snap.known_at(query.as_of, query.ingested_as_of)
     bundle = recipe(constants.recipe).recall(query, seen, constants, trace, models)
-    if bundle.trace is not None:
-        bundle = replace(bundle, trace={**bundle.trace, **_describe_words(query, seen, bundle)})
+    if trace.on or options.marks:
+        bundle = replace(bundle, trace={**(bundle.trace or {}), **_describe_words(query, seen, bundle)})
     if bundle.items or bundle.skipped:
         return bundle
     return replace(bundle, notice=_explain_nothing(query, snap, constants.recipe))

@@ -45,6 +45,7 @@ class Recaller(ABC):
         rerank: str | None = None,
         rerank_top: int = 20,
         now: Time = None,
+        marks: bool = False,
         explain: bool = False,
         why_not: str | None = None,
         tier: str = "fast",
@@ -55,6 +56,7 @@ class Recaller(ABC):
             ingested_as_of=ingested_as_of, session=session, speaker=speaker, current_only=current_only,
             min_relevance=min_relevance, entities=tuple(entities), ignored=tuple(ignored), principal=principal,
             projects=None if projects is None else tuple(projects), profile=profile, mode=mode, look_back=look_back,
-            quality=quality, rerank=rerank, rerank_top=rerank_top, now=now, explain=explain, why_not=why_not, tier=tier,
+            quality=quality, rerank=rerank, rerank_top=rerank_top, now=now, marks=marks, explain=explain,
+            why_not=why_not, tier=tier,
         )  # fmt: skip
         return self.answer(query, options)

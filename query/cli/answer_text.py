@@ -50,7 +50,7 @@ def print_answer(
         return
     if not answer["items"]:
         print_text("nothing found")
-    irrelevant, is_explained = is_irrelevant(answer), bool(answer.get("trace"))
+    irrelevant, is_explained = is_irrelevant(answer), "stages" in (answer.get("trace") or {})
     if irrelevant and answer["items"]:
         print_text(f"nothing relevant ({_format_share(answer['answered'])} likely to help); the nearest:")
     if counted := answer.get("coverage"):
@@ -167,7 +167,7 @@ def _print_summary(answer: dict[str, Any], is_explained: bool) -> None:
     print_line("\n", (f"{helps} · {made}", "dim"))
     if deep := answer.get("deep"):
         print_line((_format_deep(deep), "dim"))
-    if trace := answer.get("trace"):
+    if "stages" in (trace := answer.get("trace") or {}):
         print_table(_list_stages(trace), ("stage", "in → out", "ms", "details"), (2,), (0, 1, 2))
         columns = ("rank", "item", "score", "why [the stage that left it out] [what superseded it]")
         print_table(_list_candidates(trace), columns, (0,), (0, 1, 2))

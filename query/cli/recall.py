@@ -51,6 +51,8 @@ def _make_parser() -> Parser:
     text = "least relevance of an item in the context, 0 to 1; 0: every item (as measured)"
     add("--min-relevance", type=float, metavar="X", help=text)
     add("--context", action="store_true", help="print the context for a prompt, too")
+    text = "with --json: add the question's hints, and the places of its words in each text"
+    add("--marks", action="store_true", help=text)
     add("--explain", action="store_true", help="report every stage")
     add("--why-not", metavar="ITEM", help="name the stage that left this item out")
     _add_ranking(parser.add_argument_group("how they are ranked").add_argument)

@@ -14,11 +14,13 @@ import { getMoment } from './route.js';
  * @typedef {{rank: number, id: string, score: number, parts: Record<string, number>, shares: Record<string, number>,
  *   dropped: string | null, replaced: string | null, [signal: string]: any}} Candidate
  * @typedef {{stage: string, rows_in?: any, rows_out?: number, ms?: number, [field: string]: any}} Stage
- * @typedef {{stages: Stage[], candidates: Candidate[], spans: {stage: string, at: number, ms: number}[],
- *   why_not?: string, hints?: import('./chips.js').Hint[], matches?: [number, number][][]}} Trace
+ * @typedef {{hints: import('./chips.js').Hint[], matches: [number, number][][]}} Marks
+ * @typedef {Marks & {stages: Stage[], candidates: Candidate[], spans: {stage: string, at: number, ms: number}[],
+ *   why_not?: string}} Trace
  * @typedef {{snapshot: number, profile: string, skipped: boolean, degraded: string[], answered: number,
  *   relevant: boolean, items: Item[], beyond: Item[], packed: number[], context: string, tokens: number,
- *   budget: number, counter: string, ms: Record<string, number>, trace: Trace, notice: string | null}} Answer
+ *   budget: number, counter: string, ms: Record<string, number>, trace: Marks, notice: string | null}} Answer
+ * @typedef {Omit<Answer, 'trace'> & {trace: Trace}} Explained
  * @typedef {{id: string, type: string, role: string, text: string, session: string, turns: string[],
  *   speaker: string | null, time: string | null, time_quality: string | null, project: string, source: string,
  *   title: string | null, voice?: string, salience: number | null, confidence: number | null, vouched: string | null,
@@ -62,12 +64,26 @@ export function post(path, body) {
 }
 
 /**
- * Recall, with a trace.
+ * Recall.
  * @param {Json} question arguments of a recall
  * @returns {Promise<Answer>}
  */
-export async function recall(question) {
-  const answer = await post('/v1/recall', { ...question, explain: true });
+export function recall(question) {
+  return ask({ ...question, marks: true });
+}
+
+/**
+ * Recall, with what every stage did: this takes several milliseconds more.
+ * @param {Json} question arguments of a recall
+ * @returns {Promise<Explained>}
+ */
+export function recallExplained(question) {
+  return ask({ ...question, explain: true });
+}
+
+/** @param {Json} question */
+async function ask(question) {
+  const answer = await post('/v1/recall', question);
   if (snapshot && answer.snapshot !== snapshot) {
     cached = null;
     window.dispatchEvent(new Event('generation'));

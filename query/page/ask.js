@@ -2,7 +2,7 @@
 /** The answer to the question of the address: the items first, their conversation next to them, the reasons on demand. */
 
 import { getRights } from './actions.js';
-import { getChoices, recall } from './api.js';
+import { getChoices, recall, recallExplained } from './api.js';
 import { showChips } from './chips.js';
 import { announce, byId, fill, h } from './dom.js';
 import { loadMarkdown } from './markdown.js';
@@ -103,15 +103,16 @@ async function askLatest() {
  * @param {URLSearchParams} params
  */
 function showAnswer(answer, params) {
-  showChips(params, answer.trace.hints ?? []);
-  const items = listItems(answer, choose);
+  showChips(params, answer.trace.hints);
+  const getExplained = makeExplainer(readQuestion(params));
+  const items = listItems(answer, { choose, getExplained });
   fill(
     list,
     h('h2', { class: 'sr' }, 'Items'),
     showDegraded(answer),
-    showVerdict(answer, params),
+    showVerdict(answer, params, getExplained),
     items,
-    answer.skipped ? null : makeReasons(answer, params),
+    answer.skipped ? null : makeReasons(answer, params, getExplained),
   );
   announce(describe(answer));
   clearTimeout(idle);
@@ -119,6 +120,23 @@ function showAnswer(answer, params) {
   const first = answer.relevant ? answer.items[0] : undefined;
   if (first) idle = setTimeout(() => choose(first.id), IDLE);
   else pane.hidden = true;
+}
+
+/**
+ * Make a function that returns the answer with what every stage did, requested when it is first needed.
+ * @param {import('./api.js').Json} question
+ * @returns {() => Promise<import('./api.js').Explained>}
+ */
+function makeExplainer(question) {
+  /** @type {Promise<import('./api.js').Explained> | null} */
+  let found = null;
+  return () => {
+    found ??= recallExplained(question).catch((error) => {
+      found = null; // the next one asks again
+      throw error;
+    });
+    return found;
+  };
 }
 
 /** @param {Answer} answer */
@@ -157,14 +175,15 @@ function showDegraded(answer) {
  * Say how likely the answer helps, or why there is none.
  * @param {Answer} answer
  * @param {URLSearchParams} params
+ * @param {() => Promise<import('./api.js').Explained>} getExplained
  */
-function showVerdict(answer, params) {
+function showVerdict(answer, params, getExplained) {
   if (answer.skipped)
     return empty(
       'This question needs no memory',
       'Nothing was searched. A filter forces a search: choose a project, a type, a speaker or a time.',
     );
-  if (!answer.items.length) return explainEmpty(answer, params);
+  if (!answer.items.length) return explainEmpty(answer, params, getExplained);
   const words = wordRelevance(answer.answered);
   const cost = h('span', { class: 'dim nowrap' }, ` · ${plural(answer.items.length, 'item')} · ${millis(answer.ms.total)} ms`);
   if (answer.relevant)
@@ -192,36 +211,55 @@ function makeWider(params) {
 /**
  * @param {Answer} answer
  * @param {URLSearchParams} params
+ * @param {() => Promise<import('./api.js').Explained>} getExplained
  */
-function explainEmpty(answer, params) {
+function explainEmpty(answer, params, getExplained) {
   if (answer.notice) return empty(`${capitalise(answer.notice)}.`, makeWider(params));
-  const route = answer.trace.stages.find((stage) => stage.stage === 'route');
-  if (route && !route.rows_out) return empty('The filters leave nothing to search.', makeWider(params));
-  void explainStore();
-  return empty('Nothing was found.', makeWider(params));
+  const place = h('div', {}, empty('Nothing was found.', makeWider(params)));
+  void explainNothing(place, params, getExplained);
+  return place;
 }
 
-/** Say how to begin, where nothing is stored yet. */
-async function explainStore() {
-  const choices = await getChoices().catch(() => null);
-  if (choices && !choices.items) fill(list, explainEmptyStore());
+/**
+ * Say how to begin, where nothing is stored yet, or that filters leave nothing.
+ * @param {HTMLElement} place
+ * @param {URLSearchParams} params
+ * @param {() => Promise<import('./api.js').Explained>} getExplained
+ */
+async function explainNothing(place, params, getExplained) {
+  try {
+    const [choices, { trace }] = await Promise.all([getChoices(), getExplained()]);
+    const route = trace.stages.find((stage) => stage.stage === 'route');
+    if (!choices.items) fill(place, explainEmptyStore());
+    else if (route && !route.rows_out) fill(place, empty('The filters leave nothing to search.', makeWider(params)));
+  } catch {
+    // "Nothing was found" is true all the same.
+  }
 }
 
 /**
  * Make the explanation of the whole answer, which is built when it is opened.
  * @param {Answer} answer
  * @param {URLSearchParams} params
+ * @param {() => Promise<import('./api.js').Explained>} getExplained
  */
-function makeReasons(answer, params) {
+function makeReasons(answer, params, getExplained) {
   const inside = h('div', { class: 'reasons' });
+  let isShown = false;
   const details = h(
     'details',
     { class: 'how', id: 'how', ontoggle: async () => {
-      if (!details.open || inside.hasChildNodes()) return;
-      const { explainAnswer } = await import('./reasons.js');
-      fill(inside, ...explainAnswer(answer, readQuestion(params)));
+      if (!details.open || isShown) return;
+      fill(inside, skeleton(4));
+      try {
+        const [{ explainAnswer }, explained] = await Promise.all([import('./reasons.js'), getExplained()]);
+        fill(inside, ...explainAnswer(explained, readQuestion(params)));
+        isShown = true;
+      } catch (error) {
+        fill(inside, failure(error));
+      }
     } },
-    h('summary', {}, 'How this was found: ', h('span', { class: 'dim' }, `${plural(answer.trace.candidates.length, 'candidate')}, ${count(answer.tokens)} tokens of context, generation ${answer.snapshot}`)),
+    h('summary', {}, 'How this was found: ', h('span', { class: 'dim' }, `${count(answer.tokens)} tokens of context, generation ${answer.snapshot}`)),
     inside,
   );
   return details;

@@ -1,7 +1,7 @@
 // @ts-check
 /** One question to two profiles: each one's items, with their places in the other list. */
 
-import { getChoices, recall } from './api.js';
+import { getChoices, recallExplained } from './api.js';
 import { readQuestion } from './question.js';
 import { announce, bar, byId, fill, h, s } from './dom.js';
 import { offerChoices, readValues, restore } from './fields.js';
@@ -9,7 +9,7 @@ import { badge, load } from './marks.js';
 import { go, href, toItem } from './route.js';
 import { capitalise, count, formatTime, millis, plural, score, share } from './text.js';
 
-/** @typedef {import('./api.js').Answer} Answer */
+/** @typedef {import('./api.js').Explained} Explained */
 
 const form = /** @type {HTMLFormElement} */ (byId('compare-form'));
 const body = byId('compare-body');
@@ -35,8 +35,8 @@ export async function show({ params }) {
       const [a, b] = getProfiles(params);
       const question = readQuestion(params);
       // One at a time: together they would slow each other down.
-      const left = await recall({ ...question, profile: a });
-      const right = await recall({ ...question, profile: b });
+      const left = await recallExplained({ ...question, profile: a });
+      const right = await recallExplained({ ...question, profile: b });
       return call === calls ? compare(left, right, params) : [];
     },
   );
@@ -68,7 +68,7 @@ async function fillForm(params) {
 
 /**
  * Return each item's first place.
- * @param {Answer} answer
+ * @param {Explained} answer
  */
 function findPlaces(answer) {
   /** @type {Map<string, number>} */
@@ -78,8 +78,8 @@ function findPlaces(answer) {
 }
 
 /**
- * @param {Answer} left
- * @param {Answer} right
+ * @param {Explained} left
+ * @param {Explained} right
  * @param {URLSearchParams} params
  */
 function compare(left, right, params) {
@@ -110,8 +110,8 @@ function compare(left, right, params) {
 }
 
 /**
- * @param {Answer} left
- * @param {Answer} right
+ * @param {Explained} left
+ * @param {Explained} right
  */
 function makeTable(left, right) {
   const line = (
@@ -153,7 +153,7 @@ function makeTable(left, right) {
 }
 
 /**
- * @param {Answer} answer
+ * @param {Explained} answer
  * @param {Map<string, number>} other places in the other list
  * @param {URLSearchParams} params
  * @param {'left' | 'right'} side
@@ -217,8 +217,8 @@ function showMove(here, there, side) {
 
 /**
  * Draw a line from each item's left place to its right place.
- * @param {Answer} left
- * @param {Answer} right
+ * @param {Explained} left
+ * @param {Explained} right
  * @param {Map<string, number>} here
  * @param {Map<string, number>} there
  */

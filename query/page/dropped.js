@@ -1,14 +1,14 @@
 // @ts-check
 /** The candidates that an answer leaves out, by stage, with the reason; and the same for any one item. */
 
-import { getItem, recall } from './api.js';
+import { getItem, recallExplained } from './api.js';
 import { announce, byId, fill, h } from './dom.js';
 import { failure } from './marks.js';
 import { toItem } from './route.js';
 import { count, cut, plural, score } from './text.js';
 
 /**
- * @typedef {import('./api.js').Answer} Answer
+ * @typedef {import('./api.js').Explained} Explained
  * @typedef {import('./api.js').Candidate} Candidate
  * @typedef {{stage: string, says: string, n: number, ones: Candidate[]}} Group
  */
@@ -17,7 +17,7 @@ const STEP = 6;
 
 /**
  * Show the groups of candidates that an answer leaves out.
- * @param {Answer} answer
+ * @param {Explained} answer
  */
 export function showDropped(answer) {
   const groups = groupDropped(answer);
@@ -29,7 +29,7 @@ export function showDropped(answer) {
 
 /**
  * Group the candidates that are left out, from the first stage to the last.
- * @param {Answer} answer
+ * @param {Explained} answer
  * @returns {Group[]}
  */
 export function groupDropped(answer) {
@@ -161,7 +161,7 @@ export function makeWhyNot(question) {
         if (!id) return field.focus();
         reply.textContent = '…';
         try {
-          const answer = await recall({ ...question, why_not: id });
+          const answer = await recallExplained({ ...question, why_not: id });
           fill(reply, h('span', { class: 'mono dim' }, `${id} `), answer.trace.why_not);
           announce(answer.trace.why_not ?? '');
         } catch (error) {
@@ -178,7 +178,7 @@ export function makeWhyNot(question) {
 
 /**
  * Count the candidates that are left out, for a heading.
- * @param {Answer} answer
+ * @param {Explained} answer
  */
 export function countDropped(answer) {
   const n = groupDropped(answer).reduce((sum, group) => sum + group.n, 0);

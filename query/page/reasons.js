@@ -7,7 +7,7 @@ import { panel } from './marks.js';
 import { drawStages } from './waterfall.js';
 
 /**
- * @param {import('./api.js').Answer} answer
+ * @param {import('./api.js').Explained} answer
  * @param {import('./api.js').Json} question
  */
 export function explainAnswer(answer, question) {

@@ -4,17 +4,16 @@
 import { makeMenu } from './actions.js';
 import { fill, h } from './dom.js';
 import { cutWords, markWords } from './markdown.js';
-import { badge, nameSession, relevance, showReplacement, voice, when } from './marks.js';
+import { badge, failure, nameSession, relevance, showReplacement, voice, when } from './marks.js';
 import { toItem } from './route.js';
-import { findLargest, findLegs } from './signals.js';
 import { cut, getBaseName } from './text.js';
 import { makeText, splitCalls } from './turns.js';
 
 /**
  * @typedef {import('./api.js').Answer} Answer
- * @typedef {import('./api.js').Candidate} Candidate
  * @typedef {import('./api.js').Item} Item
- * @typedef {{best: number, most: Map<string, number>, legs: Set<string>, total: number, packed: boolean}} Scale
+ * @typedef {{choose: (id: string) => void, getExplained: () => Promise<import('./api.js').Explained>}} Acts show an
+ *   item's conversation; the same answer with what every stage did
  */
 
 const SHOWN = 700; // characters of a text, around its first match
@@ -22,30 +21,23 @@ const SHOWN = 700; // characters of a text, around its first match
 /**
  * Make the list of items.
  * @param {Answer} answer
- * @param {(id: string) => void} choose shows an item's conversation
+ * @param {Acts} acts
  */
-export function listItems(answer, choose) {
+export function listItems(answer, acts) {
   if (!answer.items.length) return null;
-  const { candidates, stages, matches = [] } = answer.trace;
-  const byScore = new Map(candidates.map((one) => [`${one.id} ${one.score}`, one]));
-  const best = Math.max(1e-9, ...answer.items.map((item) => item.score));
-  const scale = { best, most: findLargest(candidates), legs: findLegs(stages), total: candidates.length };
   const packed = new Set(answer.packed);
-  const cards = answer.items.map((item, i) =>
-    makeCard(item, i + 1, byScore.get(`${item.id} ${item.score}`), { ...scale, packed: packed.has(i) }, matches[i], choose),
-  );
+  const cards = answer.items.map((item, i) => makeCard(item, i + 1, packed.has(i), answer.trace.matches[i], acts));
   return h('ol', { class: answer.relevant ? 'results' : 'results nearest', 'aria-label': 'Items, best first' }, ...cards);
 }
 
 /**
  * @param {Item} item
  * @param {number} rank
- * @param {Candidate | undefined} candidate
- * @param {Scale} scale
+ * @param {boolean} isPacked
  * @param {[number, number][] | undefined} places
- * @param {(id: string) => void} choose
+ * @param {Acts} acts
  */
-function makeCard(item, rank, candidate, scale, places, choose) {
+function makeCard(item, rank, isPacked, places, { choose, getExplained }) {
   const words = cutWords(item.text, places);
   const title = cut(nameSession({ ...item, title: isRepeated(item) ? null : item.title }), 110);
   const link = h('a', { href: toItem(item), 'data-stop': true, class: 'title', title: `Open in ${title}` }, voice(item) ?? title, ' ',
@@ -53,12 +45,18 @@ function makeCard(item, rank, candidate, scale, places, choose) {
   const why = h('div', { class: 'why', id: `why-${rank}`, hidden: true });
   const ask = h('button', { type: 'button', class: 'quiet', 'data-why': true, 'aria-expanded': 'false', 'aria-controls': why.id,
     onclick: () => toggle() }, 'Why');
+  let isShown = false;
   async function toggle() {
     why.hidden = !why.hidden;
     ask.setAttribute('aria-expanded', String(!why.hidden));
-    if (why.hidden || why.hasChildNodes()) return;
-    const { explain } = await import('./why.js');
-    fill(why, ...explain(item, candidate, scale));
+    if (why.hidden || isShown) return;
+    try {
+      const [{ explain }, answer] = await Promise.all([import('./why.js'), getExplained()]);
+      fill(why, ...explain(item, answer));
+      isShown = true;
+    } catch (error) {
+      fill(why, failure(error));
+    }
   }
   return h(
     'li',
@@ -69,7 +67,7 @@ function makeCard(item, rank, candidate, scale, places, choose) {
     makeBody(item, words, places),
     showReplacement(item.replaced_by),
     h('p', { class: 'from' }, h('span', { title: item.source }, [title, title.startsWith(`${item.project}, `) ? '' : item.project, getBaseName(item.source)].filter(Boolean).join(' · ')),
-      scale.packed ? [' · ', h('span', { class: 'packed', title: 'It is in the context for a prompt' }, 'in context')] : null),
+      isPacked ? [' · ', h('span', { class: 'packed', title: 'It is in the context for a prompt' }, 'in context')] : null),
     h('p', { class: 'acts' }, ask, ' ', makeContextButton(item, words), ' ', makeMenu(item)),
     why,
   );

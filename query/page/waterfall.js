@@ -6,7 +6,7 @@ import { pairs } from './marks.js';
 import { count, millis, score } from './text.js';
 
 /**
- * @typedef {import('./api.js').Answer} Answer
+ * @typedef {import('./api.js').Explained} Explained
  * @typedef {import('./api.js').Stage} Stage
  */
 
@@ -14,7 +14,7 @@ const COLUMNS = new Set(['stage', 'rows_in', 'rows_out', 'ms']);
 
 /**
  * Draw the stages of a recall.
- * @param {Answer} answer
+ * @param {Explained} answer
  */
 export function drawStages(answer) {
   const { stages, spans } = answer.trace;

@@ -1,24 +1,27 @@
 // @ts-check
-/** The explanation of an item's rank: its ranks, signals and shares */
+/** The explanation of an item's rank: its ranks, signals and shares. */
 
 import { bar, h } from './dom.js';
 import { legend, meter, pairs, SHARES, shareBar } from './marks.js';
-import { listSignals } from './signals.js';
+import { findLargest, findLegs, listSignals } from './signals.js';
 import { count, score } from './text.js';
 
 /**
  * @typedef {import('./api.js').Candidate} Candidate
  * @typedef {import('./api.js').Item} Item
- * @typedef {import('./result.js').Scale} Scale
+ * @typedef {{best: number, most: Map<string, number>, legs: Set<string>, total: number}} Scale
  */
 
 /**
  * Explain an item.
  * @param {Item} item
- * @param {Candidate | undefined} candidate
- * @param {Scale} scale
+ * @param {import('./api.js').Explained} answer
  */
-export function explain(item, candidate, scale) {
+export function explain(item, answer) {
+  const { candidates, stages } = answer.trace;
+  const best = Math.max(1e-9, ...answer.items.map((one) => one.score));
+  const scale = { best, most: findLargest(candidates), legs: findLegs(stages), total: candidates.length };
+  const candidate = findCandidate(item, candidates);
   const why = item.why;
   return [
     candidate && sayRanks(candidate, scale),
@@ -44,6 +47,16 @@ export function explain(item, candidate, scale) {
         ),
     )),
   ];
+}
+
+/**
+ * Find an item's candidate. Two facts of one item share its id, and a score moves a little with the clock.
+ * @param {Item} item
+ * @param {Candidate[]} candidates
+ */
+function findCandidate(item, candidates) {
+  const away = (/** @type {Candidate} */ one) => Math.abs(one.score - item.score);
+  return candidates.filter((one) => one.id === item.id).sort((one, other) => away(one) - away(other))[0];
 }
 
 const LEGS = /** @type {Record<string, string>} */ ({

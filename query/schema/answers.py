@@ -65,7 +65,9 @@ class RecallAnswer(BaseModel):
     budget: int
     counter: str = Field(description="the token counter")
     ms: dict[str, float] = Field(description="milliseconds by stage, and in total")
-    trace: dict[str, Any] | None = Field(default=None, description="with explain or why_not: stages and candidates")
+    trace: dict[str, Any] | None = Field(
+        default=None, description="with marks: `hints`, `matches`; with explain or why_not also stages and candidates"
+    )
     deep: dict[str, Any] | None = Field(
         default=None, description="of the deep tier: the model's part (`wordings`, `calls`, memories `sent`)"
     )

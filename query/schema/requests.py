@@ -122,7 +122,10 @@ class RecallRequest(PrincipalRequest):
     quality: Quality = None
     rerank: Annotated[str | None, _describe("late or cross: score the best items again, more slowly")] = None
     rerank_top: Annotated[int, _describe("items to score again", 20, minimum=1, maximum=30)] = 20
-    explain: Annotated[bool, _describe("report every stage, in `trace`")] = False
+    marks: Annotated[
+        bool, _describe("report the query's hints, and the places of its words in each item, in `trace`")
+    ] = False
+    explain: Annotated[bool, _describe("report that and every stage, in `trace`")] = False
     why_not: Annotated[str | None, _describe("an item id: name the stage that left it out, in `trace.why_not`")] = None
 
 

@@ -52,6 +52,30 @@ def test_why_shows_ranks_signals_and_shares_that_add_up(tab: Tab) -> None:
     expect(card.locator(".why")).to_be_hidden()
 
 
+def test_an_answer_is_explained_once_and_only_on_demand(tab: Tab) -> None:
+    page = tab.open(make_hash("ask", q=QUESTION, now=NOW))
+    assert not [body for body in tab.list_questions() if "explain" in body]
+    page.locator("#rank-1").get_by_role("button", name="Why").click()
+    expect(page.locator("#rank-1 .why .said")).to_be_visible()
+    page.locator("#rank-2").get_by_role("button", name="Why").click()
+    expect(page.locator("#rank-2 .why .said")).to_be_visible()
+    open_reasons(page)
+    expect(page.locator(".waterfall")).to_be_visible()
+    assert [body.get("explain") for body in tab.list_questions()] == [None, True]
+
+
+def test_why_says_what_failed_and_tries_again(open_tab: OpenTab) -> None:
+    tab = open_tab(refused=True)
+    page = tab.open(make_hash("ask", q=QUESTION, now=NOW))
+    page.route("**/v1/recall", lambda route: route.fulfill(status=503, json={"detail": "busy"}), times=1)
+    why = page.locator("#rank-1").get_by_role("button", name="Why")
+    why.click()
+    expect(page.locator("#rank-1 .why").get_by_role("alert")).to_contain_text("503: busy")
+    why.click()
+    why.click()
+    expect(page.locator("#rank-1 .why .said")).to_be_visible()
+
+
 def test_the_signals_of_a_recipe_that_multiplies_are_listed(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q=QUESTION, profile="annie"))
     page.locator("#rank-1").get_by_role("button", name="Why").click()
@@ -62,7 +86,7 @@ def test_the_stages_and_the_context_of_an_answer(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q=QUESTION, now=NOW))
     found = tab.recall(query=QUESTION, now=NOW)
     how = open_reasons(page)
-    expect(how.locator("summary").first).to_contain_text(f"{len(found['trace']['candidates'])} candidates")
+    expect(how.locator("summary").first).to_contain_text(f"{found['tokens']} tokens")
     rows = page.locator(".waterfall tbody tr")
     stages = {stage["stage"]: stage for stage in found["trace"]["stages"]}
     assert {*rows.locator("th").all_inner_texts()} == {

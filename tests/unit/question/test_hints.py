@@ -34,6 +34,19 @@ def test_a_question_names_a_person_a_project_and_days(memory: Memory) -> None:
     assert read_hints(memory, "priyanka said nothing") == []
 
 
+def test_marks_are_those_of_the_whole_trace_without_the_rest(memory: Memory) -> None:
+    question = "what did Priya say about Ledgerline last week"
+    plain, marked, whole = (
+        memory.recall(question, now=NOW, **options) for options in ({}, {"marks": True}, {"explain": True})
+    )
+    assert plain.trace is None
+    assert marked.trace is not None
+    assert whole.trace is not None
+    assert marked.trace == {name: whole.trace[name] for name in ("hints", "matches")}
+    assert any(marked.trace["matches"])
+    assert [item.id for item in marked.items] == [item.id for item in plain.items]
+
+
 def test_an_explicit_filter_leaves_no_hint_of_its_kind(memory: Memory) -> None:
     question = "what did Priya say about Ledgerline last week"
     assert read_hints(memory, question, project="ledgerline") == [("person", "Priya"), ("days", "last week")]
