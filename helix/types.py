@@ -165,7 +165,7 @@ class RecallOptions:
         quality: `fast`, or `best`: a cross-encoder scores the best items again. None: the setting's.
         rerank: `late` (token by token) or `cross`, whatever the quality, for the `rerank_top` best, at most 30.
         now: the moment of the question, for recency; by default the clock's.
-        marks, explain, why_not: `trace` has hints and matches; also what every stage did; what dropped an item, by id.
+        marks, explain, why_not: `trace` has its marks; also what every stage did; what dropped an item, by id.
         tier: `deep`: a language model, if set, rewrites the question and orders items; `degraded` says if it fails.
     """
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from helix.question.build import build_query
-from helix.question.hints import describe_hints
-from helix.question.terms import list_terms
 from helix.recipes.load_profile import load
 from helix.recipes.registry import recipe
 from helix.settings import Settings
@@ -17,8 +13,6 @@ from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.route import select_named
 from helix.stages.time_limits import explain_empty, read_limits
 from helix.stages.trace import Trace
-from helix.text.matches import find_matches
-from helix.text.tokenize import tokenise
 from helix.types import Bundle, Query, RecallOptions
 
 if TYPE_CHECKING:
@@ -41,21 +35,12 @@ def answer_question(
     seen = snap.known_at(query.as_of, query.ingested_as_of)
     bundle = recipe(constants.recipe).recall(query, seen, constants, trace, models)
     if trace.on or options.marks:
-        bundle = replace(bundle, trace={**(bundle.trace or {}), **_describe_words(query, seen, bundle)})
+        from helix.sdk.marks import describe_marks
+
+        bundle = replace(bundle, trace={**(bundle.trace or {}), **describe_marks(query, seen, bundle)})
     if bundle.items or bundle.skipped:
         return bundle
     return replace(bundle, notice=_explain_nothing(query, snap, constants.recipe))
-
-
-def _describe_words(query: Query, snap: Snapshot, bundle: Bundle) -> dict[str, Any]:
-    """Return, for the trace, what the question's words hint at, and their places in each item's text."""
-    own, others = list_terms(query.text, query.language, query.stored)
-    meant = {word for item in bundle.items for word in item.why.get("corrected", {}).values()}
-    terms = {*own, *others}.union(*(tokenise(word, query.language) for word in meant))
-    rows = np.array([snap.find(item.id) for item in bundle.items], np.int64)
-    languages = snap.lexical.languages_of(rows)
-    places = [find_matches(item.text, terms, code) for item, code in zip(bundle.items, languages, strict=True)]
-    return {"hints": describe_hints(query, snap), "matches": places}
 
 
 def _explain_nothing(query: Query, snap: Snapshot, name: str) -> str | None:

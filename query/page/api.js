@@ -14,7 +14,8 @@ import { getMoment } from './route.js';
  * @typedef {{rank: number, id: string, score: number, parts: Record<string, number>, shares: Record<string, number>,
  *   dropped: string | null, replaced: string | null, [signal: string]: any}} Candidate
  * @typedef {{stage: string, rows_in?: any, rows_out?: number, ms?: number, [field: string]: any}} Stage
- * @typedef {{hints: import('./chips.js').Hint[], matches: [number, number][][]}} Marks
+ * @typedef {{hints: import('./chips.js').Hint[], matches: [number, number][][],
+ *   decides: boolean[]}} Marks
  * @typedef {Marks & {stages: Stage[], candidates: Candidate[], spans: {stage: string, at: number, ms: number}[],
  *   why_not?: string}} Trace
  * @typedef {{snapshot: number, profile: string, skipped: boolean, degraded: string[], answered: number,

@@ -33,6 +33,7 @@ window.addEventListener('changed', () => {
   isCurrent = false;
   fill(list, skeleton(8)); // what is gone is not shown, nor asked for
   fill(pane);
+  pane.hidden = true;
 });
 body.addEventListener('focusin', (event) => {
   lastFocus = /** @type {HTMLElement} */ (event.target);
@@ -88,6 +89,7 @@ async function askLatest() {
         showChips(params);
         fill(list, failure(error));
         fill(pane);
+        pane.hidden = true;
         announce('The request failed.');
       }
       shown = now;

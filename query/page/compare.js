@@ -7,7 +7,7 @@ import { announce, bar, byId, fill, h, s } from './dom.js';
 import { offerChoices, readValues, restore } from './fields.js';
 import { badge, load } from './marks.js';
 import { go, href, toItem } from './route.js';
-import { capitalise, count, formatTime, millis, plural, score, share } from './text.js';
+import { capitalise, cleanLine, count, formatTime, millis, plural, score, share } from './text.js';
 
 /** @typedef {import('./api.js').Explained} Explained */
 
@@ -137,8 +137,10 @@ function makeTable(left, right) {
         'tr',
         {},
         h('td', {}),
-        h('th', { scope: 'col', colspan: 2 }, left.profile),
-        h('th', { scope: 'col', colspan: 2 }, right.profile),
+        h('th', { scope: 'col', class: 'num' }, left.profile),
+        h('td', { class: 'wide' }),
+        h('th', { scope: 'col', class: 'num' }, right.profile),
+        h('td', { class: 'wide' }),
       ),
     ),
     h(
@@ -181,7 +183,7 @@ function makeColumn(answer, other, params, side) {
         h('span', { class: 'dim' }, `${formatTime(item.time, item.time_quality)} ${item.speaker ?? ''}`),
         packed.has(i) ? h('span', { class: 'packed' }, 'in context') : null,
       ),
-      h('a', { class: 'text', href: toItem(item), 'data-stop': true }, item.text),
+      h('a', { class: 'text', href: toItem(item), 'data-stop': true }, cleanLine(item.text)),
     );
   return h(
     'section',

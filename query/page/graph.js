@@ -32,7 +32,7 @@ const WORDS = {
 export function showGraph(near) {
   if (near.nodes.length < 2) return [h('p', { class: 'dim' }, 'It has no connections.')];
   const positions = layOut(near);
-  return [drawGraph(near, positions), makeLegend(near), makeList(near)];
+  return [h('div', { class: 'picture' }, drawGraph(near, positions), makeLegend(near)), makeList(near)];
 }
 
 /**

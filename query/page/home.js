@@ -149,5 +149,5 @@ function listOpen(open) {
  */
 export function nameBy(by) {
   if (!by || by === 'document') return '';
-  return `${by === 'user' ? 'you' : by} · `;
+  return `${by === 'user' ? 'you' : by === 'assistant' ? 'the agent' : by} · `;
 }

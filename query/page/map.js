@@ -31,8 +31,7 @@ async function loadItem(item) {
   return [
     h('p', { class: 'map-tools' }, h('a', { class: 'button', href: toItem({ id: item, session: own?.session }), 'data-close': true }, 'The item in its session'), ' ',
       h('a', { class: 'button', href: href('graph') }, 'The whole graph')),
-    h('h2', {}, 'What it is connected to'),
-    panel('Connections', 'near-title', ...showGraph(near)),
+    panel('What it is connected to', 'near-title', ...showGraph(near)),
   ];
 }
 

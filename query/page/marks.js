@@ -211,7 +211,8 @@ export async function load(body, isCurrent, work) {
     if (isCurrent()) fill(body, ...content);
   } catch (error) {
     const isOffline = /** @type {any} */ (error).status === 0; // a line above says so, and what is there stays
-    if (isCurrent() && !(isOffline && body.querySelector(':not(.skeleton, .bone)'))) fill(body, failure(error));
+    if (!isCurrent() || (isOffline && body.querySelector(':not(.skeleton, .bone)'))) return;
+    fill(body, isOffline ? empty('Nothing was loaded yet', 'It appears here as soon as the server answers. Check that ', h('code', {}, 'helix serve'), ' runs.') : failure(error));
   } finally {
     if (isCurrent()) body.setAttribute('aria-busy', 'false');
   }

@@ -10,6 +10,7 @@ const DAY = 86_400_000;
 const button = byId('moment');
 const bar = byId('moment-bar');
 const slider = h('input', { type: 'range', min: '0', step: '1', 'aria-label': 'As of', id: 'moment-slider' });
+const prefix = h('label', { for: 'moment-slider' });
 const label = h('output', { for: 'moment-slider' });
 const back = h('button', { type: 'button', class: 'quiet', onclick: () => move('') }, 'Back to now');
 let [first, last] = [0, 0];
@@ -26,12 +27,11 @@ export function listenToMoment() {
     slider.focus();
   });
   slider.addEventListener('input', () => {
-    label.textContent = read() || 'today';
-    back.hidden = !read();
+    say(read());
     clearTimeout(timer);
     timer = setTimeout(() => move(read()), 120);
   });
-  fill(bar, h('label', { for: 'moment-slider' }, 'As it was on'), slider, label,
+  fill(bar, prefix, slider, label,
     back,
     h('button', { type: 'button', class: 'quiet', onclick: close, 'aria-label': 'Close the slider' }, '×'));
 }
@@ -55,6 +55,12 @@ function read() {
 function place(asOf) {
   const at = asOf ? Math.floor(toMs(asOf) / DAY) - first : NaN;
   slider.value = Number.isFinite(at) ? String(at) : slider.max;
+  say(asOf);
+}
+
+/** @param {string} asOf */
+function say(asOf) {
+  prefix.textContent = asOf ? 'As it was on' : 'As it is';
   label.textContent = asOf || 'today';
   back.hidden = !asOf;
 }

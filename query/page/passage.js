@@ -89,6 +89,7 @@ async function draw(into, id, words, items) {
   const mark = /** @type {HTMLElement | null} */ (list.querySelector('[aria-current]') ?? list.querySelector('.here'));
   await nextFrame();
   if (mark) scroller.scrollTop = Math.max(0, mark.offsetTop - scroller.offsetTop - 48);
+  if (list.offsetHeight < scroller.clientHeight - 100) await grow(1); // what does not fill the pane cannot be scrolled
   scroller.addEventListener('scroll', () => {
     if (scroller.scrollTop < 80) void grow(-1);
     else if (scroller.scrollTop + scroller.clientHeight > scroller.scrollHeight - 80) void grow(1);

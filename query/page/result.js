@@ -6,7 +6,7 @@ import { fill, h } from './dom.js';
 import { cutWords, markWords } from './markdown.js';
 import { badge, failure, nameSession, relevance, showReplacement, voice, when } from './marks.js';
 import { toItem } from './route.js';
-import { cut, getBaseName } from './text.js';
+import { alignListing, cut, getBaseName } from './text.js';
 import { makeText, splitCalls } from './turns.js';
 
 /**
@@ -26,7 +26,7 @@ const SHOWN = 700; // characters of a text, around its first match
 export function listItems(answer, acts) {
   if (!answer.items.length) return null;
   const packed = new Set(answer.packed);
-  const cards = answer.items.map((item, i) => makeCard(item, i + 1, packed.has(i), answer.trace.matches[i], acts));
+  const cards = answer.items.map((item, i) => makeCard(item, i + 1, packed.has(i), answer.trace, acts));
   return h('ol', { class: answer.relevant ? 'results' : 'results nearest', 'aria-label': 'Items, best first' }, ...cards);
 }
 
@@ -34,10 +34,11 @@ export function listItems(answer, acts) {
  * @param {Item} item
  * @param {number} rank
  * @param {boolean} isPacked
- * @param {[number, number][] | undefined} places
+ * @param {import('./api.js').Marks} marks
  * @param {Acts} acts
  */
-function makeCard(item, rank, isPacked, places, { choose, getExplained }) {
+function makeCard(item, rank, isPacked, marks, { choose, getExplained }) {
+  const places = marks.matches[rank - 1];
   const words = cutWords(item.text, places);
   const title = cut(nameSession({ ...item, title: isRepeated(item) ? null : item.title }), 110);
   const link = h('a', { href: toItem(item), 'data-stop': true, class: 'title', title: `Open in ${title}` }, voice(item) ?? title, ' ',
@@ -63,7 +64,7 @@ function makeCard(item, rank, isPacked, places, { choose, getExplained }) {
     { class: 'result', id: `rank-${rank}`, 'data-item': item.id, 'data-words': words.join('\n'), onfocusin: () => choose(item.id),
       onclick: (/** @type {MouseEvent} */ event) => selectBy(event, item.id, choose) },
     h('div', { class: 'line' }, h('span', { class: 'rank', 'aria-hidden': 'true' }, rank), h('h3', {}, link),
-      item.type === 'decision' ? badge(item.type) : null, relevance(item.relevance)),
+      marks.decides[rank - 1] ? badge('decision') : null, relevance(item.relevance)),
     makeBody(item, words, places),
     showReplacement(item.replaced_by),
     h('p', { class: 'from' }, h('span', { title: item.source }, [title, title.startsWith(`${item.project}, `) ? '' : item.project, getBaseName(item.source)].filter(Boolean).join(' · ')),
@@ -101,7 +102,7 @@ function selectBy(event, id, choose) {
  */
 function makeBody(item, words, places) {
   if (item.role === 'tool') {
-    const box = h('pre', { class: 'output', tabindex: '0', role: 'group', 'aria-label': 'Output' }, cutAround(item.text, places));
+    const box = h('pre', { class: 'output', tabindex: '0', role: 'group', 'aria-label': 'Output' }, cutAround(alignListing(item.text), places));
     markWords(box, words);
     return box;
   }

@@ -5,7 +5,7 @@ import { getRights, makeMenu, may } from './actions.js';
 import { get, getItem, Problem } from './api.js';
 import { announce, byId, fill, h, nextFrame } from './dom.js';
 import { loadMarkdown } from './markdown.js';
-import { empty, load, nameSession, when } from './marks.js';
+import { empty, failure, load, nameSession, when } from './marks.js';
 import { href } from './route.js';
 import { capitalise, cleanLine, count, cut, formatTime, getBaseName, plural } from './text.js';
 import { dropRepeatedDays, makeTurns } from './turns.js';
@@ -25,9 +25,15 @@ export async function show({ params }) {
   title.textContent = 'Session';
   const isCurrent = () => call === calls;
   await load(body, isCurrent, async () => {
-    const name = params.get('session') || (await getItem(params.get('at') ?? '').catch(explainMissing)).session;
     const asOf = params.get('as_of');
-    const [outline] = await Promise.all([getOutline(name, asOf), getRights(), loadMarkdown()]);
+    let outline;
+    try {
+      const name = params.get('session') || (await getItem(params.get('at') ?? '').catch(explainMissing)).session;
+      [outline] = await Promise.all([getOutline(name, asOf), getRights(), loadMarkdown()]);
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 404) throw error;
+      return [failure(error), h('p', {}, h('a', { href: href('sessions'), 'data-close': true }, 'All sessions'))];
+    }
     const out = may('forget') ? (await get('/v1/kept-out')).off : [];
     outline.kept_out = out.some((/** @type {Json} */ one) => one.session === outline.session);
     if (!isCurrent()) return [];
@@ -86,6 +92,7 @@ async function makeSession(outline, params) {
   const options = {
     here: at,
     steps: outline.steps,
+    decided: new Set(outline.decisions.map((/** @type {Json} */ one) => one.item)),
     fixes: new Map(outline.fixes.map((/** @type {Json} */ fix) => [fix.failed, fix])),
     act: makeMenu,
   };

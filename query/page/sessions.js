@@ -60,11 +60,7 @@ function listDays(all) {
     groups.set(month, [...(groups.get(month) ?? []), one]);
   }
   return [...groups].map(([month, own]) => h('section', { class: 'group' }, h('h2', {}, nameMonth(month)), h('ul', { class: 'rows sessions' },
-    own.map((one) => {
-      const row = makeSession(one, true);
-      row.querySelector('.line')?.append(one.types.decision ? ` · ${plural(one.types.decision, 'decision')}` : '');
-      return row;
-    }))));
+    own.map((one) => makeSession(one, true)))));
 }
 
 /** @param {string} month */

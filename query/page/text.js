@@ -98,13 +98,25 @@ export function formatTurns(turns) {
 }
 
 /**
- * Cut a text to one line of `most` characters.
+ * Cut a text to one line of at most `most` characters, between words where one ends near there.
  * @param {string} text
  * @param {number} most
  */
 export function cut(text, most) {
   const line = text.replace(/\s+/g, ' ').trim();
-  return line.length <= most ? line : `${line.slice(0, most - 1).trimEnd()}…`;
+  if (line.length <= most) return line;
+  const end = line.lastIndexOf(' ', most - 1);
+  return `${line.slice(0, end > most * 0.7 ? end : most - 1).replace(/[\s,;:(–-]+$/, '')}…`;
+}
+
+/**
+ * Indent the first line of a numbered listing like the others: texts are stored without spaces at their ends.
+ * @param {string} text
+ */
+export function alignListing(text) {
+  const [, own] = /^(\d+)[→\t|:]/.exec(text) ?? [];
+  const [, next] = /\n( *\d+)[→\t|:]/.exec(text) ?? [];
+  return own && next && next.length > own.length ? text.padStart(text.length + next.length - own.length) : text;
 }
 
 /**

@@ -5,7 +5,7 @@ import { h } from './dom.js';
 import { render } from './markdown.js';
 import { badge, nameVoice, showReplacement, voice, when } from './marks.js';
 import { toItem } from './route.js';
-import { cut, formatAge, formatDay, formatTime, getBaseName } from './text.js';
+import { alignListing, cut, formatAge, formatDay, formatTime, getBaseName } from './text.js';
 
 /**
  * @typedef {import('./api.js').Stored} Stored
@@ -40,7 +40,7 @@ export function splitCalls(text) {
 /**
  * Make the turns of a passage, in reading order; runs of calls and results become one fold.
  * @param {Stored[]} items
- * @param {{here?: string, words?: string[], steps?: Record<string, Step[]>, fixes?: Map<string, Step>,
+ * @param {{here?: string, words?: string[], steps?: Record<string, Step[]>, fixes?: Map<string, Step>, decided?: Set<string>,
  *   act?: (item: Stored) => import('./dom.js').Child, day?: string}} [options] `day`: of the turn before the first
  */
 export function makeTurns(items, options = {}) {
@@ -124,7 +124,7 @@ function makeHead(item, options = {}) {
     ' ',
     h('a', { class: 'quiet-link', href: toItem(item), 'data-stop': true, 'data-item': item.id,
       'aria-label': `turn of ${nameVoice(item) || 'a document'}: ${cut(item.text, 60)}` }, clock(item)),
-    item.type === 'decision' ? [' ', badge(item.type)] : null,
+    options.decided?.has(item.id) ? [' ', badge('decision')] : null,
     options.act ? [' ', options.act(item)] : null,
   );
 }
@@ -220,7 +220,7 @@ function makeWork(item, options = {}) {
  * @param {string[]} [words]
  */
 function makeOutput(text, words = []) {
-  const box = h('pre', { class: 'output', tabindex: '0', role: 'group', 'aria-label': 'Output' }, cut2(text, SHOWN));
+  const box = h('pre', { class: 'output', tabindex: '0', role: 'group', 'aria-label': 'Output' }, cut2(alignListing(text), SHOWN));
   if (words.length) void import('./markdown.js').then(({ markWords }) => markWords(box, words));
   return box;
 }

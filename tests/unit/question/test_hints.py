@@ -42,7 +42,7 @@ def test_marks_are_those_of_the_whole_trace_without_the_rest(memory: Memory) -> 
     assert plain.trace is None
     assert marked.trace is not None
     assert whole.trace is not None
-    assert marked.trace == {name: whole.trace[name] for name in ("hints", "matches")}
+    assert marked.trace == {name: whole.trace[name] for name in ("hints", "matches", "decides")}
     assert any(marked.trace["matches"])
     assert [item.id for item in marked.items] == [item.id for item in plain.items]
 
