@@ -142,8 +142,20 @@ class QueryService:
 
     def recall(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Return the answer to one recall."""
-        principal = caller.check_principal(request.principal)
-        return run_recall(self.memory, request.model_copy(update={"principal": principal}), caller.projects)
+        own = request.model_copy(update={"principal": caller.check_principal(request.principal)})
+        return self._read(lambda memory: run_recall(memory, own, caller.projects))
+
+    def _read(self, work: Callable[[Memory], R]) -> R:
+        """Read from the open generation, and again from the newest where a deletion has removed files meanwhile."""
+        memory = self.memory
+        used = memory.snapshot
+        try:
+            return work(memory)
+        except (StoreError, FileNotFoundError):
+            self.take_newest()
+            if memory.snapshot is used:
+                raise
+            return work(memory)
 
     def start_deep(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Start a recall of the deep tier; return its first report."""
@@ -214,7 +226,8 @@ class QueryService:
         self, identity: str, request: wire.PrincipalRequest | None = None, caller: Caller = OWNER
     ) -> dict[str, Any] | None:
         """Return one item, and record the access. None without a live item of this id that the caller may see."""
-        item = self.memory.item(identity, **self._get_access(request, caller))
+        access = self._get_access(request, caller)
+        item = self._read(lambda memory: memory.item(identity, **access))
         if item is not None:
             self._record(make_event(item["id"], "fetched"))
         return item
@@ -229,7 +242,7 @@ class QueryService:
             names: positional arguments: the id of an item or a session.
         """
         arguments = {**request.model_dump(), **self._get_access(request, caller)}
-        result: dict[str, Any] | None = getattr(self.memory, method)(*names, **arguments)
+        result: dict[str, Any] | None = self._read(lambda memory: getattr(memory, method)(*names, **arguments))
         return result
 
     def open_page(
@@ -237,7 +250,7 @@ class QueryService:
     ) -> dict[str, Any] | None:
         """Return the result of a method of `Memory.pages`, home or outline, as `browse` does."""
         arguments = {**request.model_dump(exclude={"session"}), **self._get_access(request, caller)}
-        result: dict[str, Any] | None = getattr(self.memory.pages, method)(*names, **arguments)
+        result: dict[str, Any] | None = self._read(lambda memory: getattr(memory.pages, method)(*names, **arguments))
         return result
 
     def prepare_pages(self) -> None:

@@ -24,8 +24,10 @@ from helix.sdk.memory import Memory
 from helix.snapshot import manifest as manifests
 from helix.snapshot.ledger.access_events import append_events, make_event
 from helix.snapshot.reader import generation, row_map, snapshot
+from pipelines.maintain.forget import Selection, forget
 from pipelines.maintain.touch import touch
 from query import service as module
+from query.schema.entities import EntitiesRequest
 from query.service import OUTDATED, QueryService
 from tests.compat.history import DIM, current, delete, grow, publish
 from tests.support.processes import wait_until
@@ -198,6 +200,28 @@ def test_a_hung_look_delays_no_request_and_is_reported(root: Path, monkeypatch: 
             assert service.reload_age > 0.1
         go_on.set()
         wait_until(60, lambda: service.trouble is None and service.memory.snapshot.generation == 2)
+
+
+def test_a_request_whose_files_a_deletion_removed_reads_the_newest_generation(root: Path) -> None:
+    service = QueryService(root, replace(SETTINGS, reload_interval=3600))
+    service.start()
+    try:
+        key = f"{int(service.memory.snapshot.columns.key[3]):016x}"
+        forget(root, Selection(items=(key,)), SETTINGS)
+        assert service.memory.snapshot.generation == 1  # its files are gone
+        assert service.browse("entities", EntitiesRequest()) is not None
+        assert service.memory.snapshot.generation == current(root).generation > 1
+        assert list_texts(service) == {*TEXTS} - {TEXTS[3]}
+    finally:
+        service.stop()
+
+
+def test_a_missing_file_of_the_newest_generation_is_an_error(root: Path) -> None:
+    with serve_quickly(root) as service:
+        for path in root.glob("segments/*/entities.parquet"):
+            path.unlink()
+        with pytest.raises(StoreError, match="the file is missing"):
+            service.browse("entities", EntitiesRequest())
 
 
 def test_readiness_and_metrics_report_the_trouble(root: Path) -> None:
