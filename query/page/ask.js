@@ -187,9 +187,9 @@ function showVerdict(answer, params, getExplained) {
     );
   if (!answer.items.length) return explainEmpty(answer, params, getExplained);
   const words = wordRelevance(answer.answered);
-  const cost = h('span', { class: 'dim nowrap' }, ` · ${plural(answer.items.length, 'item')} · ${millis(answer.ms.total)} ms`);
+  const cost = h('span', { class: 'dim nowrap' }, `· ${plural(answer.items.length, 'item')} · ${millis(answer.ms.total)} ms`);
   if (answer.relevant)
-    return h('p', { class: 'verdict', title: `${share(answer.answered)} likely to help` }, meter(answer.answered), ` An answer is ${words} here`, cost);
+    return h('p', { class: 'verdict', title: `${share(answer.answered)} likely to help` }, meter(answer.answered), ' ', h('span', { class: 'nowrap' }, `An answer is ${words} here`), ' ', cost);
   return h(
     'div',
     { class: 'verdict nothing' },
@@ -257,6 +257,7 @@ function makeReasons(answer, params, getExplained) {
         const [{ explainAnswer }, explained] = await Promise.all([import('./reasons.js'), getExplained()]);
         fill(inside, ...explainAnswer(explained, readQuestion(params)));
         isShown = true;
+        details.scrollIntoView({ block: 'start' });
       } catch (error) {
         fill(inside, failure(error));
       }

@@ -4,7 +4,7 @@
 import { get, getChoices } from './api.js';
 import { announce, byId, fill, h } from './dom.js';
 import { offerChoices, readValues, restore } from './fields.js';
-import { makeDecision, nameBy } from './home.js';
+import { makeDecision, sayBy } from './home.js';
 import { empty, load, when } from './marks.js';
 import { go, href, toItem } from './route.js';
 import { capitalise, cleanLine, cut, plural } from './text.js';
@@ -55,5 +55,5 @@ function listByProject(decisions) {
 /** @param {Json} one */
 function makeRejection(one) {
   return h('li', {}, h('a', { class: 'plain', href: toItem({ id: one.item, session: one.session }), 'data-stop': true }, cut(cleanLine(one.text), 200)),
-    h('p', { class: 'line' }, one.reason ? `because ${one.reason} · ` : '', nameBy(one.by), when(one.date), ` · ${one.project}`));
+    h('p', { class: 'line' }, one.reason ? `because ${one.reason} · ` : '', sayBy(one.by), when(one.date), ` · ${one.project}`));
 }

@@ -13,8 +13,8 @@ import { cut, formatTime, plural } from './text.js';
  * @typedef {{node: Node_, x: number, y: number}} Position
  */
 
-const BOX = { width: 268, height: 38, gap: 10 };
-const COLUMN = 376; // from one column to the next: edges need room
+const BOX = { width: 256, height: 38, gap: 10 };
+const COLUMN = 330; // from one column to the next: edges need room
 const PLAIN = new Set(['next', 'reply', 'same', 'mentions', 'states']);
 const WORDS = {
   next: 'next turn',
@@ -213,7 +213,7 @@ function makeList(near) {
     );
   return h(
     'details',
-    { open: innerWidth < 700 },
+    { open: innerWidth < 1000 },
     h('summary', {}, `The ${plural(near.edges.length, 'connection')} as a list`),
     h('ul', { class: 'connections' }, ...near.edges.map(entry)),
   );

@@ -3,7 +3,7 @@
 
 import { get } from './api.js';
 import { byId, h } from './dom.js';
-import { explainEmptyStore, load, when } from './marks.js';
+import { explainEmptyStore, load, nameBy, when } from './marks.js';
 import { href, toItem } from './route.js';
 import { capitalise, cleanLine, cut, day, plural } from './text.js';
 
@@ -115,7 +115,7 @@ function listWeek(week) {
 function listHolds(holds) {
   const rules = holds.rules.map((/** @type {Json} */ one) => h('li', {},
     h('a', { class: 'plain', href: toItem({ id: one.item, session: one.session }) }, cut(cleanLine(one.text), 160)),
-    h('p', { class: 'line' }, h('span', { class: 'flag' }, one.kind), ' ', nameBy(one.by), when(one.since))));
+    h('p', { class: 'line' }, h('span', { class: 'flag' }, one.kind), ' ', sayBy(one.by), when(one.since))));
   const decisions = holds.decisions.map((/** @type {Json} */ one) => makeDecision(one));
   if (!rules.length && !decisions.length) return h('p', { class: 'dim' }, 'No decision, rule or preference is known yet.');
   return h('ul', { class: 'rows' }, rules, decisions);
@@ -131,7 +131,7 @@ export function makeDecision(one, withProject = true) {
     one.topic ? h('a', { class: 'title', href: href('subject', { name: one.topic }) }, capitalise(cleanLine(one.topic))) : null,
     h('div', {}, h('a', { class: 'plain', href: toItem({ id: one.item, session: one.session }), 'data-stop': true }, cut(cleanLine(one.text), 200))),
     before && (before.value || before.text) ? h('p', { class: 'line' }, 'before: ', h('span', { class: 'then' }, cut(before.value || before.text, 90))) : null,
-    h('p', { class: 'line' }, nameBy(one.by), when(one.since), withProject && one.project ? ` · ${one.project}` : ''));
+    h('p', { class: 'line' }, sayBy(one.by), when(one.since), withProject && one.project ? ` · ${one.project}` : ''));
 }
 
 /** @param {Json[]} open */
@@ -147,7 +147,6 @@ function listOpen(open) {
  * Say who said something, before what follows; nothing for a document.
  * @param {string | null} by
  */
-export function nameBy(by) {
-  if (!by || by === 'document') return '';
-  return `${by === 'user' ? 'you' : by === 'assistant' ? 'the agent' : by} · `;
+export function sayBy(by) {
+  return by && by !== 'document' ? `${nameBy(by)} · ` : '';
 }

@@ -50,12 +50,17 @@ export function listen() {
   } catch {
     // This browser stores nothing, so the choice lasts until the page is left.
   }
-  byId('help').addEventListener('click', () => box.showModal());
+  byId('help').addEventListener('click', showKeys);
   byId('palette-open').addEventListener('click', showPalette);
   document.addEventListener('keydown', handleKey);
   window.addEventListener('hashchange', (event) => {
     if (event.isTrusted) moves += 1; // not an address that was changed in place
   });
+}
+
+function showKeys() {
+  box.showModal();
+  box.scrollTop = 0; // the button that has the focus is at its end
 }
 
 /** @param {string} keys */
@@ -121,7 +126,7 @@ function act(key) {
     case '/':
       return focusQuestion();
     case '?':
-      box.showModal();
+      showKeys();
       return true;
     case 'j':
       return move(1);

@@ -53,8 +53,9 @@ export class MapView {
     const xs = this.discs.flatMap((disc) => [disc.x - disc.r, disc.x + disc.r]);
     const ys = this.discs.flatMap((disc) => [disc.y - disc.r - 16, disc.y + disc.r + 16]);
     const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    const k = Math.min(2.2, (box.width - 32) / (right - left), (box.height - 32) / (bottom - top));
-    this.view = { k, x: box.width / 2 - (k * (left + right)) / 2, y: box.height / 2 - (k * (top + bottom)) / 2 };
+    const height = box.height - (box.width < 500 ? 44 : 0); // above the buttons
+    const k = Math.min(2.2, (box.width - 32) / (right - left), (height - 32) / (bottom - top));
+    this.view = { k, x: box.width / 2 - (k * (left + right)) / 2, y: height / 2 - (k * (top + bottom)) / 2 };
     this.wasMoved = false;
     this.draw();
   }

@@ -82,6 +82,14 @@ export function nameVoice(item) {
 }
 
 /**
+ * Return the name of a role or a speaker.
+ * @param {string} by
+ */
+export function nameBy(by) {
+  return { user: 'you', assistant: 'the agent' }[by] ?? by;
+}
+
+/**
  * Show who said an item, with a dot in the colour of the role.
  * @param {Voiced} item
  */

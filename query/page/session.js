@@ -101,8 +101,8 @@ async function makeSession(outline, params) {
     h('p', { class: 'session-head' },
       h('span', {}, outline.project), outline.agent ? h('span', {}, outline.agent) : null, when(outline.ended ?? outline.began), h('span', {}, plural(outline.total, 'item')),
       h('span', { title: outline.source }, getBaseName(outline.source ?? '')),
-      h('a', { href: href('sessions', { project: outline.project }), 'data-close': true }, 'All sessions'),
-      may('forget') ? makeKeepOut(outline) : null),
+      h('span', { class: 'head-acts' }, h('a', { href: href('sessions', { project: outline.project }), 'data-close': true }, 'All sessions'),
+        may('forget') ? makeKeepOut(outline) : null)),
     h('div', { class: 'session-grid' }, conversation, makeOutline(outline)),
   ];
 }

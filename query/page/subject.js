@@ -4,7 +4,7 @@
 import { get } from './api.js';
 import { findSpan, getPlace, makeRuler } from './axis.js';
 import { announce, bar, byId, h, percent } from './dom.js';
-import { empty, load, when } from './marks.js';
+import { empty, load, nameBy, when } from './marks.js';
 import { href, toItem } from './route.js';
 import { capitalise, cleanLine, cut, formatTime, plural, toMs } from './text.js';
 
@@ -28,7 +28,7 @@ export async function show({ params }) {
     return [
       h('p', { class: 'session-head' }, found.kind ? h('span', {}, found.kind) : null, h('span', {}, `named in ${plural(found.items, 'item')}`),
         found.last ? h('span', {}, 'last ', when(found.last)) : null,
-        h('a', { href: href('ask', { q: name }) }, 'Ask about it'), h('a', { href: href('graph', { name }) }, 'In the graph')),
+        h('span', { class: 'head-acts' }, h('a', { href: href('ask', { q: name }) }, 'Ask about it'), h('a', { href: href('graph', { name }) }, 'In the graph'))),
       h('div', { class: 'session-grid' }, drawTracks(found.tracks, spans, params.get('as_of')), makeSide(found)),
     ];
   });
@@ -64,7 +64,7 @@ function makeSpan(one, axis, moment) {
   return h('li', { class: 'span-row' },
     h('div', { class: one.holds ? null : 'over-text' },
       one.item ? h('a', { class: 'plain', href: toItem({ id: one.item, session: one.session }), 'data-stop': true }, cut(cleanLine(text), 240)) : cut(cleanLine(text), 240),
-      h('p', { class: 'small dim' }, one.kind === 'rejected' ? 'rejected' : one.holds ? 'holds' : 'no longer holds', `, ${formatValidity(one)}`, one.by && one.by !== 'document' ? ` · ${one.by === 'user' ? 'you' : one.by}` : '')),
+      h('p', { class: 'small dim' }, one.kind === 'rejected' ? 'rejected' : one.holds ? 'holds' : 'no longer holds', `, ${formatValidity(one)}`, one.by && one.by !== 'document' ? ` · ${nameBy(one.by)}` : '')),
     h('div', { class: 'validity', 'aria-hidden': 'true' },
       bar(`valid ${one.holds ? 'holds' : 'over'}${one.until ? '' : ' open'}`, Math.max(0.004, to - from), from),
       Number.isNaN(moment) ? null : line));

@@ -123,8 +123,9 @@ def _even_out(answer: dict[str, Any]) -> dict[str, Any]:
     answer["ms"] = {**dict.fromkeys(answer["ms"], 2.0), "total": 12.0}
     for stage in answer["trace"].get("stages", ()):
         stage["ms"] = 2.0
-    for number, span in enumerate(answer["trace"].get("spans", ())):
-        span.update(at=2.0 * number, ms=2.0)
+    spans = answer["trace"].get("spans", ())
+    for number, span in enumerate(spans):
+        span.update(at=12.0 * number / len(spans), ms=12.0 / len(spans))
     return answer
 
 
