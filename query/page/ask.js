@@ -187,7 +187,7 @@ function showVerdict(answer, params, getExplained) {
     );
   if (!answer.items.length) return explainEmpty(answer, params, getExplained);
   const words = wordRelevance(answer.answered);
-  const cost = h('span', { class: 'dim nowrap' }, `· ${plural(answer.items.length, 'item')} · ${millis(answer.ms.total)} ms`);
+  const cost = h('span', { class: 'cost nowrap' }, `${plural(answer.items.length, 'item')} · ${millis(answer.ms.total)} ms`);
   if (answer.relevant)
     return h('p', { class: 'verdict', title: `${share(answer.answered)} likely to help` }, meter(answer.answered), ' ', h('span', { class: 'nowrap' }, `An answer is ${words} here`), ' ', cost);
   return h(

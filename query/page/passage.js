@@ -24,12 +24,13 @@ const calls = new WeakMap();
 export async function showPassage(into, id, words) {
   const call = (calls.get(into) ?? 0) + 1;
   calls.set(into, call);
+  const isWanted = () => calls.get(into) === call && !into.contains(document.activeElement); // what has the focus stays
   if (!into.hasChildNodes()) fill(into, skeleton(6));
   try {
     const around = await getAround(id, FIRST);
-    if (calls.get(into) === call) await draw(into, id, words, around.items);
+    if (isWanted()) await draw(into, id, words, around.items);
   } catch (error) {
-    if (calls.get(into) === call) fill(into, failure(error));
+    if (isWanted()) fill(into, failure(error));
   }
 }
 
@@ -89,7 +90,7 @@ async function draw(into, id, words, items) {
   const mark = /** @type {HTMLElement | null} */ (list.querySelector('[aria-current]') ?? list.querySelector('.here'));
   await nextFrame();
   if (mark) scroller.scrollTop = Math.max(0, mark.offsetTop - scroller.offsetTop - 48);
-  if (list.offsetHeight < scroller.clientHeight - 100) await grow(1); // what does not fill the pane cannot be scrolled
+  if (into.matches('.pane') && scroller.scrollHeight <= scroller.clientHeight) await grow(1); // else nothing scrolls
   scroller.addEventListener('scroll', () => {
     if (scroller.scrollTop < 80) void grow(-1);
     else if (scroller.scrollTop + scroller.clientHeight > scroller.scrollHeight - 80) void grow(1);
