@@ -68,9 +68,9 @@ def describe_kernels() -> str:
 def declare_kernel(library: ctypes.CDLL | None, name: str, *arguments: Any, result: Any = INT) -> Any:
     """Return a kernel with the types of its arguments and of its result; without a library, that of the reference."""
     if library is None:
-        from helix.native import reference  # here: compiled kernels do without it
+        from helix.native.reference import kernels  # here: compiled kernels do without them
 
-        return _convert_arguments(getattr(reference, name), arguments)
+        return _convert_arguments(getattr(kernels, name), arguments)
     kernel = getattr(library, name)
     kernel.argtypes, kernel.restype = arguments, result
     return kernel

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from helix.enrich.facts import WEIGHTS, Fact, extract_facts, is_functional
+from helix.enrich.facts.drafts import WEIGHTS
+from helix.enrich.facts.extract import extract_facts
+from helix.enrich.facts.relations import Fact, is_functional
 from helix.snapshot.segment.batch import hash_parts
 from helix.types import Entity
 from helix.util.undated import place_undated

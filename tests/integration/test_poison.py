@@ -16,7 +16,7 @@ import pytest
 import pipelines.embedded.ingest
 import pipelines.ingest.accept_all
 from helix.encoders.dense import Encoder
-from helix.enrich.facts import MAX_FACTS
+from helix.enrich.facts.extract import MAX_FACTS
 from helix.sdk.memory import Memory
 from helix.sdk.open import open as open_store
 from helix.settings import load

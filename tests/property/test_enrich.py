@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from helix.enrich.chunk import TAIL_ROOM, chunk
 from helix.enrich.classify import PRIORS, classify, score_types
-from helix.enrich.facts import MAX_FACTS, RELATIONS, extract_facts
+from helix.enrich.facts.extract import MAX_FACTS, extract_facts
+from helix.enrich.facts.relations import RELATIONS
 from helix.enrich.neardup import PERMUTATIONS, compute_signatures, estimate_jaccard
 from helix.enrich.salience import Worth, judge
 from helix.enrich.trust import TRUST

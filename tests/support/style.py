@@ -238,15 +238,29 @@ def check_dynamic_imports(source: Source) -> Iterator[Finding]:
                 yield Finding(source.path, node.lineno, "dynamic imports", ast.unparse(node))
 
 
+def check_package_imports(source: Source) -> Iterator[Finding]:
+    """Find packages whose `__init__.py` imports their own modules.
+
+    Two threads that import such a package and one of its modules at once get a module without its names. The package
+    `helix` itself is imported before there are threads.
+    """
+    package = source.path.removesuffix("/__init__.py").replace("/", ".")
+    if source.is_test or not source.path.endswith("/__init__.py") or "." not in package:
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{package}."):
+            yield Finding(source.path, node.lineno, "package imports", ast.unparse(node))
+
+
 # ---------------------------------------------------------------- all of them
 
 _OF_A_FILE: Final[tuple[Callable[[Source], Iterator[Finding]], ...]] = (
     check_words, check_openings, check_function_names, check_test_names, list_classes, check_sizes,
-    check_dynamic_imports,
+    check_dynamic_imports, check_package_imports,
 )  # fmt: skip
 CHECKS: Final = (
     "words", "documents", "openings", "function names", "test names", "class names", "sizes", "circles",
-    "dynamic imports",
+    "dynamic imports", "package imports",
 )  # fmt: skip
 
 

@@ -70,6 +70,13 @@ def test_the_pane_grows_upwards_and_downwards_while_it_is_scrolled(tab: Tab) -> 
     assert texts == [f"Mark {i}" for i in range(49, 102)]  # each once, in order
 
 
+def test_a_tall_pane_is_filled(open_tab: OpenTab) -> None:
+    page = open_tab(viewport={"width": 1400, "height": 2400}).open(SURVEY)
+    expect(find_pane(page).locator(".turn")).to_have_count(33)  # what cannot be scrolled cannot grow while it is
+    scroller = find_pane(page).get_by_role("region", name="The conversation, which scrolls")
+    assert scroller.evaluate("one => one.scrollHeight > one.clientHeight")
+
+
 def test_the_buttons_of_the_pane_load_what_scrolling_does(tab: Tab) -> None:
     page = tab.open(SURVEY)
     pane = find_pane(page)

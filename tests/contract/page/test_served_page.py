@@ -163,6 +163,8 @@ def test_a_server_that_stops_is_named_and_comes_back(store: Path, open_tab: Open
     expect(turn).to_be_visible()
     click(page.get_by_role("link", name="Decisions", exact=True))
     expect(page.locator("#decisions .topic").first).to_be_visible()  # as it was
+    page.goto(f"{tab.url}/{make_hash('session', session='t5')}")  # another session, whose turns were not loaded yet
+    expect(page.locator("#session .empty")).to_contain_text("Nothing was loaded yet")
     click(page.get_by_role("link", name="Compare", exact=True))  # whose code was not loaded yet
     expect(page.get_by_role("alert").locator("visible=true")).to_contain_text("the server does not answer")
     page.locator("#q").fill("why Buildkite for CI")

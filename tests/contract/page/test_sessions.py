@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 from tests.support.browser import OpenTab, Tab, click, field, get_focused, make_hash, press, settle
 from tests.support.page_store import STEPS, find_item
 
+AGENT = "5f0c2b7e-3d41-4c86-9a17-6e2f8d90b3a4"
+
 
 def test_the_sessions_are_listed_and_drawn(tab: Tab) -> None:
     told = tab.get("/v1/timeline", limit=100)
@@ -70,6 +72,21 @@ def test_a_session_reads_like_a_conversation(tab: Tab) -> None:
     page.locator("#session details.fold").last.locator("> summary").click()
     change = page.get_by_role("link", name="the change")
     assert next(one["changes"][-1] for one in fixes.values() if one["changes"]) in (change.get_attribute("href") or "")
+
+
+def test_a_session_that_is_not_there_leads_to_all(open_tab: OpenTab) -> None:
+    page = open_tab(refused=True).open(make_hash("session", session="nowhere"))
+    expect(page.locator("#session").get_by_role("alert")).to_contain_text("404: no live session has this name")
+    click(page.locator("#session").get_by_role("link", name="All sessions"))
+    expect(page.locator(".sessions > li").first).to_be_visible()
+
+
+def test_turns_are_marked_as_decisions_as_the_outline_lists_them(tab: Tab) -> None:
+    decided = [one["item"] for one in tab.get("/v1/outline", session=AGENT)["decisions"]]
+    page = tab.open(make_hash("session", session=AGENT))
+    assert 0 < len(decided) < page.locator("#session .turn").count()
+    marked = page.locator("#session .turn").filter(has=page.locator(".turn-head .type-decision"))
+    assert [one.get_attribute("id") for one in marked.all()] == [f"turn-{item}" for item in decided]
 
 
 def test_the_outline_names_files_commits_errors_and_decisions(tab: Tab) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from helix.enrich.facts import MAX_CHARS, MAX_FACTS, RELATIONS, Fact, extract_facts, is_functional
+from helix.enrich.facts.extract import MAX_CHARS, MAX_FACTS, extract_facts
+from helix.enrich.facts.relations import RELATIONS, Fact, is_functional
 from helix.enrich.facts.slots import make_key
 from helix.enrich.facts.values import fold_value
 from tests.support.labelled import add_report, load_cases, load_labelled, rate

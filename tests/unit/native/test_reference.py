@@ -19,6 +19,7 @@ from helix.errors import StoreError
 from helix.native import lists, pieces, postings, reference, rows, terms, vectors, zones
 from helix.native.arrays import INT64, check_array
 from helix.native.library import FLOAT, INT, POINTER, declare_kernel, describe_kernels
+from helix.native.reference import kernels
 from helix.native.reference.memory import view_array
 from helix.snapshot.index import graph
 from tests.support.kernels import CALLS, Given, distort, list_arrays, replace
@@ -58,7 +59,7 @@ def use_reference(at_a_time: int = 0) -> Iterator[None]:
 
 
 def test_each_kernel_has_a_reference() -> None:
-    assert sorted(kernel.__name__ for *_, kernel in KERNELS) == sorted(reference.__all__)
+    assert sorted(kernel.__name__ for *_, kernel in KERNELS) == sorted(kernels.__all__)
 
 
 def describe(value: Any) -> Any:
@@ -167,7 +168,7 @@ def test_numbers_are_converted_as_for_c() -> None:
     def give_back(*given: Any) -> Any:
         return given
 
-    with patch.object(reference, "find_distinct", give_back):
+    with patch.object(kernels, "find_distinct", give_back):
         call = declare_kernel(None, "find_distinct", POINTER, INT, FLOAT)
     assert call(b"", -(2**63) - 1, 0.1) == (b"", 2**63 - 1, float(np.float32(0.1)))
     for wrong in ((0, 1.5, 0), (0, 1, "x")):
