@@ -71,7 +71,7 @@ def test_the_pane_grows_upwards_and_downwards_while_it_is_scrolled(tab: Tab) -> 
 
 
 def test_a_tall_pane_is_filled(open_tab: OpenTab) -> None:
-    page = open_tab(viewport={"width": 1400, "height": 2400}).open(SURVEY)
+    page = open_tab(viewport={"width": 1400, "height": 3200}).open(SURVEY)
     expect(find_pane(page).locator(".turn")).to_have_count(33)  # what cannot be scrolled cannot grow while it is
     scroller = find_pane(page).get_by_role("region", name="The conversation, which scrolls")
     assert scroller.evaluate("one => one.scrollHeight > one.clientHeight")
