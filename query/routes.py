@@ -138,7 +138,7 @@ def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
         return RawJson(require(service.browse("around", request, caller, identity)))
 
     @find("/items/{id}/graph", summary="The connections of an item", response_model=answers.Neighbourhood)
-    def graph(caller: Who, identity: ItemId, request: Annotated[requests.PrincipalRequest, Query()]) -> RawJson:
+    def graph(caller: Who, identity: ItemId, request: Annotated[requests.MomentRequest, Query()]) -> RawJson:
         return RawJson(require(service.browse("neighbours", request, caller, identity)))
 
     @find("/sessions/{id:path}", summary="A session in reading order", response_model=answers.SessionPage)

@@ -117,9 +117,12 @@ class Remote(Recaller):
         path, limits = f"/v1/items/{quote(identity, safe='')}/around", _format_limits(as_of, ingested_as_of)
         return self._find(path, before=before, after=after, **limits, principal=principal)
 
-    def neighbours(self, identity: str, *, principal: str | None = None) -> dict[str, Any] | None:
+    def neighbours(
+        self, identity: str, *, as_of: Time = None, ingested_as_of: Time = None, principal: str | None = None
+    ) -> dict[str, Any] | None:
         """Return the surroundings of an item as nodes and edges; None as for `item`."""
-        return self._find(f"/v1/items/{quote(identity, safe='')}/graph", principal=principal)
+        path, limits = f"/v1/items/{quote(identity, safe='')}/graph", _format_limits(as_of, ingested_as_of)
+        return self._find(path, **limits, principal=principal)
 
     def session(
         self,

@@ -218,12 +218,20 @@ class Memory(EntityViews, Recaller):
         return browse.find_sessions(self._snapshot.seen_by(principal, projects), beginning)
 
     def neighbours(
-        self, identity: str, *, principal: str | None = None, projects: Sequence[str] | None = None
+        self,
+        identity: str,
+        *,
+        as_of: Time = None,
+        ingested_as_of: Time = None,
+        principal: str | None = None,
+        projects: Sequence[str] | None = None,
     ) -> dict[str, Any] | None:
         """Return the surroundings of an item as nodes and edges; None as for `item`."""
         from helix.sdk import browse
 
-        return browse.neighbours(self._snapshot.seen_by(principal, projects), identity)
+        snap = self._snapshot.seen_by(principal, projects)
+        snap = snap.known_at(*_parse_moments(as_of=as_of, ingested_as_of=ingested_as_of).values())
+        return browse.neighbours(snap, identity)
 
     def session(
         self,

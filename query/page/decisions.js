@@ -29,7 +29,7 @@ export async function show({ params }) {
     const [found, choices, known] = await Promise.all([
       get('/v1/decisions', { project: params.get('project'), as_of: params.get('as_of'), limit: 100 }),
       getChoices(),
-      get('/v1/entities', { limit: 200 }).catch(() => ({ entities: [] })),
+      get('/v1/entities', { limit: 200, as_of: params.get('as_of') }).catch(() => ({ entities: [] })),
     ]);
     offerChoices(form, 'project', choices.projects);
     fill(byId('known'), ...known.entities.map((/** @type {Json} */ one) => h('option', { value: one.name })));

@@ -21,12 +21,15 @@ let calls = 0;
 export async function show({ params }) {
   const call = ++calls;
   const item = params.get('item');
-  await load(body, () => call === calls, () => (item ? loadItem(item) : loadMap(params)));
+  await load(body, () => call === calls, () => (item ? loadItem(item, params.get('as_of')) : loadMap(params)));
 }
 
-/** @param {string} item */
-async function loadItem(item) {
-  const near = await get(`/v1/items/${encodeURIComponent(item)}/graph`);
+/**
+ * @param {string} item
+ * @param {string | null} asOf
+ */
+async function loadItem(item, asOf) {
+  const near = await get(`/v1/items/${encodeURIComponent(item)}/graph`, { as_of: asOf });
   const own = near.nodes.find((/** @type {Json} */ node) => node.id === near.item);
   return [
     h('p', { class: 'map-tools' }, h('a', { class: 'button', href: toItem({ id: item, session: own?.session }), 'data-close': true }, 'The item in its session'), ' ',

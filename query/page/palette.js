@@ -3,7 +3,7 @@
 
 import { get, getChoices } from './api.js';
 import { byId, fill, h } from './dom.js';
-import { go, href } from './route.js';
+import { getMoment, go, href } from './route.js';
 import { cut } from './text.js';
 
 /** @typedef {{label: string, kind: string, to: string}} Place */
@@ -25,11 +25,12 @@ export async function openPalette() {
   field.value = '';
   box.showModal();
   draw();
+  const as_of = getMoment(); // what was not known then is not offered
   const [choices, timeline, people, files] = await Promise.all([
     getChoices().catch(() => null),
-    get('/v1/timeline', { limit: 200 }).catch(() => null),
-    get('/v1/entities', { kind: 'person', limit: 100 }).catch(() => null),
-    get('/v1/entities', { kind: 'path', limit: 300 }).catch(() => null),
+    get('/v1/timeline', { limit: 200, as_of }).catch(() => null),
+    get('/v1/entities', { kind: 'person', limit: 100, as_of }).catch(() => null),
+    get('/v1/entities', { kind: 'path', limit: 300, as_of }).catch(() => null),
   ]);
   for (const name of Object.keys(choices?.projects ?? {})) places.push({ label: name, kind: 'project', to: href('sessions', { project: name }) });
   for (const one of timeline?.sessions ?? []) places.push({ label: one.title || one.first || one.session, kind: 'session', to: href('session', { session: one.session }) });

@@ -165,13 +165,18 @@ class SessionRequest(PrincipalRequest):
     limit: Annotated[int, _describe("entries to return", 200, minimum=1, maximum=MAX_LISTED)] = 200
 
 
-class AroundRequest(PrincipalRequest):
+class MomentRequest(PrincipalRequest):
+    """The moments of a view."""
+
+    as_of: AsOf = None
+    ingested_as_of: IngestedAsOf = None
+
+
+class AroundRequest(MomentRequest):
     """The width of an item's surroundings."""
 
     before: Steps = 3
     after: Steps = 3
-    as_of: AsOf = None
-    ingested_as_of: IngestedAsOf = None
 
 
 class FactsRequest(PrincipalRequest):

@@ -159,6 +159,11 @@ def test_a_neighbourhood_has_edges_of_sql(memory: Memory, served_store: Path) ->
     named = {node["label"] for node in found["nodes"] if node["kind"] == "entity"}
     assert "Priya" in named
     assert memory.neighbours("f" * 16) is None
+    early = memory.neighbours(item.id, as_of="2026-02-11")
+    assert early is not None
+    then, now = ([node["time"] for node in one["nodes"] if node["kind"] == "item"] for one in (early, found))
+    assert max(then) < "2026-02-12" < max(now)
+    assert memory.neighbours(item.id, as_of="2026-01-01") is None
 
 
 def test_choices_equal_sql(memory: Memory, served_store: Path) -> None:
@@ -176,6 +181,11 @@ def test_rest_and_a_connection_return_the_same(memory: Memory, client: httpx.Cli
         (memory.item(item), f"/v1/items/{item}", remote.item(item)),
         (memory.around(item, after=1), f"/v1/items/{item}/around?after=1", remote.around(item, after=1)),
         (memory.neighbours(item), f"/v1/items/{item}/graph", remote.neighbours(item)),
+        (
+            memory.neighbours(item, as_of="2026-02-11"),
+            f"/v1/items/{item}/graph?as_of=2026-02-11",
+            remote.neighbours(item, as_of="2026-02-11"),
+        ),
         (memory.session("c3", limit=2), "/v1/sessions/c3?limit=2", remote.session("c3", limit=2)),
         (memory.timeline(project="home"), "/v1/timeline?project=home", remote.timeline(project="home")),
         (memory.facts("Ana"), "/v1/facts?entity=Ana", remote.facts("Ana")),

@@ -1,7 +1,7 @@
 """Pictures of every view of the page: `python -m tests.support.page_shots OUT [--views home,answer] [--widths 390]`.
 
-It serves a store of the sample and of some logs, and writes OUT/VIEW-WIDTH-THEME.png with Chromium, and the main views
-with Firefox where one is installed. The browser's clock has one time and all stages of an answer take as long, so that
+It serves a store of the sample and of some logs, and writes OUT/VIEW-WIDTH-THEME.png with Chromium, and
+OUT/firefox-VIEW-WIDTH-THEME.png with Firefox where one is installed. The browser's clock has one time and all stages of an answer take as long, so that
 pictures differ only where the page does. `--docs` writes the choice of docs/page/ as small WebP files instead.
 """
 
@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from helix.settings import load
 from pipelines.embedded.ingest import ingest
-from tests.support.firefox import find_firefox, running_firefox
+from tests.support.firefox import FirefoxTab, find_firefox, running_firefox
 from tests.support.paths import ROOT
 from tests.support.served_page import make_store, running_chromium, serving_store
 
@@ -73,7 +73,6 @@ SHOTS: Final = (
     Shot("error", "#/session?session=of-nothing"),
     Shot("offline", "#/home", ("offline", "click a[data-to=people]")),
 )
-FIREFOX: Final = ("home", "answer", "session-agent", "decisions", "graph", "palette")
 DOCUMENTED: Final = (
     *((shot.name, 1280, "light") for shot in SHOTS),
     *((name, 1280, "dark") for name in ("home", "answer", "session-agent", "decisions", "graph")),
@@ -160,17 +159,26 @@ def draw_firefox(urls: dict[str, str], shots: Iterable[Shot], widths: Iterable[i
     binary = find_firefox()
     assert binary, "no Firefox: run `make firefox`, or name one in FIREFOX"
     with running_firefox(binary, dark=theme == "dark") as tab:
-        tab.base = urls["full"]
         tab.run_first(f"() => {{ Date.now = () => {datetime.fromisoformat(NOW).timestamp() * 1000:.0f} }}")
         for width in widths:
             tab.resize(width, HEIGHTS[width])
             for shot in shots:
+                tab.base = urls[shot.store]
                 tab.open(shot.hash)
-                for step in shot.steps:
-                    verb, _, what = step.partition(" ")
-                    tab.press(*(what if verb == "type" else [what])) if verb != "click" else tab.click(what)
-                tab.evaluate("new Promise((done) => setTimeout(done, 400))")
+                for step in ("", *shot.steps):
+                    _take_firefox_step(tab, step)
+                    tab.evaluate("new Promise((done) => setTimeout(done, 400))")
                 tab.save_picture(out / f"firefox-{shot.name}-{width}-{theme}.png")
+
+
+def _take_firefox_step(tab: FirefoxTab, step: str) -> None:
+    verb, _, what = step.partition(" ")
+    if verb == "click":
+        tab.click(what)
+    elif verb == "offline":
+        tab.evaluate("window.fetch = () => Promise.reject(new TypeError('offline'))")
+    elif verb:
+        tab.press(*(what if verb == "type" else [what]))
 
 
 def shrink(picture: bytes, path: Path) -> None:
@@ -197,7 +205,7 @@ def main() -> None:
     add("--widths", default=",".join(map(str, HEIGHTS)), help="of 390, 768, 1280, 1920")
     add("--themes", default=",".join(THEMES), help="light, dark or both")
     add("--docs", action="store_true", help="only the choice of docs/page/, as WebP")
-    add("--no-firefox", action="store_true", help="with Chromium only")
+    add("--browsers", default="chromium,firefox", help="chromium, firefox or both")
     options = parser.parse_args()
     shots = {shot.name: shot for shot in SHOTS}
     out: Path = options.out or ROOT / "docs" / "page"
@@ -209,16 +217,16 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder, serving_stores(Path(folder)) as urls:
         with running_chromium() as browser:
-            for name, width, theme in wanted:
+            for name, width, theme in wanted if "chromium" in options.browsers else ():
                 picture = draw_chromium(browser, urls, shots[name], width, theme)
                 path = out / f"{name}-{width}-{theme}"
                 if options.docs:
                     shrink(picture, path.with_suffix(".webp"))
                 else:
                     path.with_suffix(".png").write_bytes(picture)
-        if not options.docs and not options.no_firefox and find_firefox():
+        if not options.docs and "firefox" in options.browsers and find_firefox():
             for theme in themes:
-                draw_firefox(urls, [shots[name] for name in FIREFOX if name in names], widths, theme, out)
+                draw_firefox(urls, [shots[name] for name in names], widths, theme, out)
 
 
 if __name__ == "__main__":

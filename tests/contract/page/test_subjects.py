@@ -122,6 +122,8 @@ def test_the_slider_shows_the_whole_page_as_it_was_and_every_link_keeps_the_mome
     expect(page.locator(".result").first).to_contain_text(OSLO)
     expect(page.locator(".result", has_text=ROME)).to_have_count(0)
     press(page, "Control+k")
+    page.get_by_role("combobox").fill("tidy")
+    expect(page.locator("#palette-list").get_by_role("option")).to_have_text(["Ask “tidy” question"])  # a later session
     page.get_by_role("combobox").fill("Sessions")
     press(page, "Enter")
     assert f"as_of={PAST}" in page.url
@@ -130,6 +132,15 @@ def test_the_slider_shows_the_whole_page_as_it_was_and_every_link_keeps_the_mome
     expect(button).to_have_text("Now")
     assert "as_of" not in page.url
     expect(page.locator("#sessions-body")).to_contain_text("May 2026")
+
+
+def test_the_connections_of_an_item_are_those_known_by_the_moment(tab: Tab) -> None:
+    address = {"item": find_item("t5")}
+    panel = tab.open(make_hash("graph", **address)).get_by_role("region", name="What it is connected to")
+    expect(panel).to_contain_text("Buildkite")
+    panel = tab.open(make_hash("graph", **address, as_of=PAST)).get_by_role("region", name="What it is connected to")
+    expect(panel).to_contain_text("Jenkins")
+    expect(panel).not_to_contain_text("Buildkite")
 
 
 def test_an_answer_shown_before_the_moment_moved_is_not_shown_as_of_it(tab: Tab) -> None:
