@@ -1,8 +1,9 @@
 """Pictures of every view of the page: `python -m tests.support.page_shots OUT [--views home,answer] [--widths 390]`.
 
 It serves a store of the sample and of some logs, and writes OUT/VIEW-WIDTH-THEME.png with Chromium, and
-OUT/firefox-VIEW-WIDTH-THEME.png with Firefox where one is installed. The browser's clock has one time and all stages of an answer take as long, so that
-pictures differ only where the page does. `--docs` writes the choice of docs/page/ as small WebP files instead.
+OUT/firefox-VIEW-WIDTH-THEME.png with Firefox where one is installed. The browser's clock has one time, and with
+Chromium all stages of an answer take as long, so that pictures differ only where the page does. `--docs` writes the
+choice of docs/page/ as small WebP files instead.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def _take_firefox_step(tab: FirefoxTab, step: str) -> None:
     if verb == "click":
         tab.click(what)
     elif verb == "offline":
-        tab.evaluate("window.fetch = () => Promise.reject(new TypeError('offline'))")
+        tab.evaluate("(window.fetch = () => Promise.reject(new TypeError('offline')), true)")
     elif verb:
         tab.press(*(what if verb == "type" else [what]))
 
