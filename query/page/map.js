@@ -29,7 +29,11 @@ export async function show({ params }) {
  * @param {string | null} asOf
  */
 async function loadItem(item, asOf) {
-  const near = await get(`/v1/items/${encodeURIComponent(item)}/graph`, { as_of: asOf });
+  const near = await get(`/v1/items/${encodeURIComponent(item)}/graph`, { as_of: asOf }).catch((error) => {
+    if (asOf && error.status === 404) return null;
+    throw error;
+  });
+  if (!near) return [empty('It was not known by then', 'The slider leads to a later day.')];
   const own = near.nodes.find((/** @type {Json} */ node) => node.id === near.item);
   return [
     h('p', { class: 'map-tools' }, h('a', { class: 'button', href: toItem({ id: item, session: own?.session }), 'data-close': true }, 'The item in its session'), ' ',

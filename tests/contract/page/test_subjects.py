@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser import Tab, click, field, get_focused, make_hash, press, settle
+from tests.support.browser import OpenTab, Tab, click, field, get_focused, make_hash, press, settle
 from tests.support.page_store import BUILDKITE, KAFKA, NOW, OSLO, ROME, find_item
 
 PAST = "2026-02-01"
@@ -141,6 +141,11 @@ def test_the_connections_of_an_item_are_those_known_by_the_moment(tab: Tab) -> N
     panel = tab.open(make_hash("graph", **address, as_of=PAST)).get_by_role("region", name="What it is connected to")
     expect(panel).to_contain_text("Jenkins")
     expect(panel).not_to_contain_text("Buildkite")
+
+
+def test_an_item_that_was_not_known_by_the_moment_has_no_connections(open_tab: OpenTab) -> None:
+    page = open_tab(refused=True).open(make_hash("graph", item=find_item("t6"), as_of=PAST))
+    expect(page.locator("#graph .empty")).to_contain_text("It was not known by then")
 
 
 def test_an_answer_shown_before_the_moment_moved_is_not_shown_as_of_it(tab: Tab) -> None:
