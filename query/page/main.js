@@ -42,7 +42,7 @@ const loaded = new Map();
 async function showRoute(hasMoved) {
   const now = ++turn;
   const where = parseRoute(location.hash);
-  const name = where.view in VIEWS ? where.view : 'home';
+  const name = Object.hasOwn(VIEWS, where.view) ? where.view : 'home';
   const isNew = root.dataset.view !== name;
   root.dataset.view = name;
   if (name !== 'ask') showQuestion('');

@@ -122,7 +122,7 @@ function makeTable(token, level) {
  */
 export function makeCode(text, lang = '') {
   const name = lang.trim().split(/[\s,{]/)[0].toLowerCase();
-  const code = h('code', { 'data-lang': NAMES[name] ?? name ?? '' }, text);
+  const code = h('code', { 'data-lang': Object.hasOwn(NAMES, name) ? NAMES[name] : name }, text);
   return h('pre', { tabindex: '0', role: 'group', 'aria-label': name ? `${name} code` : 'Code' }, code);
 }
 

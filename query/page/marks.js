@@ -86,7 +86,7 @@ export function nameVoice(item) {
  * @param {string} by
  */
 export function nameBy(by) {
-  return { user: 'you', assistant: 'the agent' }[by] ?? by;
+  return by === 'user' ? 'you' : by === 'assistant' ? 'the agent' : by;
 }
 
 /**

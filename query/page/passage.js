@@ -52,9 +52,13 @@ async function draw(into, id, words, items) {
     down.hidden = !last.next;
   };
   let busy = false;
-  async function grow(/** @type {1 | -1} */ way) {
+  /**
+   * Add turns, and return how many there were.
+   * @param {1 | -1} way
+   */
+  async function grow(way) {
     const end = way < 0 ? first : last;
-    if (busy || !(way < 0 ? end.previous : end.next)) return;
+    if (busy || !(way < 0 ? end.previous : end.next)) return 0;
     busy = true;
     try {
       const more = await getAround(end.id, STEP, way);
@@ -72,8 +76,10 @@ async function draw(into, id, words, items) {
       } else {
         list.append(...turns);
         last = fresh[fresh.length - 1] ?? last;
+        await nextFrame();
       }
       label();
+      return fresh.length;
     } finally {
       busy = false;
     }
@@ -90,7 +96,8 @@ async function draw(into, id, words, items) {
   const mark = /** @type {HTMLElement | null} */ (list.querySelector('[aria-current]') ?? list.querySelector('.here'));
   await nextFrame();
   if (mark) scroller.scrollTop = Math.max(0, mark.offsetTop - scroller.offsetTop - 48);
-  if (into.matches('.pane') && scroller.scrollHeight <= scroller.clientHeight) await grow(1); // else nothing scrolls
+  const isShort = () => into.matches('.pane') && scroller.clientHeight > 0 && scroller.scrollHeight <= scroller.clientHeight;
+  while (isShort()) if (!(await grow(1)) && !(await grow(-1))) break; // what does not fill the pane cannot be scrolled
   scroller.addEventListener('scroll', () => {
     if (scroller.scrollTop < 80) void grow(-1);
     else if (scroller.scrollTop + scroller.clientHeight > scroller.scrollHeight - 80) void grow(1);

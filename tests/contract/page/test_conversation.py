@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browser import OpenTab, Tab, click, make_hash, open_reasons, press, settle
@@ -70,9 +71,10 @@ def test_the_pane_grows_upwards_and_downwards_while_it_is_scrolled(tab: Tab) -> 
     assert texts == [f"Mark {i}" for i in range(49, 102)]  # each once, in order
 
 
-def test_a_tall_pane_is_filled(open_tab: OpenTab) -> None:
-    page = open_tab(viewport={"width": 1400, "height": 3200}).open(SURVEY)
-    expect(find_pane(page).locator(".turn")).to_have_count(33)  # what cannot be scrolled cannot grow while it is
+@pytest.mark.parametrize(("height", "turns"), [(3200, 33), (9600, 53)])
+def test_a_tall_pane_is_filled(open_tab: OpenTab, height: int, turns: int) -> None:
+    page = open_tab(viewport={"width": 1400, "height": height}).open(SURVEY)
+    expect(find_pane(page).locator(".turn")).to_have_count(turns)  # what cannot be scrolled cannot grow while it is
     scroller = find_pane(page).get_by_role("region", name="The conversation, which scrolls")
     assert scroller.evaluate("one => one.scrollHeight > one.clientHeight")
 
@@ -197,3 +199,12 @@ def test_foreign_text_stays_text(tab: Tab) -> None:
     page.get_by_role("combobox").fill("<img")
     expect(page.locator("#palette-list").get_by_role("option").first).to_contain_text("<img src=x")
     assert page.evaluate("window.broken") is None
+
+
+@pytest.mark.parametrize("name", ["constructor", "__proto__"])
+def test_what_every_object_inherits_is_no_entry_of_a_table(tab: Tab, name: str) -> None:
+    page = tab.open(f"#/{name}")
+    expect(page.locator("html")).to_have_attribute("data-view", "home")
+    assert page.evaluate("async (name) => (await import('/page/marks.js')).nameBy(name)", name) == name
+    code = page.evaluate("async (name) => (await import('/page/markdown.js')).makeCode('x', name).outerHTML", name)
+    assert f'data-lang="{name}"' in code
