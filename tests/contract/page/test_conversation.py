@@ -202,7 +202,7 @@ def test_foreign_text_stays_text(tab: Tab) -> None:
 
 
 @pytest.mark.parametrize("name", ["constructor", "__proto__"])
-def test_what_every_object_inherits_is_no_entry_of_a_table(tab: Tab, name: str) -> None:
+def test_a_table_has_no_entries_that_every_object_inherits(tab: Tab, name: str) -> None:
     page = tab.open(f"#/{name}")
     expect(page.locator("html")).to_have_attribute("data-view", "home")
     assert page.evaluate("async (name) => (await import('/page/marks.js')).nameBy(name)", name) == name
