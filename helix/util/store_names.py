@@ -1,0 +1,40 @@
+"""Names of the stores of one server: each is a folder of that name in the folder of all stores."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from helix.errors import UsageError
+
+STORE_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
+"""One folder's name on every file system: no separator, no hidden folder, no capital that another name could equal."""
+
+
+def check_store_name(name: str) -> str:
+    """Return a store's name.
+
+    Raises:
+        UsageError: it cannot be one.
+    """
+    if not STORE_NAME.fullmatch(name) or ".." in name:
+        remedy = "a name has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins and ends with a letter or digit"
+        raise UsageError(f"{name[:64]!r} is not the name of a store", remedy)
+    return name
+
+
+def locate_store(stores: Path, name: str) -> Path:
+    """Return the folder of a store.
+
+    Raises:
+        UsageError: the name cannot be one.
+    """
+    return stores / check_store_name(name)
+
+
+def list_stores(stores: Path) -> list[str]:
+    """List the folders of `stores` that can be stores, by name."""
+    if not stores.is_dir():
+        return []
+    return sorted(path.name for path in stores.iterdir() if STORE_NAME.fullmatch(path.name) and path.is_dir())
