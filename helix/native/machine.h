@@ -7,6 +7,11 @@
 #define WIDE
 #endif
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define HAS_AVX2 /* the compiler knows it; __builtin_cpu_supports says whether the processor does */
+#endif
+
 #if defined(__GNUC__)
 #define PREFETCH(at) __builtin_prefetch(at)
 #define UNUSED __attribute__((unused))

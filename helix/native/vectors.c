@@ -13,38 +13,71 @@ static inline float sum_lanes(const float *lane) {
     return total;
 }
 
-#define STRIDE 64 /* codes converted to floats at a time */
-#define SOON 8    /* rows to prefetch ahead */
+#define SOON 8 /* rows to prefetch ahead */
 typedef float eight __attribute__((vector_size(32)));
 
-/* out[i] = scale[r] · ⟨codes[r], query⟩, r = row[i], of codes[all][d]. Returns -1 for a row outside `all`, else 0.
- * The conversion to floats has its own loop, which compilers vectorise; they do not vectorise the two together.
- */
-WIDE int64_t score_vectors(const int8_t *codes, const float *scale, int64_t all, int64_t d, const int64_t *row,
-                           int64_t n, const float *query, float *out) {
+/* The body of score_vectors, with WIDEN(code, v): the floats of LANES codes. */
+#define SCORE_VECTORS(WIDEN)                                                                                  \
+    do {                                                                                                      \
+        for (int64_t i = 0; i < n; i++) {                                                                     \
+            const int8_t *code = codes + row[i] * d;                                                          \
+            for (int64_t j = 0; j < d && i + SOON < n; j += 64) PREFETCH(codes + row[i + SOON] * d + j);      \
+            eight lower = {0}, upper = {0};                                                                   \
+            int64_t j = 0;                                                                                    \
+            for (; j + LANES <= d; j += LANES) {                                                              \
+                eight v[2], q[2];                                                                             \
+                WIDEN(code + j, v);                                                                           \
+                memcpy(q, query + j, sizeof q);                                                               \
+                lower += v[0] * q[0];                                                                         \
+                upper += v[1] * q[1];                                                                         \
+            }                                                                                                 \
+            float lane[LANES];                                                                                \
+            memcpy(lane, &lower, sizeof lower);                                                               \
+            memcpy(lane + 8, &upper, sizeof upper);                                                           \
+            for (; j < d; j++) lane[j % LANES] += (float)code[j] * query[j];                                  \
+            out[i] = sum_lanes(lane) * scale[row[i]];                                                         \
+        }                                                                                                     \
+    } while (0)
+
+#define WIDEN_EACH(code, v)                                             \
+    do {                                                                \
+        float value[LANES];                                             \
+        for (int l = 0; l < LANES; l++) value[l] = (float)(code)[l];    \
+        memcpy(v, value, sizeof v);                                     \
+    } while (0)
+
+static void score_vectors_plainly(const int8_t *codes, const float *scale, int64_t d, const int64_t *row, int64_t n,
+                                  const float *query, float *out) {
+    SCORE_VECTORS(WIDEN_EACH);
+}
+
+#ifdef HAS_AVX2
+#define WIDEN_BY_AVX2(code, v)                                                         \
+    do {                                                                               \
+        __m128i c = _mm_loadu_si128((const __m128i *)(code));                          \
+        (v)[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(c));                          \
+        (v)[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(c, 8)));       \
+    } while (0)
+
+/* Compilers do not find these instructions themselves: GCC 12 converts code by code, at a fifteenth of the speed. */
+__attribute__((target("avx2"))) static void score_vectors_by_avx2(const int8_t *codes, const float *scale, int64_t d,
+                                                                  const int64_t *row, int64_t n, const float *query,
+                                                                  float *out) {
+    SCORE_VECTORS(WIDEN_BY_AVX2);
+}
+#endif
+
+/* out[i] = scale[r] · ⟨codes[r], query⟩, r = row[i], of codes[all][d]. Returns -1 for a row outside `all`, else 0. */
+int64_t score_vectors(const int8_t *codes, const float *scale, int64_t all, int64_t d, const int64_t *row, int64_t n,
+                      const float *query, float *out) {
     if (any_outside(row, n, all)) return -1;
-    for (int64_t i = 0; i < n; i++) {
-        const int8_t *code = codes + row[i] * d;
-        for (int64_t j = 0; j < d && i + SOON < n; j += 64) PREFETCH(codes + row[i + SOON] * d + j);
-        eight lower = {0}, upper = {0};
-        int64_t j = 0;
-        for (; j + STRIDE <= d; j += STRIDE) {
-            float value[STRIDE];
-            for (int l = 0; l < STRIDE; l++) value[l] = (float)code[j + l];
-            for (int l = 0; l < STRIDE; l += LANES) {
-                eight v[2], q[2];
-                memcpy(v, value + l, sizeof v);
-                memcpy(q, query + j + l, sizeof q);
-                lower += v[0] * q[0];
-                upper += v[1] * q[1];
-            }
-        }
-        float lane[LANES];
-        memcpy(lane, &lower, sizeof lower);
-        memcpy(lane + 8, &upper, sizeof upper);
-        for (; j < d; j++) lane[j % LANES] += (float)code[j] * query[j];
-        out[i] = sum_lanes(lane) * scale[row[i]];
+#ifdef HAS_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        score_vectors_by_avx2(codes, scale, d, row, n, query, out);
+        return 0;
     }
+#endif
+    score_vectors_plainly(codes, scale, d, row, n, query, out);
     return 0;
 }
 
