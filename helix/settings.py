@@ -76,6 +76,9 @@ class Settings:
     keep_generations: int = _declare(10, "generations", "earlier ones that gc retains, for a rollback")
     gc_grace: float = _declare(3_600.0, "seconds", "gc retains younger files: a running process may need them")
     reload_interval: float = _declare(0.25, "seconds", "between two checks of the query process for a new generation")
+    stores_memory: int = _declare(
+        2_048, "MiB", "of the open stores of one server, at most; more are closed and reopened"
+    )
     keys: str = _declare("", "path", "the file of API keys; empty: keys.json in the store")
     rate_limit: float = _declare(100.0, "requests a second", "of a key, with bursts of twice as many; 0: no limit")
     max_concurrent: int = _declare(64, "requests", "at once in a query process; more are answered 503")

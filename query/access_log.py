@@ -29,7 +29,7 @@ class AccessLog:
         if scope["type"] != "http" or scope["path"].startswith(_UNLISTED):
             await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
+        began, path = time.perf_counter(), scope["path"]  # a server of many stores takes the store's name off it
         status = 0
 
         async def send_noting(message: Message) -> None:
@@ -41,7 +41,6 @@ class AccessLog:
         try:
             await self._app(scope, receive, send_noting)
         finally:
-            path = scope["path"]
             shown = path if len(path) <= _LONGEST else f"{path[: _LONGEST - 1]}…"
             level = logging.WARNING if status >= 500 or not status else logging.INFO
             outcome = status or "no answer"

@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -26,6 +26,7 @@ import orjson
 from helix.errors import AccessError, StoreError, UsageError
 from helix.settings import Settings
 from helix.snapshot.paths import write_file
+from helix.snapshot.store_names import STORE_NAME, check_store_name
 
 SCOPES: Final = ("recall", "feedback", "remember", "forget", "admin")
 """Rights of a key: recall and browse; send feedback; write notes; delete items; read the store's status and metrics."""
@@ -56,6 +57,20 @@ class Caller:
     principal: str | None
     projects: tuple[str, ...] | None  # the visible ones; None: all
     scopes: frozenset[str]
+    grants: Mapping[str, frozenset[str]] | None = None  # scopes by store, of a key to named stores; None: every store
+    store: str | None = None  # the store that the request's path names
+
+    def enter(self, store: str) -> Caller:
+        """Return the caller with its rights in one store.
+
+        Raises:
+            AccessDenied: the key does not open it; the same as for a store that does not exist.
+        """
+        if self.grants is None:
+            return replace(self, store=store)
+        if store not in self.grants:
+            raise make_unknown_store()
+        return replace(self, store=store, scopes=self.grants[store])
 
     def check_principal(self, named: str | None) -> str | None:
         """Return the principal of a request. The owner may name any, a key only its own.
@@ -79,6 +94,11 @@ class Caller:
             raise AccessDenied(403, f"this key lacks the scope {scope}", "use a key with it ('helix keys create')")
 
 
+def make_unknown_store() -> AccessDenied:
+    """Return the refusal of a store that does not exist, or that the caller may not see."""
+    return AccessDenied(404, "no store of yours has this name", "GET /v1/stores lists your stores")
+
+
 OWNER: Final = Caller("", None, None, frozenset(SCOPES))
 """The owner, who reads the store's files anyway and so may ask for everything."""
 
@@ -95,6 +115,7 @@ class KeyRecord(NamedTuple):
     created: str
     expires: str | None
     revoked: str | None
+    grants: dict[str, list[str]] | None = None  # scopes by store, on a server of many; None: the scopes in all of them
 
     def get_state(self, now: datetime) -> str:
         """Return live, expired or revoked."""
@@ -102,9 +123,13 @@ class KeyRecord(NamedTuple):
             return "revoked"
         return "expired" if self.expires and datetime.fromisoformat(self.expires) <= now else "live"
 
+    def list_fields(self) -> dict[str, Any]:
+        """Return the stored fields; without `grants` where the key has none, as earlier releases wrote it."""
+        return {name: value for name, value in self._asdict().items() if name != "grants" or value is not None}
+
     def describe(self, now: datetime) -> dict[str, Any]:
         """Return the fields and the state, without the digest."""
-        fields = {name: value for name, value in self._asdict().items() if name != "sha256"}
+        fields = {name: value for name, value in self.list_fields().items() if name != "sha256"}
         return {**fields, "state": self.get_state(now)}
 
 
@@ -118,10 +143,12 @@ class KeyRing:
 
     Args:
         path: of the keys; None: no keys.
+        many: the keys are of a server of many stores; otherwise a key to named stores is refused.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, many: bool = False) -> None:
         self._path = path
+        self._is_many = many
         self._stamp: tuple[int, int, int] | None = None  # inode, time and size of the file that was read
         self._records: dict[str, KeyRecord] = {}
         self._lock = threading.Lock()
@@ -139,8 +166,11 @@ class KeyRing:
         is_same = hmac.compare_digest(_hash_key(key), record.sha256 if record else _NO_DIGEST)
         if record is None or not is_same or record.get_state(datetime.now(UTC)) != "live":
             raise AccessDenied(401, "this key is unknown, expired or revoked", "make one with 'helix keys create'")
+        if record.grants is not None and not self._is_many:
+            raise AccessDenied(403, "this key is to named stores", "ask the server of those stores")
         projects = None if record.projects is None else tuple(record.projects)
-        return Caller(record.id, record.principal, projects, frozenset(record.scopes))
+        grants = {store: frozenset(scopes) for store, scopes in (record.grants or {}).items()} or None
+        return Caller(record.id, record.principal, projects, frozenset(record.scopes), grants)
 
     def _read(self) -> dict[str, KeyRecord]:
         if self._path is None:
@@ -194,7 +224,10 @@ def _read_record(entry: Any) -> KeyRecord:
     """Check and return one stored key. Raise ValueError or TypeError for a damaged one."""
     record = KeyRecord(**entry)
     for name, value in record._asdict().items():
-        if value is None and name in ("projects", "expires", "revoked"):
+        if value is None and name in ("projects", "expires", "revoked", "grants"):
+            continue
+        if name == "grants":
+            _check_grants(value)
             continue
         if name in ("projects", "scopes"):
             if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
@@ -209,6 +242,17 @@ def _read_record(entry: Any) -> KeyRecord:
     return record
 
 
+def _check_grants(value: Any) -> None:
+    """Raise TypeError or ValueError for damaged grants."""
+    if not isinstance(value, dict) or not value:
+        raise TypeError("grants is not a table of stores")
+    for store, scopes in value.items():
+        if not STORE_NAME.fullmatch(store):
+            raise ValueError("grants names no store")
+        if not (isinstance(scopes, list) and scopes and set(scopes) <= set(SCOPES)):
+            raise ValueError("grants has an unknown scope")
+
+
 @contextmanager
 def _edit_keys(path: Path) -> Iterator[list[KeyRecord]]:
     """Yield the keys and write them back, one process at a time."""
@@ -218,7 +262,7 @@ def _edit_keys(path: Path) -> Iterator[list[KeyRecord]]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         records = load_keys(path)
         yield records
-        entries = [record._asdict() for record in records]
+        entries = [record.list_fields() for record in records]
         write_file(path, orjson.dumps({"format": FORMAT, "keys": entries}, option=orjson.OPT_INDENT_2))
 
 
@@ -230,19 +274,24 @@ def create_key(
     scopes: Sequence[str] = ("recall", "feedback"),
     expires: str | None = None,
     name: str = "",
+    grants: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[str, KeyRecord]:
     """Make a key and return (key, record). The key cannot be read again later.
 
     Args:
         projects: the visible ones; empty: all.
+        grants: scopes by store, its first one the key's own, in place of `scopes`; None: every store of the server.
         expires: ISO 8601, or an age like 90d from now; None: never.
 
     Raises:
         UsageError: an argument is out of range.
         StoreError: the file cannot be read or written.
     """
-    unknown = sorted(set(scopes) - set(SCOPES))
-    if unknown or not scopes:
+    for store in grants or ():
+        check_store_name(store)
+    given = [scopes] if grants is None else [*grants.values()]
+    unknown = sorted({scope for one in given for scope in one} - set(SCOPES))
+    if unknown or not given or not all(given):
         raise UsageError(f"unknown scope {', '.join(unknown)!r}", f"there are {', '.join(SCOPES)}")
     if not principal.strip():
         raise UsageError("the principal is empty", "name the caller with this key, as ACLs name it")
@@ -250,11 +299,12 @@ def create_key(
     key, record = _make_key(
         principal=principal,
         projects=sorted(set(projects)) or None,
-        scopes=[scope for scope in SCOPES if scope in scopes],
+        scopes=[scope for scope in SCOPES if any(scope in one for one in given)],
         name=name,
         created=_format_time(now),
         expires=_format_time(moment) if (moment := _parse_end(expires, now)) else None,
         revoked=None,
+        grants=grants and {store: [scope for scope in SCOPES if scope in own] for store, own in grants.items()},
     )
     with _edit_keys(path) as records:
         records.append(record)
@@ -296,6 +346,22 @@ def revoke_key(path: Path, identity: str) -> KeyRecord:
         at = _find_record(records, identity)
         records[at] = records[at]._replace(revoked=records[at].revoked or _format_time(datetime.now(UTC)))
         return records[at]
+
+
+def revoke_principal(path: Path, principal: str) -> list[KeyRecord]:
+    """End every live key of a principal at once; return them.
+
+    Raises:
+        StoreError: as for `create_key`.
+    """
+    now = datetime.now(UTC)
+    with _edit_keys(path) as records:
+        ended = []
+        for at, record in enumerate(records):
+            if record.principal == principal and record.get_state(now) == "live":
+                records[at] = record._replace(revoked=_format_time(now))
+                ended.append(records[at])
+    return ended
 
 
 def _make_key(**rights: Any) -> tuple[str, KeyRecord]:

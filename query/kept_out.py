@@ -15,10 +15,10 @@ from query.auth import Caller
 from query.writes import find_session, refuse_session
 
 if TYPE_CHECKING:
-    from query.service import QueryService
+    from query.stores.many import AnyService
 
 
-def keep_out(service: QueryService, caller: Caller, session: str, off: bool) -> dict[str, Any]:
+def keep_out(service: AnyService, caller: Caller, session: str, off: bool) -> dict[str, Any]:
     """Keep a session out of the store from now on, or end that; return the session, `off`, `changed` and a message.
 
     Raises:
@@ -26,6 +26,7 @@ def keep_out(service: QueryService, caller: Caller, session: str, off: bool) -> 
         UsageError: the name is empty or too long, or the key sees no such session.
         StoreError: the switches are damaged, or cannot be written.
     """
+    service, caller = service.find_own(caller, "forget")
     caller.check_scope("forget")
     name = session.strip()
     if not 0 < len(name) <= MAX_NAME:
@@ -42,13 +43,14 @@ def keep_out(service: QueryService, caller: Caller, session: str, off: bool) -> 
     return {"session": name, "off": off, "changed": changed, "message": message}
 
 
-def list_kept_out(service: QueryService, caller: Caller) -> list[dict[str, str]]:
+def list_kept_out(service: AnyService, caller: Caller) -> list[dict[str, str]]:
     """List what is off now: for the owner all of it, for a key the sessions and projects that it sees.
 
     Raises:
         AccessDenied: the key lacks the scope.
         StoreError: the switches are damaged.
     """
+    service, caller = service.find_own(caller, "forget")
     caller.check_scope("forget")
     switches = state.list_off(service.root)
     if not caller.key:

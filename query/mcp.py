@@ -43,7 +43,7 @@ from query.schema.tools import (
     SearchHit,
     SearchResult,
 )
-from query.service import QueryService
+from query.stores.many import AnyService
 
 INSTRUCTIONS: Final = (
     "Memory of earlier sessions, meetings and notes. Call recall before you ask the user for something that may have "
@@ -104,7 +104,7 @@ def _explain_error(tool: str, error: ToolError) -> str:
     return f"{tool}: " + "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in faults)
 
 
-def build_server(service: QueryService, caller: Caller = OWNER, here: Workspace | None = None) -> MCPServer:
+def build_server(service: AnyService, caller: Caller = OWNER, here: Workspace | None = None) -> MCPServer:
     """Return the server of one store.
 
     Args:
@@ -134,7 +134,7 @@ FindCaller = Callable[[Context], Caller]
 FindProject = Callable[[Context, str | None], str | None]
 
 
-def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCaller, find_project: FindProject) -> None:
+def _add_recall(server: MCPServer, service: AnyService, find_caller: FindCaller, find_project: FindProject) -> None:
     @server.tool(
         description="Recall what the memory has about a question, as text within a token budget.", annotations=_READS
     )
@@ -193,7 +193,7 @@ def _add_recall(server: MCPServer, service: QueryService, find_caller: FindCalle
         )
 
 
-def _add_search(server: MCPServer, service: QueryService, find_caller: FindCaller, find_project: FindProject) -> None:
+def _add_search(server: MCPServer, service: AnyService, find_caller: FindCaller, find_project: FindProject) -> None:
     @server.tool(
         description="Search the memory: id, title and first words of the items for a question, best first.",
         annotations=_READS,
@@ -220,7 +220,7 @@ def _add_search(server: MCPServer, service: QueryService, find_caller: FindCalle
         )
 
 
-def _add_browsing(server: MCPServer, service: QueryService, find_caller: FindCaller, find_project: FindProject) -> None:
+def _add_browsing(server: MCPServer, service: AnyService, find_caller: FindCaller, find_project: FindProject) -> None:
     @server.tool(
         description="Read a whole item, by its id from recall, search or timeline, with turns around it.",
         annotations=_READS,
@@ -263,7 +263,7 @@ def _add_browsing(server: MCPServer, service: QueryService, find_caller: FindCal
             return StoreStatus(**sanitise_all(service.status(find_caller(context))))
 
 
-def _add_decisions(server: MCPServer, service: QueryService, find_caller: FindCaller, here: Workspace | None) -> None:
+def _add_decisions(server: MCPServer, service: AnyService, find_caller: FindCaller, here: Workspace | None) -> None:
     @server.tool(
         description="List the decisions of a project that hold, by topic, newest first: since when, said by whom, with "
         "what each replaced; and what was rejected, and why.",
@@ -284,7 +284,7 @@ def _add_decisions(server: MCPServer, service: QueryService, find_caller: FindCa
             return DecisionList(**sanitise_all(service.browse("decisions", request, caller)))
 
 
-def _add_resources(server: MCPServer, service: QueryService, find_caller: FindCaller) -> None:
+def _add_resources(server: MCPServer, service: AnyService, find_caller: FindCaller) -> None:
     @server.resource(
         "helix://items/{id}", name="item", title="An item", description="One whole item", mime_type="text/plain"
     )
@@ -363,7 +363,7 @@ def _require(resource: dict[str, Any] | None) -> dict[str, Any]:
     return resource
 
 
-def serve(service: QueryService, caller: Caller = OWNER, here: Workspace | None = None) -> None:
+def serve(service: AnyService, caller: Caller = OWNER, here: Workspace | None = None) -> None:
     """Answer on stdin and stdout until they are closed. `here` is the folder of the agent."""
     try:
         build_server(service, caller, here).run("stdio")
@@ -385,7 +385,7 @@ class MountedServer:
             yield
 
 
-def mount_server(service: QueryService) -> MountedServer:
+def mount_server(service: AnyService) -> MountedServer:
     """Return Streamable HTTP at /mcp: without sessions, so any process answers, and with JSON instead of a stream."""
     server = build_server(service)
     app = server.streamable_http_app(

@@ -18,7 +18,7 @@ from query import writes
 from query.auth import Caller
 from query.schema import requests as wire
 from query.schema.tools import ForgetAnswer, NoteReceipt
-from query.service import QueryService
+from query.stores.many import AnyService
 
 _WRITES: Final = ToolAnnotations(
     read_only_hint=False, idempotent_hint=False, open_world_hint=False, destructive_hint=False
@@ -34,13 +34,13 @@ FindCaller = Callable[[Context[Any, Any]], Caller]
 FindProject = Callable[[Context[Any, Any], str | None], str | None]
 
 
-def add_writing(server: MCPServer, service: QueryService, find_caller: FindCaller, find_project: FindProject) -> None:
+def add_writing(server: MCPServer, service: AnyService, find_caller: FindCaller, find_project: FindProject) -> None:
     """Add the tools that write."""
     _add_notes(server, service, find_caller, find_project)
     _add_verdicts(server, service, find_caller)
 
 
-def _add_notes(server: MCPServer, service: QueryService, find_caller: FindCaller, find_project: FindProject) -> None:
+def _add_notes(server: MCPServer, service: AnyService, find_caller: FindCaller, find_project: FindProject) -> None:
     @server.tool(
         description="Remember a note for later sessions, such as a decision, a convention or a working command. It is "
         "marked as an agent's, and weighs less than what the user said. Only what the user stated or the work showed.",
@@ -73,7 +73,7 @@ def _add_notes(server: MCPServer, service: QueryService, find_caller: FindCaller
         return NoteReceipt(**sanitise_all(found))
 
 
-def _add_verdicts(server: MCPServer, service: QueryService, find_caller: FindCaller) -> None:
+def _add_verdicts(server: MCPServer, service: AnyService, find_caller: FindCaller) -> None:
     @server.tool(
         description="Tell what became of an item: used, helpful, wrong or stale.",
         annotations=_WRITES,
@@ -107,7 +107,7 @@ def _add_verdicts(server: MCPServer, service: QueryService, find_caller: FindCal
             if not confirm:
                 shown = [{"id": one["id"], "text": one["text"]} for one in found.describe()]
                 return ForgetAnswer(forgotten=False, items=shown, confirm=found.word)
-            receipt = writes.forget(service, found, confirm)
+            receipt = writes.forget(found, confirm)
         return ForgetAnswer(forgotten=True, receipt=sanitise_all(receipt))
 
 

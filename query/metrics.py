@@ -13,10 +13,14 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from query.stores.many import AnyService, ManyStores
+from query.stores.metrics import StoreMetrics, StoresCollector
+
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from query.service import QueryService
+    from query.store_gate import StoreGate
 
 TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -29,7 +33,7 @@ class QueryMetrics:
     Several processes of one server write to PROMETHEUS_MULTIPROC_DIR; each reports the sum.
     """
 
-    def __init__(self, service: QueryService) -> None:
+    def __init__(self, service: AnyService, gate: StoreGate | None = None) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # drops the second series with the start time
         own = CollectorRegistry()
         self._registry = own
@@ -45,10 +49,21 @@ class QueryMetrics:
         self.degraded = Counter("helix_degraded", "Degraded answers, by the missing part", ["what"], registry=own)
         failures = "Failed looks for a newer generation"
         self.reload_failures = Counter("helix_reload_failures", failures, registry=own)
-        self._registry.register(_StateCollector(service))
+        self._stores: StoreMetrics | None = None
+        if isinstance(service, ManyStores):
+            self._stores = StoreMetrics(own)
+            self._registry.register(StoresCollector(service, gate))
+        else:
+            self._registry.register(_StateCollector(service))
 
-    def count_answer(self, answer: dict[str, Any]) -> None:
-        """Count one answer, with its times in milliseconds (`ms`)."""
+    def count_answer(self, answer: dict[str, Any], store: str | None = None) -> None:
+        """Count one answer, with its times in milliseconds (`ms`).
+
+        Args:
+            store: on a server of many; None: the answer is of several, whose shares are counted.
+        """
+        if self._stores:
+            self._stores.count_answer(answer, store)
         self.recalls.labels("skipped" if answer["skipped"] else "answered").inc()
         for stage, ms in answer["ms"].items():
             if stage == "total":
@@ -58,8 +73,10 @@ class QueryMetrics:
         for what in answer["degraded"]:
             self.degraded.labels(what.partition(":")[0]).inc()
 
-    def count_failure(self, is_refused: bool) -> None:
+    def count_failure(self, is_refused: bool, store: str | None = None) -> None:
         """Count a recall without an answer: refused for its arguments, or failed."""
+        if self._stores and store:
+            self._stores.count_failure(store, is_refused)
         self.recalls.labels("refused" if is_refused else "failed").inc()
 
     def render(self) -> bytes:

@@ -16,21 +16,24 @@ import asyncio
 import hmac
 import ipaddress
 import re
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import orjson
 
 from helix.errors import HelixError, UsageError
+from helix.snapshot.store_names import STORE_NAME
 from helix.util.sanitise import MAX_MESSAGE, sanitise_name
-from query.auth import OWNER, AccessDenied, Caller, KeyRing
+from query.auth import OWNER, AccessDenied, Caller, KeyRing, make_unknown_store
+from query.rates import TokenBuckets
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from query.store_gate import StoreGate
 
 PROBLEM: Final = "application/problem+json"
 MAX_BODY: Final = 256 * 1024
@@ -42,6 +45,9 @@ CALLER: Final = "helix.caller"
 OPEN: Final = ("/", "/healthz", "/readyz", "/openapi.json")
 """Paths that reveal nothing of the store; so do the paths under PAGE."""
 PAGE: Final = "/page/"
+
+STORES: Final = "/stores/"
+"""Before the name of a store, on a server of many; the rest of the path is that of a server of one."""
 
 _HEADERS: Final = tuple(
     (name.encode(), value.encode())
@@ -69,7 +75,6 @@ _SECONDS: Final = {"/v1/forget": 660.0}
 
 _ONCE: Final = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-type", b"origin")
 _MAX_WRONG_KEYS: Final = 10  # a minute and address; the next wrong key is not checked
-_MAX_BUCKETS: Final = 10_000  # keys and addresses whose requests are counted
 
 NOBODY: Final = Caller("-", None, (), frozenset())
 """The caller of open paths, without any right."""
@@ -93,15 +98,22 @@ class Policy:
     rate: float = 0.0  # requests a second and key; 0: no limit
     concurrent: int = 64
     seconds: float = 30.0
+    processes: int = 1  # that share a rate
+    many: bool = False  # the server of many stores: a path may begin with /stores/NAME
 
 
 class Guard:
-    """ASGI middleware that refuses requests with a problem detail."""
+    """ASGI middleware that refuses requests with a problem detail.
 
-    def __init__(self, app: ASGIApp, keys: KeyRing, policy: Policy) -> None:
+    Args:
+        gate: the limits of each store, on a server of many.
+    """
+
+    def __init__(self, app: ASGIApp, keys: KeyRing, policy: Policy, gate: StoreGate | None = None) -> None:
         self._app = app
         self._keys = keys
         self._policy = policy
+        self._gate = gate
         self._running = 0
         self._rates = TokenBuckets(policy.rate, 2 * policy.rate)
         self._wrong_keys = TokenBuckets(_MAX_WRONG_KEYS / 60, _MAX_WRONG_KEYS)
@@ -116,31 +128,38 @@ class Guard:
         try:
             headers = _read_headers(scope)
             _check_target(scope, headers, self._policy)
-            scope[CALLER] = self._identify(scope, headers)
+            store = _take_store(scope) if self._policy.many else None
+            scope[CALLER] = self._identify(scope, headers, store)
             body = await _receive_body(receive) if headers.get(b"content-length", b"0") != b"0" else receive
             if body is None:
                 return  # the client is gone
             if self._running >= self._policy.concurrent and not _is_open(scope["path"]):
                 raise AccessDenied(503, f"{self._running} requests are under way", "ask again in a moment", wait=1)
+            if self._gate and store:
+                self._gate.enter(store)
         except AccessDenied as error:
             await describe_error(error, scope["path"])(scope, receive, send)
             return
         except HelixError as error:  # the keys are unreadable, so every key is refused
             await ProblemResponse(503, error.what, scope["path"], error.remedy)(scope, receive, send)
             return
-        await self._run_application(scope, body, send)
+        try:
+            await self._run_application(scope, body, send)
+        finally:
+            if self._gate and store:
+                self._gate.leave(store)
 
-    def _identify(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller:
+    def _identify(self, scope: Scope, headers: dict[bytes, bytes], store: str | None) -> Caller:
         """Return the caller, once its key, scope and rate are checked."""
         path, key = scope["path"], _read_key(headers)
         if _is_open(path):
             return NOBODY
         if key is None:
             if self._policy.keyless:
-                return OWNER
+                return OWNER if store is None else OWNER.enter(store)
             raise AccessDenied(401, "no API key", "send 'Authorization: Bearer hx_…'; 'helix keys create' makes one")
         if self._policy.token and hmac.compare_digest(key, self._policy.token.encode()):
-            return OWNER
+            return OWNER if store is None else OWNER.enter(store)
         try:
             caller = self._keys.identify(key.decode("latin-1"))
         except AccessDenied:  # wrong keys of an address never keep its right ones out
@@ -148,6 +167,7 @@ class Guard:
                 text = "too many wrong keys from this address"
                 raise AccessDenied(429, text, f"wait {wait:.0f} s", wait=wait) from None
             raise
+        caller = caller if store is None else caller.enter(store)
         if needed := find_scope(scope["method"], path):
             caller.check_scope(needed)
         if wait := self._rates.take(caller.key):
@@ -202,6 +222,19 @@ def group_address(address: str) -> str:
         return address
     parsed = ipaddress.IPv6Address(address.partition("%")[0])
     return str(parsed.ipv4_mapped or (int(parsed) >> 64))
+
+
+def _take_store(scope: Scope) -> str | None:
+    """Take /stores/NAME off the path; return the name, None without one. Raise AccessDenied for no name of a store."""
+    if not scope["path"].startswith(STORES):
+        return None
+    path: str = scope["path"]
+    store, _, rest = path.removeprefix(STORES).partition("/")
+    if not STORE_NAME.fullmatch(store):
+        raise make_unknown_store()
+    scope["path"] = f"/{rest}"
+    scope["raw_path"] = quote(scope["path"]).encode()
+    return store
 
 
 def _read_headers(scope: Scope) -> dict[bytes, bytes]:
@@ -348,34 +381,3 @@ def describe_error(error: HelixError, path: str) -> ProblemResponse:
     if isinstance(error, AccessDenied):
         return ProblemResponse(error.status, error.what, path, error.remedy, wait=error.wait)
     return ProblemResponse(400 if isinstance(error, UsageError) else 503, error.what, path, error.remedy)
-
-
-class TokenBuckets:
-    """Token buckets by name: `burst` requests at once, then `rate` a second.
-
-    Args:
-        clock: monotonic seconds.
-    """
-
-    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._clock = clock
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()  # (tokens, time)
-
-    def take(self, name: str) -> float:
-        """Take one token and return 0, or return the seconds until the next token."""
-        if not self._rate:
-            return 0.0
-        tokens = self._count_tokens(name)
-        if tokens < 1:
-            return (1 - tokens) / self._rate
-        self._levels[name] = tokens - 1, self._clock()
-        self._levels.move_to_end(name)
-        if len(self._levels) > _MAX_BUCKETS:
-            self._levels.popitem(last=False)
-        return 0.0
-
-    def _count_tokens(self, name: str) -> float:
-        tokens, when = self._levels.get(name, (self._burst, self._clock()))
-        return min(self._burst, tokens + (self._clock() - when) * self._rate)

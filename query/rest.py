@@ -1,4 +1,4 @@
-"""The REST application over one `QueryService`. Every error is a problem detail (RFC 9457)."""
+"""The REST application over the service of one store, or of many. Every error is a problem detail (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from query.middleware import PROBLEM, Guard, Policy, ProblemResponse, describe_e
 from query.routes import make_routers
 from query.routing import RawJson
 from query.schema import answers
-from query.service import QueryService
+from query.store_gate import StoreGate
+from query.stores.many import AnyService
 
 ABOUT: Final = """
 Memory for coding agents and assistants: ranked, explained, within a token budget, without a language model.
@@ -41,14 +42,17 @@ _PREPARE_PAGES: Final = 1.0
 """Seconds after the start until the page's first answer is prepared: agents are answered first."""
 
 
-def create_app(service: QueryService, policy: Policy | None = None, keys: KeyRing | None = None) -> Guard:
+def create_app(
+    service: AnyService, policy: Policy | None = None, keys: KeyRing | None = None, gate: StoreGate | None = None
+) -> Guard:
     """Return the application, which starts and stops the service with itself.
 
     Args:
         policy: default: this machine only, without keys.
         keys: default: no keys.
+        gate: the limits of each store, on a server of many.
     """
-    metrics = QueryMetrics(service)
+    metrics = QueryMetrics(service, gate)
     service.on_failure = metrics.reload_failures.inc
     agents = mount_server(service)
 
@@ -87,7 +91,7 @@ def create_app(service: QueryService, policy: Policy | None = None, keys: KeyRin
     _add_error_handlers(app)
     _complete_schema(app)
 
-    return Guard(app, keys or KeyRing(None), policy or Policy())
+    return Guard(app, keys or KeyRing(None), policy or Policy(), gate)
 
 
 def _add_error_handlers(app: FastAPI) -> None:

@@ -1,4 +1,4 @@
-"""The routes of REST over one `QueryService`.
+"""The routes of REST over the service of one store, or of many.
 
 The names of route functions are the operation ids of OpenAPI, so they stay.
 """
@@ -16,13 +16,14 @@ from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
-from helix.errors import HelixError, UsageError
+from helix.errors import AccessError, HelixError, UsageError
 from query.auth import Caller
 from query.metrics import TYPE, QueryMetrics
 from query.middleware import CALLER
 from query.routing import ALWAYS, ONE, POSTED, ItemId, RawJson, Who, describe_problems, require
-from query.schema import answers, entities, pages, requests
-from query.service import OUTDATED, QueryService
+from query.schema import answers, entities, pages, requests, stores
+from query.service import OUTDATED
+from query.stores.many import AnyService, ManyStores
 from query.write_routes import add_write_routes
 
 
@@ -60,7 +61,7 @@ _NO_JOB: Final = "no recall of yours has this id, or it has expired"
 SessionId = Annotated[requests.SessionId, Path(alias="id")]
 
 
-def make_routers(service: QueryService, metrics: QueryMetrics) -> tuple[APIRouter, ...]:
+def make_routers(service: AnyService, metrics: QueryMetrics) -> tuple[APIRouter, ...]:
     """Return the routers of the whole API."""
     v1 = APIRouter(prefix="/v1", responses=ALWAYS)
     direct = APIRouter(prefix="/v1", responses=POSTED, route_class=DirectRoute)
@@ -70,25 +71,29 @@ def make_routers(service: QueryService, metrics: QueryMetrics) -> tuple[APIRoute
     _add_entity_routes(v1, service)
     _add_agent_routes(v1, direct, service)
     add_write_routes(v1, service)
+    if isinstance(service, ManyStores):
+        _add_store_routes(v1, service)
     return direct, v1, _make_process_routes(service, metrics)
 
 
-def _add_recall_routes(v1: APIRouter, direct: APIRouter, service: QueryService, metrics: QueryMetrics) -> None:
+def _add_recall_routes(v1: APIRouter, direct: APIRouter, service: AnyService, metrics: QueryMetrics) -> None:
     def run(request: requests.RecallRequest, caller: Caller) -> RawJson:
         try:
             answer = service.recall(request, caller)
         except HelixError as error:
-            metrics.count_failure(isinstance(error, UsageError))
+            metrics.count_failure(
+                isinstance(error, UsageError), None if isinstance(error, AccessError) else caller.store
+            )
             raise
-        metrics.count_answer(answer)
+        metrics.count_answer(answer, caller.store)
         return RawJson(answer)
 
     @v1.get("/recall", summary="Recall, by query parameters", response_model=answers.RecallAnswer, tags=["recall"])
-    async def recall_get(caller: Who, request: Annotated[requests.RecallRequest, Query()]) -> RawJson:
+    async def recall_get(caller: Who, request: Annotated[requests.WideRecallRequest, Query()]) -> RawJson:
         return await service.run_in_turn(run, request, caller)
 
     @direct.post("/recall", summary="Recall, by a JSON body", response_model=answers.RecallAnswer, tags=["recall"])
-    async def recall_post(caller: Who, request: requests.RecallRequest) -> RawJson:
+    async def recall_post(caller: Who, request: requests.WideRecallRequest) -> RawJson:
         return await service.run_in_turn(run, request, caller)
 
     about = "A context as text: for a question, or a briefing about the newest sessions"
@@ -98,7 +103,7 @@ def _add_recall_routes(v1: APIRouter, direct: APIRouter, service: QueryService, 
         return PlainTextResponse(await service.run_in_turn(service.context, request, caller))
 
 
-def _add_deep_routes(v1: APIRouter, direct: APIRouter, service: QueryService, metrics: QueryMetrics) -> None:
+def _add_deep_routes(v1: APIRouter, direct: APIRouter, service: AnyService, metrics: QueryMetrics) -> None:
     post = partial(direct.post, response_model=answers.DeepAnswer, tags=["recall"])
     get = partial(v1.get, tags=["recall"])
 
@@ -125,7 +130,7 @@ def _add_deep_routes(v1: APIRouter, direct: APIRouter, service: QueryService, me
         return EventSourceResponse(stream, headers={"x-accel-buffering": "no"})
 
 
-def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
+def _add_browse_routes(v1: APIRouter, service: AnyService) -> None:
     browse = partial(v1.get, tags=["browse"])
     find = partial(browse, responses=ONE)
 
@@ -173,7 +178,7 @@ def _add_browse_routes(v1: APIRouter, service: QueryService) -> None:
         return RawJson(service.browse("choices", request, caller))
 
 
-def _add_entity_routes(v1: APIRouter, service: QueryService) -> None:
+def _add_entity_routes(v1: APIRouter, service: AnyService) -> None:
     browse = partial(v1.get, tags=["browse"])
 
     @browse("/entities", summary="People, files and other names", response_model=entities.EntityPage)
@@ -189,7 +194,7 @@ def _add_entity_routes(v1: APIRouter, service: QueryService) -> None:
         return RawJson(service.browse("subject", request, caller))
 
 
-def _add_agent_routes(v1: APIRouter, direct: APIRouter, service: QueryService) -> None:
+def _add_agent_routes(v1: APIRouter, direct: APIRouter, service: AnyService) -> None:
     post = partial(v1.post, status_code=202, responses={**POSTED, **ONE}, tags=["tell"])
 
     @post("/feedback", summary="Give feedback on an item", response_model=answers.FeedbackReceipt)
@@ -203,7 +208,13 @@ def _add_agent_routes(v1: APIRouter, direct: APIRouter, service: QueryService) -
         return RawJson(await service.run_in_turn(service.hook, request, caller))
 
 
-def _make_process_routes(service: QueryService, metrics: QueryMetrics) -> APIRouter:
+def _add_store_routes(v1: APIRouter, service: ManyStores) -> None:
+    @v1.get("/stores", summary="Your stores on this server", response_model=stores.StoreList, tags=["operate"])
+    def list_stores(caller: Who) -> RawJson:
+        return RawJson({"stores": service.list_stores(caller)})
+
+
+def _make_process_routes(service: AnyService, metrics: QueryMetrics) -> APIRouter:
     """Return the routes about the process itself."""
     router = APIRouter(tags=["operate"])
 
@@ -221,7 +232,7 @@ def _make_process_routes(service: QueryService, metrics: QueryMetrics) -> APIRou
     async def readyz(request: Request) -> Response:
         if not service.is_ready:
             raise HTTPException(503, service.trouble or "no generation is open yet")
-        state = {"status": "ready", "snapshot": service.memory.snapshot.generation}
+        state = {"status": "ready", **service.describe_ready()}
         return RawJson({**state, "trouble": OUTDATED} if service.trouble else state)
 
     measure = partial(router.get, response_class=PlainTextResponse, responses=describe_problems(401, 403, 429, 503))

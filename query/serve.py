@@ -24,6 +24,7 @@ from helix.cli.logging import configure_logging, is_text
 from helix.cli.terminal import format_count, print_note
 from helix.errors import HelixError, UsageError
 from helix.settings import Settings
+from helix.snapshot.store_names import list_stores
 from query.access_log import AccessLog
 from query.auth import KeyRing, get_key_file, load_keys
 from query.connections import Bounds, Connections, Protocol, raise_file_limit
@@ -45,7 +46,13 @@ _SHUTDOWN: Final = 10  # seconds for running answers at the end
 
 
 def make_policy(
-    host: str, settings: Settings, *, allowed: Sequence[str] = (), keyed: bool = False, processes: int = 1
+    host: str,
+    settings: Settings,
+    *,
+    allowed: Sequence[str] = (),
+    keyed: bool = False,
+    processes: int = 1,
+    many: bool = False,
 ) -> Policy:
     """Return the policy of a server that listens on `host`. Only a plain loopback server is open without a key.
 
@@ -53,6 +60,7 @@ def make_policy(
         allowed: names of proxies in the Host header; their requests come from elsewhere.
         keyed: require keys on loopback, too.
         processes: the number that share a key's rate.
+        many: the server is of many stores.
     """
     loopback = is_loopback(host)
     own = {"localhost", host.lower()} if not loopback else {"localhost"}
@@ -62,8 +70,10 @@ def make_policy(
         keyless=loopback and not allowed and not keyed,
         token=secrets.token_urlsafe(32),
         rate=settings.rate_limit / processes,
+        processes=processes,
         concurrent=settings.max_concurrent,
         seconds=settings.request_timeout,
+        many=many,
     )
 
 
@@ -80,6 +90,9 @@ def is_loopback(host: str) -> bool:
 def run(root: Path, settings: Settings, policy: Policy, host: str, port: int, processes: int = 1) -> int:
     """Serve until a signal; return the exit status, 3 where the server could not start.
 
+    Args:
+        root: the store; of a server of many, the folder of all stores.
+
     Raises:
         UsageError: the address cannot be bound.
     """
@@ -89,7 +102,7 @@ def run(root: Path, settings: Settings, policy: Policy, host: str, port: int, pr
     name = f"[{address[0]}]" if ":" in address[0] else address[0]
     url, access = f"http://{name}:{address[1]}", "without keys" if policy.keyless else "with keys only"
     if is_text(settings) and not settings.log_name:
-        _print_banner(root, url, access)
+        _print_banner(root, url, access, many=policy.many)
     else:
         log.info("listening on %s (%s)", url, access)
     if not policy.keyless and not load_keys(get_key_file(root, settings)):
@@ -109,10 +122,16 @@ def run(root: Path, settings: Settings, policy: Policy, host: str, port: int, pr
         announcer.stop()
 
 
-def _print_banner(root: Path, url: str, access: str) -> None:
+def _print_banner(root: Path, url: str, access: str, *, many: bool) -> None:
     """Print where to look, what is served and how to stop, for a person."""
     from helix.snapshot.status import read_status
 
+    if many:
+        print_note(f"page   {url}/stores/NAME/   ({access})")
+        print_note(f"REST   {url}/stores/NAME/v1/recall?query=…   MCP {url}/stores/NAME/mcp")
+        print_note(f"stores {root} ({format_count(len(list_stores(root)), 'store')})")
+        print_note("Ctrl-C stops")
+        return
     try:
         state = read_status(root)
         holds = f"{format_count(state['items'], 'item')} of {format_count(state['sessions'], 'session')}"
@@ -189,9 +208,16 @@ def make_application(root: Path, settings: Settings, policy: Policy) -> ASGIApp:
     """Return the ASGI application of one process."""
     from query.rest import create_app
     from query.service import QueryService
+    from query.store_gate import StoreGate
+    from query.stores.many import ManyStores
 
     configure_logging(settings)
-    app = create_app(QueryService(root, settings), policy, KeyRing(get_key_file(root, settings)))
+    keys = KeyRing(get_key_file(root, settings), many=policy.many)
+    if policy.many:
+        stores = ManyStores(root, settings)
+        app = create_app(stores, policy, keys, StoreGate(stores.limits, policy.processes))
+    else:
+        app = create_app(QueryService(root, settings), policy, keys)
     return AccessLog(app) if is_text(settings) else app
 
 

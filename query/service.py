@@ -52,12 +52,22 @@ class QueryService:
 
     Args:
         on_failure: called after each failed look for a newer generation.
+        open_memory: opens the store the first time.
+        pool: runs the recalls; None: MAX_RUNNING threads of its own.
     """
 
-    def __init__(self, root: Path, settings: Settings, on_failure: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        on_failure: Callable[[], None] = lambda: None,
+        open_memory: Callable[[Path, Settings], Memory] = Memory,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
         self.root = root
         self.settings = settings
         self.on_failure = on_failure
+        self._open_memory = open_memory
         self._memory: Memory | None = None
         self._error: tuple[str, str] | None = None  # text and remedy; an exception would keep its frames alive
         self._events = EventAppender(root)
@@ -68,7 +78,8 @@ class QueryService:
         self._stop = threading.Event()
         self._looking, self._reviving = threading.Lock(), threading.Lock()
         self._good = self._due = time.monotonic()  # the last look without an error; the next look's time
-        self._pool = ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
+        self._own_pool = None if pool else ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
+        self._pool = pool or self._own_pool
         self._thread = self._make_watcher()
 
     def start(self) -> None:
@@ -80,6 +91,19 @@ class QueryService:
             self._first_look.set()  # after a failure as well: requests wait for it
         self._thread.start()
 
+    def look(self) -> None:
+        """Take the newest generation, for a caller that watches the store instead of `start`."""
+        if time.monotonic() >= self._due:
+            self._look()
+
+    def find_own(self, caller: Caller, scope: str, item: str | None = None) -> tuple[QueryService, Caller]:
+        """Return the service of a caller's writes, and its rights there: this one."""
+        return self, caller
+
+    def describe_ready(self) -> dict[str, Any]:
+        """Return the part of /readyz about the store."""
+        return {"snapshot": self.memory.snapshot.generation}
+
     def start_in_background(self) -> None:
         """Start in a background thread; requests wait for it."""
         self._is_started = True
@@ -89,7 +113,8 @@ class QueryService:
         """End the watching thread, and make the events durable."""
         self._stop.set()
         self._publisher.stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._own_pool:
+            self._own_pool.shutdown(wait=False, cancel_futures=True)
         if self._is_started:
             self._first_look.wait(5)
         if self._thread.is_alive():
@@ -142,6 +167,8 @@ class QueryService:
 
     def recall(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Return the answer to one recall."""
+        if isinstance(request, wire.WideRecallRequest) and request.stores:
+            raise UsageError("stores are named, and this server has one", "leave stores out")
         own = request.model_copy(update={"principal": caller.check_principal(request.principal)})
         return self._read(lambda memory: run_recall(memory, own, caller.projects))
 
@@ -370,7 +397,7 @@ class QueryService:
     def _take_newest(self) -> None:
         """Open the newest generation unless it answers already."""
         if self._memory is None:
-            self._memory = Memory(self.root, self.settings)
+            self._memory = self._open_memory(self.root, self.settings)
             log.info("serving generation %d", self._memory.snapshot.generation)
         elif self._memory.refresh():
             log.info("took generation %d", self._memory.snapshot.generation)

@@ -12,17 +12,17 @@ from query.auth import SCOPES
 from query.routing import ONE, POSTED, ItemId, RawJson, Who, require
 from query.schema import writes as wire
 from query.schema.tools import NoteReceipt
-from query.service import QueryService
+from query.stores.many import AnyService
 
 
-def add_write_routes(v1: APIRouter, service: QueryService) -> None:
+def add_write_routes(v1: APIRouter, service: AnyService) -> None:
     """Add the routes. They run in threads: a deletion takes seconds."""
     _add_rights(v1, service)
     _add_notes(v1, service)
     _add_deletions(v1, service)
 
 
-def _add_rights(v1: APIRouter, service: QueryService) -> None:
+def _add_rights(v1: APIRouter, service: AnyService) -> None:
     @v1.get("/rights", summary="What you may do here", response_model=wire.Rights, tags=["operate"])
     def rights(caller: Who) -> RawJson:
         scopes = [scope for scope in SCOPES if scope in caller.scopes]
@@ -34,7 +34,7 @@ def _add_rights(v1: APIRouter, service: QueryService) -> None:
         return RawJson({"off": kept_out.list_kept_out(service, caller)})
 
 
-def _add_notes(v1: APIRouter, service: QueryService) -> None:
+def _add_notes(v1: APIRouter, service: AnyService) -> None:
     post = partial(v1.post, status_code=202, response_model=NoteReceipt, tags=["tell"])
 
     def accept(receipt: dict[str, Any]) -> RawJson:
@@ -59,7 +59,7 @@ def _add_notes(v1: APIRouter, service: QueryService) -> None:
         return accept(require(found))
 
 
-def _add_deletions(v1: APIRouter, service: QueryService) -> None:
+def _add_deletions(v1: APIRouter, service: AnyService) -> None:
     post = partial(v1.post, responses=POSTED, tags=["tell"])
     about = "Forget items or a session for good: a preview, then with its word the deletion"
 
@@ -67,7 +67,7 @@ def _add_deletions(v1: APIRouter, service: QueryService) -> None:
     def forget(caller: Who, request: wire.ForgetRequest) -> RawJson:
         found = writes.plan_removal(service, caller.act_as(request.principal), request.items, request.session)
         if request.confirm:
-            return RawJson({"forgotten": True, "receipt": writes.forget(service, found, request.confirm)})
+            return RawJson({"forgotten": True, "receipt": writes.forget(found, request.confirm)})
         shown = found.choose_newest().describe()
         return RawJson({"forgotten": False, "total": len(found.rows), "items": shown, "confirm": found.word})
 

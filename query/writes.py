@@ -26,6 +26,7 @@ from query.auth import AccessDenied, Caller
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
     from query.service import QueryService
+    from query.stores.many import AnyService
 
 MOST_FORGOTTEN: Final = 50
 """Items of one deletion that a caller may name."""
@@ -38,7 +39,7 @@ _SHOWN: Final = 160  # characters of an item that is to be forgotten
 
 
 def remember(
-    service: QueryService,
+    service: AnyService,
     caller: Caller,
     text: str,
     *,
@@ -59,6 +60,7 @@ def remember(
         AccessDenied: the key lacks the scope, or does not see the project.
         UsageError: an argument is none of its choices.
     """
+    service, caller = service.find_own(caller, "remember")
     caller.check_scope("remember")
     if caller.projects is not None and (scope == "user" or project not in caller.projects):
         raise AccessDenied(403, "this key may write in its own projects only", "name one of them as project")
@@ -79,8 +81,9 @@ def remember(
     return _show(receipt)
 
 
-def correct(service: QueryService, caller: Caller, item: str, text: str, *, by: str = "agent") -> dict[str, Any] | None:
+def correct(service: AnyService, caller: Caller, item: str, text: str, *, by: str = "agent") -> dict[str, Any] | None:
     """Accept a note that replaces an item, in its project and for its readers. None if the caller sees no such item."""
+    service, caller = service.find_own(caller, "remember", item)
     caller.check_scope("remember")
     snap = service.view(caller)
     row = snap.find(item)
@@ -89,13 +92,14 @@ def correct(service: QueryService, caller: Caller, item: str, text: str, *, by: 
     return _write_about(service, caller, snap, row, text, by=by, corrects=_name(snap, row))
 
 
-def pin(service: QueryService, caller: Caller, item: str, *, by: str = "agent") -> dict[str, Any] | None:
+def pin(service: AnyService, caller: Caller, item: str, *, by: str = "agent") -> dict[str, Any] | None:
     """Accept a pinned note with an item's text, in its project and for its readers. None as for `correct`.
 
     Raises:
         AccessDenied: the key lacks the scope.
         UsageError: the item is a pinned note, or one says the same.
     """
+    service, caller = service.find_own(caller, "remember", item)
     caller.check_scope("remember")
     snap = service.view(caller)
     row = snap.find(item)
@@ -146,6 +150,7 @@ def _is_pinned(snap: Snapshot, row: int, text: str, by: str) -> bool:
 class Removal(NamedTuple):
     """The items that a deletion would remove: rows of a caller's view, none twice."""
 
+    service: QueryService
     snap: Snapshot
     rows: I64
 
@@ -177,9 +182,7 @@ class Removal(NamedTuple):
         return self._replace(rows=self.rows[np.lexsort((-self.rows, -place))[:most]])
 
 
-def plan_removal(
-    service: QueryService, caller: Caller, items: Sequence[str] = (), session: str | None = None
-) -> Removal:
+def plan_removal(service: AnyService, caller: Caller, items: Sequence[str] = (), session: str | None = None) -> Removal:
     """Return what a deletion of some items, or of a session, would remove.
 
     Raises:
@@ -187,18 +190,19 @@ def plan_removal(
         UsageError: there are none or too many, or one is unknown.
     """
     caller.check_scope("forget")
+    service, caller = service.find_own(caller, "forget", items[0] if items else None)
     if session is not None:
         if items:
             raise UsageError("items and a session", "forget one after the other")
         snap, rows = find_session(service, caller, session)
         if not len(rows):
             raise refuse_session(session)
-        return Removal(snap, rows)
+        return Removal(service, snap, rows)
     if not 0 < len(items) <= MOST_FORGOTTEN:
         raise UsageError(f"{len(items)} items", f"give 1 to {MOST_FORGOTTEN}")
     snap = service.view(caller)
     found = dict.fromkeys(row for name in items for row in _find_rows(snap, name))
-    return Removal(snap, np.array(list(found), np.int64))
+    return Removal(service, snap, np.array(list(found), np.int64))
 
 
 def find_session(service: QueryService, caller: Caller, name: str) -> tuple[Snapshot, I64]:
@@ -226,7 +230,7 @@ def refuse_session(name: str) -> UsageError:
     return UsageError(f"no live session is {sanitise_name(name, 80)!r}", "take its name from recall or timeline")
 
 
-def forget(service: QueryService, found: Removal, confirm: str) -> dict[str, Any]:
+def forget(found: Removal, confirm: str) -> dict[str, Any]:
     """Carry out a deletion that was planned and confirmed, and return its receipt.
 
     It names each item, so that it removes what was shown and nothing else.
@@ -240,7 +244,7 @@ def forget(service: QueryService, found: Removal, confirm: str) -> dict[str, Any
             "the word does not confirm these items", "call forget without confirm, and show the user what goes"
         )
     # The ids come by stdin: a command line is too short for a long session, and a terminal is not asked.
-    words = ["forget", "--item", "-", "--yes", "--store", str(service.root), "--json"]
+    words = ["forget", "--item", "-", "--yes", "--store", str(found.service.root), "--json"]
     command = [sys.executable, "-P", "-m", "helix.cli", *words]
     try:
         done = subprocess.run(
@@ -253,7 +257,7 @@ def forget(service: QueryService, found: Removal, confirm: str) -> dict[str, Any
         reason = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
         raise StoreError(f"nothing was forgotten: {reason}", "try 'helix forget' in a terminal")
     receipt: dict[str, Any] = orjson.loads(done.stdout)
-    service.take_newest()
+    found.service.take_newest()
     return receipt
 
 

@@ -93,6 +93,7 @@ class Encoder:
         self.spec = load_spec(folder, expect)
         self.tokenizer = open_tokenizer(folder / "tokenizer.json", self.spec.max_tokens)
         self._session = OnnxSession(folder / "model.onnx", threads, "encoder", _REMEDY, "export it for encoding")
+        self._last: tuple[str, F32] | None = None
         self._centre = np.array(self.spec.centre, np.float32)
         self._query_centre = np.array(self.spec.query_centre, np.float32)
         self._shifts = {language: np.array(shift, np.float32) for language, shift in self.spec.shifts.items()}
@@ -112,9 +113,22 @@ class Encoder:
         return self.start_query(text)()
 
     def start_query(self, text: str) -> Callable[[], F32]:
-        """Tokenise one query; return a function that embeds it. Only that one releases the interpreter's lock."""
+        """Tokenise one query; return a function that embeds it. Only that one releases the interpreter's lock.
+
+        The last query's vector is retained: one question to several stores is embedded once.
+        """
+        last = self._last
+        if last is not None and last[0] == text:
+            return lambda: last[1]
         feed = self.feed(self.tokens([self.spec.query_prefix + text]))
-        return lambda: np.asarray(_take_off(self._pool_run(feed), self._query_centre)[0])
+
+        def embed() -> F32:
+            vector: F32 = np.asarray(_take_off(self._pool_run(feed), self._query_centre)[0])
+            vector.setflags(write=False)
+            self._last = text, vector
+            return vector
+
+        return embed
 
     def queries(self, texts: Sequence[str]) -> F32:
         """Embed many queries: float32[n, dim].

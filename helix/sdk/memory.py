@@ -81,6 +81,7 @@ class Memory(EntityViews, Recaller):
         snapshot: number of a retained generation, to answer as it did; None: the newest.
         warm: load now what the first question would otherwise wait for.
         deep: the deep tier, where this process may ask a language model; see `helix.sdk.open`.
+        rerankers: shared with other stores; None: its own.
 
     Raises:
         StoreError: the store is missing, damaged or of a newer format.
@@ -95,6 +96,7 @@ class Memory(EntityViews, Recaller):
         snapshot: int | None = None,
         warm: bool = True,
         deep: Callable[[DeepContext, Recall, str, RecallOptions], Bundle] | None = None,
+        rerankers: Rerankers | None = None,
     ) -> None:
         self.settings = settings or _settings.load()
         self.root = Path(store)
@@ -104,7 +106,7 @@ class Memory(EntityViews, Recaller):
         self._snapshot = Snapshot.open(self.root, name, threads=self.settings.threads, gpu=self._gpu)
         self._refreshing = threading.Lock()
         self._events = EventAppender(self.root)
-        self._models = Rerankers(self.settings)
+        self._models = rerankers or Rerankers(self.settings)
         self._answers: AnswerCache[Bundle] = AnswerCache(self.settings.answers)
         self._page_caches = PageCaches()
         self._recall_deep = deep

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from helix.cli.parser import add_log_format, build_parser, parse_port, resolve_store
 from helix.errors import StoreError, UsageError
 from helix.settings import load
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def serve(argv: Sequence[str]) -> int:
-    """Serve REST, MCP and the page from one store, read-only."""
+    """Serve REST, MCP and the page from one store or many, read-only."""
     parser = build_parser(
         "serve",
         serve.__doc__ or "",
         "  helix serve --store memory --port 8765         # this machine only, without a key\n"
         "  helix serve --host 0.0.0.0 --workers 4         # other machines too, with keys ('helix keys create')\n"
-        "  helix serve --allow-host memory.example.org    # for a proxy on this machine, with keys",
+        "  helix serve --allow-host memory.example.org    # for a proxy on this machine, with keys\n"
+        "  helix serve --stores /srv/memory --host 0.0.0.0   # a store a person, team or project",
     )
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1); any other address requires keys")
@@ -29,6 +27,8 @@ def serve(argv: Sequence[str]) -> int:
     text = "a proxy's name that requests may be addressed to; requires keys; may be repeated"
     add("--allow-host", action="append", default=[], metavar="NAME", help=text)
     add("--require-keys", action="store_true", help="require keys on loopback, too")
+    text = "serve every store in this folder, each at /stores/NAME, instead of one"
+    add("--stores", metavar="DIR", type=Path, help=text)
     add("--wait", action="store_true", help="start without a store, and answer 503 until there is one")
     add_log_format(parser)
     options = parser.parse_args(argv)
@@ -37,8 +37,10 @@ def serve(argv: Sequence[str]) -> int:
     if not 1 <= options.workers <= MAX_PROCESSES:
         raise UsageError(f"workers is {options.workers}", f"give a number from 1 to {MAX_PROCESSES}")
     settings = load()
-    root = resolve_store(options, settings)
-    if not options.wait:
+    root = options.stores or resolve_store(options, settings)
+    if options.stores:
+        _check_stores(root)
+    elif not options.wait:
         _check_store(root)
     policy = make_policy(
         options.host,
@@ -46,8 +48,17 @@ def serve(argv: Sequence[str]) -> int:
         allowed=options.allow_host,
         keyed=options.require_keys,
         processes=options.workers,
+        many=options.stores is not None,
     )
     return run(root, settings, policy, options.host, options.port, options.workers)
+
+
+def _check_stores(root: Path) -> None:
+    """Raise UsageError for no folder of stores."""
+    if not root.is_dir():
+        raise UsageError(f"{root} is not a folder", "make it, and ingest into a store in it: --store DIR/NAME")
+    if (root / "CURRENT").exists():
+        raise UsageError(f"{root} is a store itself", f"serve it alone: helix serve --store {root}")
 
 
 def _check_store(root: Path) -> None:

@@ -155,13 +155,16 @@ async function send(path, options) {
   }
 }
 
+/** The store of this page, on a server of many: `/stores/NAME`. */
+const STORE = /^\/stores\/[^/]+/.exec(location.pathname)?.[0] ?? '';
+
 /**
  * @param {string} path
  * @param {RequestInit} options
  */
 async function tryFetch(path, options) {
   try {
-    const response = await fetch(path, options);
+    const response = await fetch(STORE + path, options);
     window.dispatchEvent(new CustomEvent('reached', { detail: true }));
     return response;
   } catch {

@@ -44,6 +44,21 @@ class RecalledItem(BaseModel):
     replaced_by: Replacement | None = Field(description="what supersedes it at the moment of the answer; null for none")
 
 
+class StoreShare(BaseModel):
+    """A store's part in a recall over several."""
+
+    snapshot: int = Field(description="the generation that answered")
+    items: int = Field(description="items that it found")
+    ms: float = Field(description="milliseconds of its own recall")
+
+
+class FusedItem(RecalledItem):
+    """An item of a recall over several stores."""
+
+    store: str = Field(description="the store that has it")
+    also_in: list[str] = Field(description="other stores with the same text")
+
+
 class RecallAnswer(BaseModel):
     """The answer to one recall."""
 
@@ -53,8 +68,8 @@ class RecallAnswer(BaseModel):
     degraded: list[str] = Field(description="each part that could not be searched, and why")
     answered: float = Field(description="probability that the answer helps, 0 to 1, comparable between answers")
     relevant: bool = Field(description="whether that is enough for a context; else `items` are only the nearest")
-    items: list[RecalledItem] = Field(description="best first, at most k")
-    beyond: list[RecalledItem] = Field(description="items after the k best that the context holds, too")
+    items: list[FusedItem | RecalledItem] = Field(description="best first, at most k")
+    beyond: list[FusedItem | RecalledItem] = Field(description="items after the k best that the context holds, too")
     packed: list[int] = Field(
         description="places, from 0, of those in the context, in its order: in `items`, then in `beyond`"
     )
@@ -75,6 +90,7 @@ class RecallAnswer(BaseModel):
     coverage: Coverage | None = Field(
         default=None, description="of a question that many turns answer, such as a summary: how many there are"
     )
+    stores: dict[str, StoreShare] | None = Field(default=None, description="of a recall over several stores: each one")
 
 
 class DeepAnswer(BaseModel):
@@ -360,7 +376,7 @@ def run_recall(
 def make_options(request: RecallRequest, projects: tuple[str, ...] | None = None, tier: str = "fast") -> RecallOptions:
     """Return the options of a request; see `run_recall`."""
     lists = {"entities": tuple(request.entities), "ignored": tuple(request.ignored)}
-    return RecallOptions(**{**request.model_dump(exclude={"query"}), **lists}, projects=projects, tier=tier)
+    return RecallOptions(**{**request.model_dump(exclude={"query", "stores"}), **lists}, projects=projects, tier=tier)
 
 
 def render_bundle(bundle: Bundle) -> dict[str, Any]:

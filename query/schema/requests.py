@@ -128,6 +128,14 @@ class RecallRequest(PrincipalRequest):
     explain: Annotated[bool, _describe("report that and every stage, in `trace`")] = False
     why_not: Annotated[str | None, _describe("an item id: name the stage that left it out, in `trace.why_not`")] = None
 
+class WideRecallRequest(RecallRequest):
+    """The arguments of a recall that may be over several stores."""
+
+    stores: Annotated[
+        list[str],
+        _describe("on a server of many stores: search these, and fuse their answers; default: all of the key", ["ana"]),
+    ] = Field(default_factory=list)
+
 
 class ContextRequest(PrincipalRequest):
     """A context as text: for a question, or a briefing about the newest sessions of a project."""

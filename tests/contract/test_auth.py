@@ -23,7 +23,8 @@ from helix.errors import AccessError, StoreError, UsageError
 from helix.settings import Settings
 from query import auth
 from query.auth import AccessDenied, KeyRing
-from query.middleware import MAX_BODY, Policy, TokenBuckets, is_own_name
+from query.middleware import MAX_BODY, Policy, is_own_name
+from query.rates import TokenBuckets
 from query.serve import make_policy
 from query.service import QueryService
 from tests.support.processes import wait_until

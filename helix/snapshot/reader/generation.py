@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +57,13 @@ _FAULTS: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, 
 """Errors that damaged bytes cause in code that reads them: a large file's digest is not checked on opening."""
 
 RowIndex = TypeVar("RowIndex", QueryIndex, SparseIndex, TokenIndex)
+
+
+class LoadedModels(NamedTuple):
+    """A lineage's encoder, and its token counter."""
+
+    encoder: Encoder
+    counter: TokenCounter | EstimatedCounter
 
 
 class Generation:
@@ -256,12 +263,23 @@ class Generation:
 
     def adopt(self, before: Generation) -> None:
         """Reuse the encoders that an earlier generation has loaded, where they are the same."""
-        loaded, mine = vars(before), vars(self)
         sparse = find_encoder(self.indexes)
-        if sparse and sparse == find_encoder(before.indexes) and "sparse_encoder" in loaded:
-            mine["sparse_encoder"] = before.sparse_encoder
-        if self.manifest and before.manifest and self.manifest.lineage.encoder == before.manifest.lineage.encoder:
-            mine.update({name: loaded[name] for name in ("encoder", "counter") if name in loaded})
+        if sparse and sparse == find_encoder(before.indexes) and "sparse_encoder" in vars(before):
+            vars(self)["sparse_encoder"] = before.sparse_encoder
+        self.share_models(before.list_models())
+
+    def list_models(self) -> dict[str, LoadedModels]:
+        """Return the loaded encoder and its token counter by the encoder's fingerprint; empty before they are."""
+        loaded = vars(self)
+        if self.manifest is None or "encoder" not in loaded or "counter" not in loaded:
+            return {}
+        return {self.manifest.lineage.encoder: LoadedModels(loaded["encoder"], loaded["counter"])}
+
+    def share_models(self, models: Mapping[str, LoadedModels]) -> None:
+        """Use a loaded encoder of this lineage, of any store: equal fingerprints are equal files."""
+        found = models.get(self.manifest.lineage.encoder) if self.manifest else None
+        if found is not None:
+            vars(self).update(found._asdict())
 
 
 def open_generation(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helix.errors import UsageError
-from helix.util.store_names import list_stores, locate_store
+from helix.snapshot.store_names import list_stores, locate_store
 
 
 @pytest.mark.parametrize("name", ["a", "ana", "team-atlas", "payments.api_2", "0", "x" * 63])

@@ -1,0 +1,393 @@
+"""The service of many stores: each is opened when it is asked for, and closed when others need its memory.
+
+It has the methods of `QueryService`, which answer for the store that the caller's path or key names, and a recall over
+all stores of a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+import numpy as np
+
+from helix.encoders.rerank import Rerankers
+from helix.errors import HelixError, UsageError
+from helix.recipes.default_pack import cap_tokens
+from helix.recipes.load_profile import load as load_profile
+from helix.sdk.memory import Memory
+from helix.sdk.question_weights import weigh_question
+from helix.settings import Settings
+from helix.snapshot.reader.generation import LoadedModels
+from helix.snapshot.reader.snapshot import Snapshot
+from helix.snapshot.store_limits import LimitReader
+from helix.snapshot.store_names import list_stores, locate_store
+from helix.stages.pack import ExcerptRules
+from helix.util.workspaces import Workspace
+from query.auth import OWNER, SCOPES, AccessDenied, Caller, make_unknown_store
+from query.schema import requests as wire
+from query.service import MAX_RUNNING, QueryService
+from query.stores.fuse import fuse_answers
+from query.stores.open_stores import OpenStores
+
+log = logging.getLogger("helix.query")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_FUSED: Final = 16
+"""Stores of one recall; each adds its own search."""
+
+MAX_ANSWERS: Final = 16
+"""Cached answers of one store."""
+
+ROW_BYTES: Final = 256
+"""Bytes of memory for each row of an open store, in addition to its mapped files (docs/explanation/stores.md)."""
+
+
+def measure_memory(memory: Memory) -> int:
+    """Return the most bytes that an open store's generation can take: its mapped files, and the columns of its rows."""
+    manifest = memory.snapshot.manifest
+    if manifest is None:
+        return 1 << 16
+    files = [file for segment in manifest.segments for file in segment.files]
+    files += [file for index in manifest.indexes for file in index.files]
+    mapped = sum(file.bytes for file in files if not str(file.path).endswith(".parquet"))
+    return mapped + ROW_BYTES * memory.snapshot.rows
+
+
+class ManyStores:
+    """The stores in a folder, opened on demand.
+
+    Args:
+        folder: each of its folders that has a store's name is a store.
+        on_failure: called after each failed look for a newer generation.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, on_failure: Callable[[], None] = lambda: None) -> None:
+        self.folder = folder
+        self.settings = replace(settings, answers=min(settings.answers, MAX_ANSWERS))
+        self.on_failure = on_failure
+        self.limits = LimitReader(folder)
+        self.opened = 0
+        """Stores that were opened, again after they were closed."""
+        self.open_seconds = 0.0
+        self._models: dict[str, LoadedModels] = {}
+        self._rerankers = Rerankers(settings)
+        self._pool = ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
+        self._open: OpenStores[_OpenStore] = OpenStores(settings.stores_memory << 20, _OpenStore.close)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="helix-stores", daemon=True)
+
+    def start(self) -> None:
+        """Watch the open stores; none is open yet."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close every store."""
+        self._stop.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+        for name, _ in self._open.list_open():
+            self._open.drop(name)
+
+    # ------------------------------------------------------------ stores
+
+    def list_names(self, caller: Caller, scope: str = "recall") -> list[str]:
+        """List the stores in which a caller has a scope; those of a key in its order."""
+        if caller.store is not None:
+            return [caller.store]
+        if caller.grants is None:
+            return list_stores(self.folder)
+        return [store for store, scopes in caller.grants.items() if scope in scopes and (self.folder / store).is_dir()]
+
+    def find(self, caller: Caller, scope: str = "recall") -> QueryService:
+        """Return the open store of a request: the one that its path names, else the only one of its key.
+
+        Raises:
+            AccessDenied: there is no such store, or the caller may not see it.
+            UsageError: the request has to name one.
+        """
+        if caller.store is not None:
+            return self.open(caller.store)
+        names = self.list_names(caller, scope)
+        if len(names) != 1:
+            known = f"yours: {', '.join(names[:20])}" if names else "GET /v1/stores lists yours"
+            raise UsageError("the request names no store", f"ask at /stores/NAME; {known}")
+        return self.open(names[0])
+
+    def find_own(self, caller: Caller, scope: str, item: str | None = None) -> tuple[QueryService, Caller]:
+        """Return the store that a caller writes to, and its rights there: the named one, else the first of its key.
+
+        Args:
+            item: the write is about it, so the store is the first that has it.
+        """
+        if caller.store is not None or caller.grants is None:
+            return self._find_roomy(caller, scope), caller
+        entered = [caller.enter(name) for name in self.list_names(caller, scope)]
+        if item is not None:
+            entered = [own for own in entered if self.find(own).view(own).find(item) is not None] or entered
+        if not entered:
+            raise AccessDenied(403, f"this key lacks the scope {scope}", "use a key with it ('helix keys create')")
+        return self._find_roomy(entered[0], scope), entered[0]
+
+    def _find_roomy(self, caller: Caller, scope: str) -> QueryService:
+        """Return a store to write to; a note needs room in it."""
+        service, most = self.find(caller, scope), self.limits.find(caller.store or "").items
+        if scope == "remember" and most and service.is_ready and service.memory.snapshot.live >= most:
+            text = f"{caller.store} has {service.memory.snapshot.live:,} items, and its limit is {most:,}"
+            raise AccessDenied(507, text, "forget some, or ask for a higher limit")
+        return service
+
+    def open(self, name: str) -> QueryService:
+        """Return a store's service, opened if it is not.
+
+        Raises:
+            AccessDenied: there is no such store.
+        """
+        root = self.folder / name
+        try:
+            stat = locate_store(self.folder, name).stat()
+        except (OSError, UsageError):
+            self._open.drop(name)
+            raise make_unknown_store() from None
+        place = (stat.st_dev, stat.st_ino)
+        found = self._open.get(name, partial(self._open_store, root, place))
+        if found.place != place:  # deleted and made again
+            self._open.drop(name)
+            found = self._open.get(name, partial(self._open_store, root, place))
+        return found.service
+
+    def _open_store(self, root: Path, place: tuple[int, int]) -> tuple[_OpenStore, int]:
+        began = time.monotonic()
+        service = QueryService(root, self.settings, self._count_failure, self._open_memory, self._pool)
+        service.look()
+        self.opened += 1
+        self.open_seconds += time.monotonic() - began
+        size = measure_memory(service.memory) if service.is_ready else 1 << 16
+        return _OpenStore(service, place), size
+
+    def _open_memory(self, root: Path, settings: Settings) -> Memory:
+        """Open a store with the models that others have loaded."""
+        memory = Memory(root, settings, warm=False, rerankers=self._rerankers)
+        memory.snapshot.files.share_models(self._models)
+        memory.snapshot.warm()
+        memory.prepare()
+        self._models.update(memory.snapshot.files.list_models())
+        return memory
+
+    def _count_failure(self) -> None:
+        self.on_failure()
+
+    def _watch(self) -> None:
+        """Look for newer generations of the open stores, and for stores that are gone."""
+        while not self._stop.wait(self.settings.reload_interval):
+            for name, found in self._open.list_open():
+                if not found.service.root.is_dir():
+                    self._open.drop(name)
+                    continue
+                found.service.look()
+                if found.service.is_ready:
+                    self._open.resize(name, measure_memory(found.service.memory))
+
+    @property
+    def memory_bound(self) -> int:
+        """The most bytes of open stores."""
+        return self._open.bound
+
+    def count_open(self) -> tuple[int, int, int]:
+        """Return the number of open stores, their bytes, and how many were closed for others."""
+        return len(self._open.list_open()), self._open.size, self._open.closed
+
+    # ------------------------------------------------------------ the methods of a service of one store
+
+    is_ready: Final = True
+
+    @property
+    def trouble(self) -> str | None:
+        """The reason why some store's newest generation may not be the answering one; None if there is none."""
+        troubles = [(name, found.service.trouble) for name, found in self._open.list_open()]
+        return next((f"{name}: {trouble}" for name, trouble in troubles if trouble), None)
+
+    def describe_ready(self) -> dict[str, Any]:
+        """Return the part of /readyz about the stores."""
+        return {"stores": self.count_open()[0]}
+
+    async def run_in_turn(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a recall in the pool of MAX_RUNNING threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args, **kwargs))
+
+    def recall(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return the answer of one store, or of all stores of a key or a request as one.
+
+        Raises:
+            AccessDenied: a named store does not exist, or the caller may not see it.
+            UsageError: no store is named, or too many.
+        """
+        wanted = request.stores if isinstance(request, wire.WideRecallRequest) else []
+        names = self._choose_stores(wanted, caller)
+        if len(names) == 1 and not wanted:
+            return self.open(names[0]).recall(request, caller.enter(names[0]))
+        own = request.model_copy(update={"stores": []}) if wanted else request
+        return self._fuse(own, caller, names)
+
+    def _choose_stores(self, wanted: Sequence[str], caller: Caller) -> list[str]:
+        known = self.list_names(caller)
+        if caller.store is None and caller.grants is None and not wanted:
+            raise UsageError("the request names no store", "give stores, or ask at /stores/NAME")
+        if any(name not in known for name in wanted):
+            raise make_unknown_store()
+        names = list(dict.fromkeys(wanted)) or known
+        if not 0 < len(names) <= MAX_FUSED:
+            raise UsageError(f"{len(names)} stores", f"name 1 to {MAX_FUSED} in stores")
+        return names
+
+    def _fuse(self, request: wire.RecallRequest, caller: Caller, names: list[str]) -> dict[str, Any]:
+        began, failures = time.perf_counter(), dict[str, HelixError]()
+        answers, views = dict[str, dict[str, Any]](), list[Snapshot]()
+        for name in names:
+            own = caller.enter(name)
+            try:
+                service = self.open(name)
+                answers[name] = service.recall(request, own)
+                views.append(service.view(own.act_as(request.principal)))
+            except HelixError as error:  # such as a project that only another store has
+                failures[name] = error
+        if not answers:
+            raise next(iter(failures.values()))
+        answer = fuse_answers(
+            answers,
+            {name: error.what for name, error in failures.items()},
+            request.k or max(len(one["items"]) for one in answers.values()),
+            request.budget,
+            views[0].counter,
+            partial(self._make_rules, request, views),
+        )
+        answer["ms"] = {"total": round((time.perf_counter() - began) * 1_000, 3)}
+        return answer
+
+    def _make_rules(
+        self, request: wire.RecallRequest, views: Sequence[Snapshot], relevance: Sequence[float]
+    ) -> ExcerptRules:
+        """Return how items are shortened, as a recall of one store does."""
+        profile = load_profile("helix", self.settings.profiles)
+        caps = cap_tokens(np.array(relevance, np.float32), request.budget, profile.pack, wide=False)
+        return ExcerptRules(weigh_question(request.query, views), caps.tolist(), profile.pack.full)
+
+    def fetch(
+        self, identity: str, request: wire.PrincipalRequest | None = None, caller: Caller = OWNER
+    ) -> dict[str, Any] | None:
+        """Return one item of the named store, or of the first of a key's stores that has it."""
+        return self._find_first(caller, lambda service, own: service.fetch(identity, request, own))
+
+    def browse(
+        self, method: str, request: wire.PrincipalRequest, caller: Caller = OWNER, *names: str
+    ) -> dict[str, Any] | None:
+        """Return the result of a browsing method; of an item or a session, from the first store that has it."""
+        if not names:
+            return self.find(caller).browse(method, request, caller)
+        return self._find_first(caller, lambda service, own: service.browse(method, request, own, *names))
+
+    def open_page(
+        self, method: str, request: wire.PrincipalRequest, caller: Caller = OWNER, *names: str
+    ) -> dict[str, Any] | None:
+        """Return a page's home or outline, as `browse` does."""
+        if not names:
+            return self.find(caller).open_page(method, request, caller)
+        return self._find_first(caller, lambda service, own: service.open_page(method, request, own, *names))
+
+    def feedback(self, request: wire.FeedbackRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """Write an event to the store that has the item."""
+        return self._find_first(caller, lambda service, own: service.feedback(request, own), "feedback")
+
+    def _find_first(
+        self, caller: Caller, ask: Callable[[QueryService, Caller], R | None], scope: str = "recall"
+    ) -> R | None:
+        """Return the first store's result that is one."""
+        if caller.store is not None or caller.grants is None:
+            return ask(self.find(caller, scope), caller)
+        for name in self.list_names(caller, scope):
+            found = ask(self.open(name), caller.enter(name))
+            if found is not None:
+                return found
+        return None
+
+    def context(self, request: wire.ContextRequest, caller: Caller = OWNER) -> str:
+        """Return a context as text, of one store."""
+        return self.find(caller).context(request, caller)
+
+    def hook(self, request: wire.HookRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return a hook's addition to the agent's context, of one store."""
+        return self.find(caller).hook(request, caller)
+
+    def find_project(self, workspace: Workspace, caller: Caller = OWNER) -> str | None:
+        """Return the project of a folder in one store."""
+        return self.find(caller).find_project(workspace, caller)
+
+    def locate_project(self, workspace: Workspace, caller: Caller = OWNER) -> str:
+        """Return the project of a folder in one store."""
+        return self.find(caller).locate_project(workspace, caller)
+
+    def status(self, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return the state of one store."""
+        return self.find(caller).status(caller)
+
+    def start_deep(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Start a recall of the deep tier in one store."""
+        return self.find(caller).start_deep(request, caller)
+
+    def report_deep(self, identity: str, caller: Caller = OWNER) -> dict[str, Any] | None:
+        """Return the report of a job of one store."""
+        return self.find(caller).report_deep(identity, caller)
+
+    async def stream_deep(self, identity: str, caller: Caller = OWNER) -> AsyncIterator[bytes] | None:
+        """Return the reports of a job of one store as server-sent events."""
+        service = await self.run_in_turn(self.find, caller)
+        return await service.stream_deep(identity, caller)
+
+    async def await_deep(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
+        """Return the final answer of one recall of the deep tier in one store."""
+        service = await self.run_in_turn(self.find, caller)
+        return await service.await_deep(request, caller)
+
+    def prepare_pages(self) -> None:
+        """Prepare nothing: no store is open at the start."""
+
+    def list_stores(self, caller: Caller) -> list[dict[str, Any]]:
+        """List the caller's stores, with its rights in each and whether it is open."""
+        open_names = {name for name, _ in self._open.list_open()}
+        names = self.list_names(caller) if caller.grants is None else list(caller.grants)
+        return [
+            {
+                "store": name,
+                "scopes": [one for one in SCOPES if one in caller.enter(name).scopes],
+                "open": name in open_names,
+            }
+            for name in names
+            if (self.folder / name).is_dir()
+        ]
+
+
+class _OpenStore:
+    """An open store's service, and the device and inode of its folder."""
+
+    def __init__(self, service: QueryService, place: tuple[int, int]) -> None:
+        self.service = service
+        self.place = place
+
+    def close(self) -> None:
+        """End the service; a running request may still use it."""
+        self.service.stop()
+
+
+AnyService = QueryService | ManyStores
+"""The service of one store, or of many."""
