@@ -254,8 +254,12 @@ def _check_grants(value: Any) -> None:
 
 
 @contextmanager
-def _edit_keys(path: Path) -> Iterator[list[KeyRecord]]:
-    """Yield the keys and write them back, one process at a time."""
+def edit_keys(path: Path) -> Iterator[list[KeyRecord]]:
+    """Yield the keys and write them back, one process at a time.
+
+    Raises:
+        StoreError: the file cannot be read or written.
+    """
     if not path.parent.is_dir():
         raise StoreError(f"{path.parent} is not a folder", "ingest something first, or name another store")
     with open(path.with_name(path.name + ".lock"), "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as lock:
@@ -301,12 +305,12 @@ def create_key(
         projects=sorted(set(projects)) or None,
         scopes=[scope for scope in SCOPES if any(scope in one for one in given)],
         name=name,
-        created=_format_time(now),
-        expires=_format_time(moment) if (moment := _parse_end(expires, now)) else None,
+        created=format_moment(now),
+        expires=format_moment(moment) if (moment := _parse_end(expires, now)) else None,
         revoked=None,
         grants=grants and {store: [scope for scope in SCOPES if scope in own] for store, own in grants.items()},
     )
-    with _edit_keys(path) as records:
+    with edit_keys(path) as records:
         records.append(record)
     return key, record
 
@@ -319,16 +323,16 @@ def rotate_key(path: Path, identity: str, overlap: str = "1d") -> tuple[str, Key
         StoreError: as for `create_key`.
     """
     now = datetime.now(UTC)
-    with _edit_keys(path) as records:
+    with edit_keys(path) as records:
         at = _find_record(records, identity)
         old = records[at]
         if old.get_state(now) != "live":
             raise UsageError(f"the key {identity} is {old.get_state(now)}", "make a new one with 'helix keys create'")
-        until = min(filter(None, (_format_time(_parse_end(overlap, now) or now), old.expires)))
+        until = min(filter(None, (format_moment(_parse_end(overlap, now) or now), old.expires)))
         expires = None
         if old.expires:
-            expires = _format_time(now + (datetime.fromisoformat(old.expires) - datetime.fromisoformat(old.created)))
-        rights = {**old._asdict(), "created": _format_time(now), "expires": expires}
+            expires = format_moment(now + (datetime.fromisoformat(old.expires) - datetime.fromisoformat(old.created)))
+        rights = {**old._asdict(), "created": format_moment(now), "expires": expires}
         key, record = _make_key(**{name: value for name, value in rights.items() if name not in ("id", "sha256")})
         records[at] = old._replace(expires=until)
         records.append(record)
@@ -342,26 +346,10 @@ def revoke_key(path: Path, identity: str) -> KeyRecord:
         UsageError: the key is unknown.
         StoreError: as for `create_key`.
     """
-    with _edit_keys(path) as records:
+    with edit_keys(path) as records:
         at = _find_record(records, identity)
-        records[at] = records[at]._replace(revoked=records[at].revoked or _format_time(datetime.now(UTC)))
+        records[at] = records[at]._replace(revoked=records[at].revoked or format_moment(datetime.now(UTC)))
         return records[at]
-
-
-def revoke_principal(path: Path, principal: str) -> list[KeyRecord]:
-    """End every live key of a principal at once; return them.
-
-    Raises:
-        StoreError: as for `create_key`.
-    """
-    now = datetime.now(UTC)
-    with _edit_keys(path) as records:
-        ended = []
-        for at, record in enumerate(records):
-            if record.principal == principal and record.get_state(now) == "live":
-                records[at] = record._replace(revoked=_format_time(now))
-                ended.append(records[at])
-    return ended
 
 
 def _make_key(**rights: Any) -> tuple[str, KeyRecord]:
@@ -377,7 +365,8 @@ def _find_record(records: Sequence[KeyRecord], identity: str) -> int:
     raise UsageError(f"no key has the id {identity[:40]!r}", "'helix keys list' prints the ids")
 
 
-def _format_time(moment: datetime) -> str:
+def format_moment(moment: datetime) -> str:
+    """Return a time as the key file has it: ISO 8601, to the second."""
     return moment.isoformat(timespec="seconds")
 
 

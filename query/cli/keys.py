@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helix.cli.parser import build_parser, print_json, resolve_store
@@ -22,12 +23,14 @@ def keys(argv: Sequence[str]) -> int:
     parser = _make_parser()
     options = parser.parse_args(argv)
     settings = load()
-    path = auth.get_key_file(resolve_store(options, settings), settings)
+    path = auth.get_key_file(options.stores or resolve_store(options, settings), settings)
     if options.action == "list":
         return _print_list(auth.load_keys(path), options.json)
     if options.action == "create":
         if options.id or not options.principal:
             parser.error("create takes --principal NAME and no ID")
+        if options.grant and (options.scope or not options.stores):
+            parser.error("--grant goes with --stores and names the scopes itself")
         key, record = auth.create_key(
             path,
             options.principal,
@@ -35,6 +38,7 @@ def keys(argv: Sequence[str]) -> int:
             scopes=options.scope or ("recall", "feedback"),
             expires=options.expires,
             name=options.name,
+            grants=_parse_grants(options.grant) if options.grant else None,
         )
         return _print_key(key, record, options.json)
     if not options.id:
@@ -49,6 +53,12 @@ def keys(argv: Sequence[str]) -> int:
     return 0
 
 
+def _parse_grants(given: Sequence[str]) -> dict[str, list[str]]:
+    """Return the scopes by store of STORE=SCOPE,SCOPE arguments; without scopes recall and feedback."""
+    pairs = [one.partition("=") for one in given]
+    return {store: scopes.split(",") if equals else ["recall", "feedback"] for store, equals, scopes in pairs}
+
+
 def _make_parser() -> Parser:
     parser = build_parser(
         "keys",
@@ -56,7 +66,9 @@ def _make_parser() -> Parser:
         "  helix keys create --principal ana --project ledgerline --expires 90d\n"
         "  helix keys list\n"
         "  helix keys rotate 3f9c0a51b2e4 --overlap 1d\n"
-        "  helix keys revoke 3f9c0a51b2e4\n\n"
+        "  helix keys revoke 3f9c0a51b2e4\n"
+        "  helix keys create --stores /srv/memory --principal ana \\\n"
+        "      --grant ana=recall,remember,forget --grant team=recall,remember --grant company\n\n"
         "A key sees the projects it names: their public items, and those that ACLs open to its principal. It is shown\n"
         "once. A change takes effect with the next request.",
     )
@@ -67,6 +79,9 @@ def _make_parser() -> Parser:
     add("--project", metavar="P", action="append", default=[], help="only this one (all); may be repeated")
     text = "recall, feedback or admin; may be repeated (recall and feedback)"
     add("--scope", metavar="S", action="append", choices=auth.SCOPES, help=text)
+    add("--stores", metavar="DIR", type=Path, help="the keys of a server of many stores, in this folder")
+    text = "a store that the key opens, and its scopes there (recall,feedback); may be repeated; the first is its own"
+    add("--grant", metavar="STORE=SCOPES", action="append", default=[], help=text)
     add("--expires", metavar="T", help="ISO 8601, or an age like 90d (never)")
     add("--name", default="", help="a label for the list")
     add("--overlap", metavar="AGE", default="1d", help="the life left to a rotated key (1d)")
@@ -79,6 +94,9 @@ def _print_key(key: str, record: auth.KeyRecord, as_json: bool) -> int:
         return 0
     print(key)
     where = ", ".join(record.projects) if record.projects else "all projects"
+    if record.grants:
+        opened = "; ".join(f"{store} ({', '.join(scopes)})" for store, scopes in record.grants.items())
+        where = f"{where} of {opened}"
     end = f"until {record.expires}" if record.expires else "until it is revoked"
     print_note(
         f"{record.id}: {record.principal} may {' and '.join(record.scopes)} in {where}, {end}. "

@@ -128,6 +128,7 @@ class RecallRequest(PrincipalRequest):
     explain: Annotated[bool, _describe("report that and every stage, in `trace`")] = False
     why_not: Annotated[str | None, _describe("an item id: name the stage that left it out, in `trace.why_not`")] = None
 
+
 class WideRecallRequest(RecallRequest):
     """The arguments of a recall that may be over several stores."""
 
