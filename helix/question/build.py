@@ -51,6 +51,11 @@ _NAME_KINDS: Final = (*NAME_KINDS, "package")  # kinds that a question may write
 _DEFAULTS: Final = RecallOptions()
 
 
+def choose_count(k: int | None, profile: Profile | None) -> int:
+    """Return the items of an answer: as many as the caller names, else the profile's number."""
+    return int(getattr(profile, "limit", K)) if k is None else k
+
+
 def build_query(
     text: str,
     snap: Snapshot,
@@ -68,7 +73,7 @@ def build_query(
         UsageError: an option is out of range, names something unknown, or is one that the profile does not have.
     """
     text = _check_text(text, settings)
-    k = getattr(profile, "limit", K) if options.k is None else options.k
+    k = choose_count(options.k, profile)
     check_range("k", k, 1, settings.max_k)
     check_range("budget", options.budget, 0, settings.max_budget)
     project = check_project(options.project, snap.catalog)

@@ -21,6 +21,7 @@ import numpy as np
 
 from helix.encoders.rerank import Rerankers
 from helix.errors import HelixError, UsageError
+from helix.question.build import choose_count
 from helix.recipes.default_pack import cap_tokens
 from helix.recipes.load_profile import load as load_profile
 from helix.sdk.memory import Memory
@@ -236,9 +237,19 @@ class ManyStores:
         wanted = request.stores if isinstance(request, wire.WideRecallRequest) else []
         names = self._choose_stores(wanted, caller)
         if len(names) == 1 and not wanted:
-            return self.open(names[0]).recall(request, caller.enter(names[0]))
+            return self._recall_one(request, caller, names[0])
         own = request.model_copy(update={"stores": []}) if wanted else request
         return self._fuse(own, caller, names)
+
+    def _recall_one(self, request: wire.RecallRequest, caller: Caller, name: str) -> dict[str, Any]:
+        """Return the answer of one store; where it had to be opened, `ms` has that time too."""
+        began, is_open = time.perf_counter(), self._open.find(name) is not None
+        service = self.open(name)
+        opening = round((time.perf_counter() - began) * 1_000, 3)
+        answer = service.recall(request, caller.enter(name))
+        if not is_open:
+            answer["ms"] = {"open": opening, **answer["ms"], "total": round(opening + answer["ms"]["total"], 3)}
+        return answer
 
     def _choose_stores(self, wanted: Sequence[str], caller: Caller) -> list[str]:
         known = self.list_names(caller)
@@ -257,8 +268,8 @@ class ManyStores:
         for name in names:
             own = caller.enter(name)
             try:
+                answers[name] = self._recall_one(request, own, name)
                 service = self.open(name)
-                answers[name] = service.recall(request, own)
                 views.append(service.view(own.act_as(request.principal)))
             except HelixError as error:  # such as a project that only another store has
                 failures[name] = error
@@ -267,7 +278,7 @@ class ManyStores:
         answer = fuse_answers(
             answers,
             {name: error.what for name, error in failures.items()},
-            request.k or max(len(one["items"]) for one in answers.values()),
+            choose_count(request.k, load_profile(request.profile, self.settings.profiles)),
             request.budget,
             views[0].counter,
             partial(self._make_rules, request, views),
