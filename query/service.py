@@ -80,7 +80,7 @@ class QueryService:
         self._good = self._due = time.monotonic()  # the last look without an error; the next look's time
         self._own_pool = None if pool else ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
         self._pool = pool or self._own_pool
-        self._thread = self._make_watcher()
+        self._thread: threading.Thread | None = None  # refers to the service, so a service without it is freed at once
 
     def start(self) -> None:
         """Open the store if possible, and watch it."""
@@ -89,6 +89,7 @@ class QueryService:
             self._look()
         finally:
             self._first_look.set()  # after a failure as well: requests wait for it
+        self._thread = self._make_watcher()
         self._thread.start()
 
     def look(self) -> None:
@@ -117,7 +118,7 @@ class QueryService:
             self._own_pool.shutdown(wait=False, cancel_futures=True)
         if self._is_started:
             self._first_look.wait(5)
-        if self._thread.is_alive():
+        if self._thread and self._thread.is_alive():
             self._thread.join(timeout=5)
         try:
             self._events.close()
@@ -371,7 +372,7 @@ class QueryService:
         """Look instead of the watching thread, and restart that thread if it is dead."""
         self._look()
         with self._reviving:
-            if not self._thread.is_alive() and not self._stop.is_set():
+            if self._thread and not self._thread.is_alive() and not self._stop.is_set():
                 log.error("the thread that looks for newer generations is dead and is started again")
                 self._thread = self._make_watcher()
                 self._thread.start()

@@ -38,6 +38,7 @@ from query.schema import requests as wire
 from query.service import MAX_RUNNING, QueryService
 from query.stores.fuse import fuse_answers
 from query.stores.open_stores import OpenStores
+from query.stores.opened import OpenStore, measure_memory
 
 log = logging.getLogger("helix.query")
 
@@ -49,20 +50,6 @@ MAX_FUSED: Final = 16
 
 MAX_ANSWERS: Final = 16
 """Cached answers of one store."""
-
-ROW_BYTES: Final = 256
-"""Bytes of memory for each row of an open store, in addition to its mapped files (docs/explanation/stores.md)."""
-
-
-def measure_memory(memory: Memory) -> int:
-    """Return the most bytes that an open store's generation can take: its mapped files, and the columns of its rows."""
-    manifest = memory.snapshot.manifest
-    if manifest is None:
-        return 1 << 16
-    files = [file for segment in manifest.segments for file in segment.files]
-    files += [file for index in manifest.indexes for file in index.files]
-    mapped = sum(file.bytes for file in files if not str(file.path).endswith(".parquet"))
-    return mapped + ROW_BYTES * memory.snapshot.rows
 
 
 class ManyStores:
@@ -84,7 +71,7 @@ class ManyStores:
         self._models: dict[str, LoadedModels] = {}
         self._rerankers = Rerankers(settings)
         self._pool = ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
-        self._open: OpenStores[_OpenStore] = OpenStores(settings.stores_memory << 20, _OpenStore.close)
+        self._open: OpenStores[OpenStore] = OpenStores(settings.stores_memory << 20, OpenStore.close)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="helix-stores", daemon=True)
 
@@ -168,14 +155,14 @@ class ManyStores:
             found = self._open.get(name, partial(self._open_store, root, place))
         return found.service
 
-    def _open_store(self, root: Path, place: tuple[int, int]) -> tuple[_OpenStore, int]:
+    def _open_store(self, root: Path, place: tuple[int, int]) -> tuple[OpenStore, int]:
         began = time.monotonic()
         service = QueryService(root, self.settings, self._count_failure, self._open_memory, self._pool)
         service.look()
         self.opened += 1
         self.open_seconds += time.monotonic() - began
         size = measure_memory(service.memory) if service.is_ready else 1 << 16
-        return _OpenStore(service, place), size
+        return OpenStore(service, place), size
 
     def _open_memory(self, root: Path, settings: Settings) -> Memory:
         """Open a store with the models that others have loaded."""
@@ -386,18 +373,6 @@ class ManyStores:
             for name in names
             if (self.folder / name).is_dir()
         ]
-
-
-class _OpenStore:
-    """An open store's service, and the device and inode of its folder."""
-
-    def __init__(self, service: QueryService, place: tuple[int, int]) -> None:
-        self.service = service
-        self.place = place
-
-    def close(self) -> None:
-        """End the service; a running request may still use it."""
-        self.service.stop()
 
 
 AnyService = QueryService | ManyStores

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,9 +20,11 @@ from helix.errors import UsageError
 from helix.sdk.memory import Memory
 from helix.settings import Settings
 from query import auth
+from query.schema.requests import WideRecallRequest
 from query.serve import make_policy
 from query.service import QueryService
-from query.stores.many import ManyStores, measure_memory
+from query.stores.many import ManyStores
+from query.stores.opened import measure_memory
 from tests.conftest import copy_store
 from tests.support.processes import wait_until
 from tests.support.serving import serving
@@ -292,6 +296,20 @@ def test_the_least_recently_used_store_is_closed_and_answers_again(folder: Path)
         assert many.count_open()[2] == 1
         assert many.find(caller.enter("team")).memory.snapshot.live == len(TURNS["team"])
     finally:
+        many.stop()
+
+
+def test_a_closed_store_leaves_memory_at_once(folder: Path) -> None:
+    many = ManyStores(folder, Settings())
+    request = WideRecallRequest(query=WALNUT)
+    assert many.recall(request, auth.OWNER.enter("team"))["items"]
+    held = weakref.ref(many.find(auth.OWNER.enter("team")).memory.snapshot.files)
+    gc.disable()
+    try:
+        many._open.drop("team")
+        assert held() is None, "its files stay mapped until the garbage collector runs"
+    finally:
+        gc.enable()
         many.stop()
 
 

@@ -1,0 +1,234 @@
+"""A working day of a company on one server: `python -m tests.support.bench.company_day FOLDER [--stores 1000]`.
+
+FOLDER gets the stores, each of so many items; they are made once. A few are built, the others are copies of these with
+files of their own: only the encoder's files are shared. The day is replayed in seconds. Recalls come as a Poisson
+process, most in a burst at nine o'clock, and choose a store by Zipf's law. Meanwhile a process of low priority ingests
+a turn into some store again and again. The server's own times count, and the client's on top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import numpy as np
+
+from helix.settings import load
+from query.discovery_read import read_address
+
+HOURS: Final = (0.3, 1.0, 2.6, 1.4, 1.0, 0.6, 0.9, 1.2, 1.1, 0.9)
+"""Recalls of each hour from seven to five, as a share of the mean."""
+
+SUBJECTS: Final = [
+    "gateway",
+    "retry",
+    "policy",
+    "cache",
+    "index",
+    "token",
+    "budget",
+    "queue",
+    "worker",
+    "snapshot",
+    "merge",
+    "invoice",
+    "tenant",
+    "parser",
+    "release",
+]
+FORMS: Final = (
+    "what did we decide about the {}?",
+    "why does {} fail",
+    "who changed {}",
+    "{} timeout",
+    "how do I run {}",
+)
+
+_INGEST: Final = """
+import json, os, random, sys, time
+from pathlib import Path
+from helix.settings import load
+from pipelines.embedded.ingest import ingest
+os.nice(10)
+folder, pause, draw = Path(sys.argv[1]), float(sys.argv[2]), random.Random(1)
+names, settings, scratch = sorted(p.name for p in folder.iterdir() if p.is_dir()), load(), folder.parent / "turn.jsonl"
+for number in range(1_000_000):
+    text = f"note {number}: the {draw.choice(sys.argv[3:])} was changed"
+    turn = {"session": f"day{number}", "text": text, "project": "day"}
+    scratch.write_text(json.dumps(turn))
+    ingest(folder / draw.choice(names[:50]), [scratch], settings)
+    print(number, flush=True)
+    time.sleep(pause)
+"""
+
+
+@dataclass
+class Measured:
+    """Milliseconds of the day's recalls: of the server by warm and cold stores, and of the client."""
+
+    warm: list[float] = field(default_factory=list)
+    cold: list[float] = field(default_factory=list)
+    client: list[float] = field(default_factory=list)
+    failed: int = 0
+    resident: list[tuple[int, int]] = field(default_factory=list)  # MiB: anonymous, mapped
+
+
+def make_stores(folder: Path, stores: int, items: int, built: int) -> None:
+    """Build a few stores of synthetic items and copy them until there are enough."""
+    from pipelines.bench.synthetic_store import build_store
+
+    folder.mkdir(parents=True, exist_ok=True)
+    models = folder.parent / "models"
+    for number in range(built):
+        source = folder.parent / f"built-{items}-{number}"
+        build_store(source, items, number, load(), print)
+        models.mkdir(exist_ok=True)
+        for encoder in (source / "encoders").iterdir():
+            if not (models / encoder.name).exists():
+                shutil.copytree(encoder, models / encoder.name)
+    for number in range(stores):
+        target = folder / f"store-{number:04}"
+        if not target.exists():
+            source = folder.parent / f"built-{items}-{number % built}"
+            ignored = shutil.ignore_patterns("real.parquet", "encoders", "inbox")
+            shutil.copytree(source, target.with_name(f".{target.name}"), ignore=ignored)
+            (target.with_name(f".{target.name}") / "inbox").mkdir()  # what is committed needs no copy there
+            for encoder in models.iterdir():
+                shutil.copytree(
+                    encoder, target.with_name(f".{target.name}") / "encoders" / encoder.name, copy_function=os.link
+                )
+            target.with_name(f".{target.name}").rename(target)
+
+
+def draw_times(count: int, seconds: float, draw: np.random.Generator) -> list[float]:
+    """Draw the times of recalls over the replayed day, ascending."""
+    hours = draw.choice(len(HOURS), count, p=np.array(HOURS) / sum(HOURS))
+    return sorted(((hours + draw.random(count)) * seconds / len(HOURS)).tolist())
+
+
+def draw_stores(count: int, stores: int, exponent: float, draw: np.random.Generator) -> list[int]:
+    """Draw a store for each recall by Zipf's law."""
+    weights = 1 / np.arange(1, stores + 1) ** exponent
+    return [int(one) for one in draw.choice(stores, count, p=weights / weights.sum())]
+
+
+def read_resident(pid: int) -> tuple[int, int]:
+    """Return the MiB of anonymous and of mapped memory that a process holds."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["RssAnon"].split()[0]) >> 10, int(fields["RssFile"].split()[0]) >> 10
+
+
+def replay(url: str, pid: int, times: list[float], chosen: list[int], clients: int) -> Measured:
+    """Ask at each time; a client that is late asks at once."""
+    measured, draw = Measured(), random.Random(7)
+    ended = threading.Event()
+
+    def sample() -> None:
+        while not ended.wait(0.5):
+            measured.resident.append(read_resident(pid))
+
+    def ask(client: httpx.Client, store: int, question: str) -> None:
+        began = time.perf_counter()
+        answer = client.get(f"/stores/store-{store:04}/v1/recall", params={"query": question})
+        took = (time.perf_counter() - began) * 1_000
+        if answer.status_code != 200:
+            measured.failed += 1
+            return
+        ms = answer.json()["ms"]
+        (measured.cold if "open" in ms else measured.warm).append(ms["total"])
+        measured.client.append(took)
+
+    threading.Thread(target=sample, daemon=True).start()
+    with httpx.Client(base_url=url, timeout=60) as client, ThreadPoolExecutor(clients) as pool:
+        start = time.perf_counter()
+        for at, store in zip(times, chosen, strict=True):
+            time.sleep(max(0.0, start + at - time.perf_counter()))
+            words = " ".join(draw.sample(SUBJECTS, 3))
+            pool.submit(ask, client, store, draw.choice(FORMS).format(words))
+    ended.set()
+    return measured
+
+
+def describe(values: list[float]) -> dict[str, float]:
+    """Return number, median, 95th and 99th percentile and maximum."""
+    if not values:
+        return {"n": 0}
+    p50, p95, p99 = (round(float(one), 1) for one in np.percentile(values, [50, 95, 99]))
+    return {"n": len(values), "p50": p50, "p95": p95, "p99": p99, "max": round(max(values), 1)}
+
+
+def main() -> None:
+    """Make the stores, replay the day, print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--stores", type=int, default=1_000)
+    parser.add_argument("--items", type=int, default=10_000)
+    parser.add_argument("--built", type=int, default=8, help="stores that are built; the others are copies")
+    parser.add_argument("--recalls", type=int, default=6_000)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--zipf", type=float, default=1.0)
+    parser.add_argument("--memory", type=int, default=3_072, help="MiB of open stores")
+    parser.add_argument("--pause", type=float, default=2.0, help="seconds between two ingested turns; 0: none")
+    parser.add_argument("--clients", type=int, default=8)
+    options = parser.parse_args()
+    make_stores(options.folder, options.stores, options.items, options.built)
+    draw = np.random.default_rng(3)
+    times = draw_times(options.recalls, options.seconds, draw)
+    chosen = draw_stores(options.recalls, options.stores, options.zipf, draw)
+    environ = {**os.environ, "HELIX_STORES_MEMORY": str(options.memory)}
+    command = [sys.executable, "-m", "helix.cli", "serve", "--stores", str(options.folder), "--port", "0"]
+    server = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL)
+    beside = None
+    try:
+        while (address := read_address(str(options.folder))) is None:
+            time.sleep(0.1)
+        url = f"http://{address[0]}:{address[1]}"
+        if options.pause:
+            arguments = [str(options.folder), str(options.pause), *SUBJECTS]
+            beside = subprocess.Popen([sys.executable, "-c", _INGEST, *arguments], stdout=subprocess.PIPE, text=True)
+            assert beside.stdout
+            beside.stdout.readline()  # its imports do not count
+        httpx.get(f"{url}/stores/store-{options.stores - 1:04}/v1/recall", params={"query": "the first"}, timeout=60)
+        measured = replay(url, server.pid, times, chosen, options.clients)
+        state = httpx.get(f"{url}/metrics").text
+    finally:
+        server.terminate()
+        server.wait(30)
+        if beside:
+            beside.terminate()
+    counts = {
+        line.split()[0]: float(line.split()[1]) for line in state.splitlines() if line.startswith("helix_stores_")
+    }
+    ingested = len(beside.stdout.read().split()) if beside and beside.stdout else 0
+    result: dict[str, Any] = {
+        **{name: vars(options)[name] for name in ("stores", "items", "recalls", "seconds", "zipf", "memory")},
+        "warm_ms": describe(measured.warm),
+        "cold_ms": describe(measured.cold),
+        "client_ms": describe(measured.client),
+        "failed": measured.failed,
+        "resident_mib": {
+            "anonymous": max(one for one, _ in measured.resident),
+            "mapped": max(one for _, one in measured.resident),
+            "both": max(map(sum, measured.resident)),
+        },
+        "turns_ingested": ingested,
+        "server": counts,
+        "cores": len(os.sched_getaffinity(0)),
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
