@@ -170,6 +170,8 @@ class Guard:
         caller = caller if store is None else caller.enter(store)
         if needed := find_scope(scope["method"], path):
             caller.check_scope(needed)
+        if path == "/metrics" and caller.grants is not None:
+            raise AccessDenied(403, "the metrics are of every store", "use a key that opens all of them")
         if wait := self._rates.take(caller.key):
             raise AccessDenied(429, f"this key makes more than {self._policy.rate:g} requests a second", wait=wait)
         return caller

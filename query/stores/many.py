@@ -98,43 +98,43 @@ class ManyStores:
             return list_stores(self.folder)
         return [store for store, scopes in caller.grants.items() if scope in scopes and (self.folder / store).is_dir()]
 
-    def find(self, caller: Caller, scope: str = "recall") -> QueryService:
-        """Return the open store of a request: the one that its path names, else the only one of its key.
+    def find(self, caller: Caller, scope: str = "recall") -> tuple[QueryService, Caller]:
+        """Return the open store of a request, and the caller's rights there: the one of its path, else of its key.
 
         Raises:
             AccessDenied: there is no such store, or the caller may not see it.
             UsageError: the request has to name one.
         """
         if caller.store is not None:
-            return self.open(caller.store)
+            return self.open(caller.store), caller
         names = self.list_names(caller, scope)
         if len(names) != 1:
             known = f"yours: {', '.join(names[:20])}" if names else "GET /v1/stores lists yours"
             raise UsageError("the request names no store", f"ask at /stores/NAME; {known}")
-        return self.open(names[0])
+        return self.open(names[0]), caller.enter(names[0])
 
     def find_own(self, caller: Caller, scope: str, item: str | None = None) -> tuple[QueryService, Caller]:
         """Return the store that a caller writes to, and its rights there: the named one, else the first of its key.
 
         Args:
             item: the write is about it, so the store is the first that has it.
+
+        Raises:
+            AccessDenied: the key lacks the scope, or the store is full.
         """
         if caller.store is not None or caller.grants is None:
-            return self._find_roomy(caller, scope), caller
-        entered = [caller.enter(name) for name in self.list_names(caller, scope)]
-        if item is not None:
-            entered = [own for own in entered if self.find(own).view(own).find(item) is not None] or entered
-        if not entered:
-            raise AccessDenied(403, f"this key lacks the scope {scope}", "use a key with it ('helix keys create')")
-        return self._find_roomy(entered[0], scope), entered[0]
-
-    def _find_roomy(self, caller: Caller, scope: str) -> QueryService:
-        """Return a store to write to; a note needs room in it."""
-        service, most = self.find(caller, scope), self.limits.find(caller.store or "").items
+            service, own = self.find(caller, scope)
+        else:
+            entered = [self.find(caller.enter(name)) for name in self.list_names(caller, scope)]
+            if not entered:
+                raise AccessDenied(403, f"this key lacks the scope {scope}", "use a key with it ('helix keys create')")
+            holders = [(one, own) for one, own in entered if item and one.view(own).find(item) is not None]
+            service, own = (holders or entered)[0]
+        most = self.limits.find(own.store or "").items
         if scope == "remember" and most and service.is_ready and service.memory.snapshot.live >= most:
-            text = f"{caller.store} has {service.memory.snapshot.live:,} items, and its limit is {most:,}"
+            text = f"{own.store} has {service.memory.snapshot.live:,} items, and its limit is {most:,}"
             raise AccessDenied(507, text, "forget some, or ask for a higher limit")
-        return service
+        return service, own
 
     def open(self, name: str) -> QueryService:
         """Return a store's service, opened if it is not.
@@ -292,7 +292,8 @@ class ManyStores:
     ) -> dict[str, Any] | None:
         """Return the result of a browsing method; of an item or a session, from the first store that has it."""
         if not names:
-            return self.find(caller).browse(method, request, caller)
+            service, own = self.find(caller)
+            return service.browse(method, request, own)
         return self._find_first(caller, lambda service, own: service.browse(method, request, own, *names))
 
     def open_page(
@@ -300,7 +301,8 @@ class ManyStores:
     ) -> dict[str, Any] | None:
         """Return a page's home or outline, as `browse` does."""
         if not names:
-            return self.find(caller).open_page(method, request, caller)
+            service, own = self.find(caller)
+            return service.open_page(method, request, own)
         return self._find_first(caller, lambda service, own: service.open_page(method, request, own, *names))
 
     def feedback(self, request: wire.FeedbackRequest, caller: Caller = OWNER) -> dict[str, Any] | None:
@@ -312,7 +314,7 @@ class ManyStores:
     ) -> R | None:
         """Return the first store's result that is one."""
         if caller.store is not None or caller.grants is None:
-            return ask(self.find(caller, scope), caller)
+            return ask(*self.find(caller, scope))
         for name in self.list_names(caller, scope):
             found = ask(self.open(name), caller.enter(name))
             if found is not None:
@@ -321,41 +323,48 @@ class ManyStores:
 
     def context(self, request: wire.ContextRequest, caller: Caller = OWNER) -> str:
         """Return a context as text, of one store."""
-        return self.find(caller).context(request, caller)
+        service, own = self.find(caller)
+        return service.context(request, own)
 
     def hook(self, request: wire.HookRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Return a hook's addition to the agent's context, of one store."""
-        return self.find(caller).hook(request, caller)
+        service, own = self.find(caller)
+        return service.hook(request, own)
 
     def find_project(self, workspace: Workspace, caller: Caller = OWNER) -> str | None:
         """Return the project of a folder in one store."""
-        return self.find(caller).find_project(workspace, caller)
+        service, own = self.find(caller)
+        return service.find_project(workspace, own)
 
     def locate_project(self, workspace: Workspace, caller: Caller = OWNER) -> str:
         """Return the project of a folder in one store."""
-        return self.find(caller).locate_project(workspace, caller)
+        service, own = self.find(caller)
+        return service.locate_project(workspace, own)
 
     def status(self, caller: Caller = OWNER) -> dict[str, Any]:
         """Return the state of one store."""
-        return self.find(caller).status(caller)
+        service, own = self.find(caller)
+        return service.status(own)
 
     def start_deep(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Start a recall of the deep tier in one store."""
-        return self.find(caller).start_deep(request, caller)
+        service, own = self.find(caller)
+        return service.start_deep(request, own)
 
     def report_deep(self, identity: str, caller: Caller = OWNER) -> dict[str, Any] | None:
         """Return the report of a job of one store."""
-        return self.find(caller).report_deep(identity, caller)
+        service, own = self.find(caller)
+        return service.report_deep(identity, own)
 
     async def stream_deep(self, identity: str, caller: Caller = OWNER) -> AsyncIterator[bytes] | None:
         """Return the reports of a job of one store as server-sent events."""
-        service = await self.run_in_turn(self.find, caller)
-        return await service.stream_deep(identity, caller)
+        service, own = await self.run_in_turn(self.find, caller)
+        return await service.stream_deep(identity, own)
 
     async def await_deep(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Return the final answer of one recall of the deep tier in one store."""
-        service = await self.run_in_turn(self.find, caller)
-        return await service.await_deep(request, caller)
+        service, own = await self.run_in_turn(self.find, caller)
+        return await service.await_deep(request, own)
 
     def prepare_pages(self) -> None:
         """Prepare nothing: no store is open at the start."""

@@ -81,6 +81,7 @@ def make_keys(folder: Path) -> dict[str, str]:
         "ana": {"ana": ["recall", "remember", "forget"], "team": ["recall", "feedback"], "company": ["recall"]},
         "bob": {"bob": ["recall"], "team": ["recall"]},
         "eve": {"company": ["recall", "remember", "admin"]},
+        "dan": {"company": ["recall"], "bob": ["admin"]},
     }
     path = folder / auth.FILE
     keys = {name: auth.create_key(path, name, grants=grants)[0] for name, grants in every.items()}
@@ -152,7 +153,10 @@ def test_rights_are_those_of_the_store(ask: Callable[..., httpx.Response]) -> No
     assert ask("ana", "/stores/company/v1/forget", {"session": "c1"}).status_code == 403
     assert ask("eve", "/stores/company/v1/status").json()["store"], "admin sees all of the state"
     assert "store" not in ask("ana", "/stores/company/v1/status").json()
-    assert ask("ana", "/metrics").status_code == 403
+    for path in ("/metrics", "/stores/company/metrics"):
+        assert [ask(name, path).status_code for name in ("ana", "eve", "root")] == [403, 403, 200]
+    assert ask("eve", "/v1/status").json()["store"], "the only store of a key needs no name"
+    assert "store" not in ask("dan", "/v1/status").json(), "admin of another store"
     assert ask("root", "/stores/bob/v1/recall?query=walnut").status_code == 200, (
         "a key without grants opens every store"
     )
@@ -287,14 +291,14 @@ def test_the_least_recently_used_store_is_closed_and_answers_again(folder: Path)
     many._open.bound = size["ana"] + size["team"]
     many.start()
     try:
-        first = many.find(caller.enter("ana"))
+        first = many.find(caller.enter("ana"))[0]
         many.find(caller.enter("team"))
-        assert many.find(caller.enter("ana")) is first
+        assert many.find(caller.enter("ana"))[0] is first
         many.find(caller.enter("bob"))
         assert {name for name, _ in many._open.list_open()} == {"ana", "bob"}
         assert many.count_open()[1] <= many.memory_bound
         assert many.count_open()[2] == 1
-        assert many.find(caller.enter("team")).memory.snapshot.live == len(TURNS["team"])
+        assert many.find(caller.enter("team"))[0].memory.snapshot.live == len(TURNS["team"])
     finally:
         many.stop()
 
@@ -303,7 +307,7 @@ def test_a_closed_store_leaves_memory_at_once(folder: Path) -> None:
     many = ManyStores(folder, Settings())
     request = WideRecallRequest(query=WALNUT)
     assert many.recall(request, auth.OWNER.enter("team"))["items"]
-    held = weakref.ref(many.find(auth.OWNER.enter("team")).memory.snapshot.files)
+    held = weakref.ref(many.find(auth.OWNER.enter("team"))[0].memory.snapshot.files)
     gc.disable()
     try:
         many._open.drop("team")
@@ -317,7 +321,7 @@ def test_open_stores_share_one_encoder(folder: Path) -> None:
     many = ManyStores(folder, Settings())
     many.start()
     try:
-        encoders = {id(many.find(auth.OWNER.enter(name)).memory.snapshot.encoder) for name in TURNS}
+        encoders = {id(many.find(auth.OWNER.enter(name))[0].memory.snapshot.encoder) for name in TURNS}
         assert len(encoders) == 1
     finally:
         many.stop()
