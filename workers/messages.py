@@ -1,4 +1,4 @@
-"""Validation of queue messages: a message names a task and its documents, and nothing else of it is used.
+"""Validation of queue messages: a message names a task, its documents and their store, and nothing else of it is used.
 
 Anybody with access to the broker can write there. So each message is checked as bytes, and a new one is built for
 Celery. No time limit, schedule, expiry, retry count, callback or log text comes from the original.
@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 from kombu.serialization import dumps
 
+from helix.util.store_names import STORE_NAME
 from workers.queues import ROUTES, TaskRoute
 
 MAX_BYTES: Final = 16 << 10
@@ -95,9 +96,12 @@ def _read_body(message: dict[str, Any]) -> bytes:
 def _read_arguments(body: bytes, route: TaskRoute) -> list[str]:
     fields = _parse_json(body, list)
     names = fields[0] if len(fields) == 3 and fields[1] == {} else None
-    if not isinstance(names, list) or len(names) != len(route.arguments):
+    forms = route.arguments
+    if isinstance(names, list) and route.is_of_fleet and len(names) == len(forms) + 1:
+        forms = (*forms, STORE_NAME)
+    if not isinstance(names, list) or len(names) != len(forms):
         raise MessageRefused("names")
-    for name, pattern in zip(names, route.arguments, strict=True):
+    for name, pattern in zip(names, forms, strict=True):
         if not isinstance(name, str) or not pattern.fullmatch(name):
             raise MessageRefused("names")
     return names

@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from helix.errors import StoreError
+from helix.errors import StoreBusy, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, describe_file, describe_tree, make_id
@@ -65,7 +65,8 @@ def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: boo
         mend: accept a damaged pointer, which the caller is going to repair.
 
     Raises:
-        StoreError: another process still writes after that time, or the store cannot be written.
+        StoreBusy: another process still writes after that time.
+        StoreError: the store cannot be written.
     """
     path = root / LOCKS[pointer]
     try:
@@ -83,7 +84,7 @@ def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: boo
                     raise paths.make_write_error(root, error) from None
                 if time.monotonic() >= deadline:
                     holder = _read_holder(path)
-                    raise StoreError(
+                    raise StoreBusy(
                         f"process {holder.get('pid')} on {holder.get('host')} writes the store {root}",
                         "wait for it, or raise HELIX_LOCK_WAIT",
                     ) from None
