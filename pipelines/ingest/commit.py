@@ -148,7 +148,9 @@ def _begin_generation(
 ) -> Manifest:
     """Return the next generation before anything is added to it."""
     root, manifest = held.root, base.manifest
-    encoder_files = manifest.encoder if manifest else writer.copy_encoder(root, encoder.folder, lineage.encoder)
+    encoder_files = (
+        manifest.encoder if manifest else writer.copy_encoder(root, encoder.folder, lineage.encoder, settings.stores)
+    )
     failpoint("commit.encoder")
     indexes, trained = (manifest.indexes, {}) if manifest else _write_router(root, encoder, settings)
     failpoint("commit.router")

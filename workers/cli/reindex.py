@@ -131,5 +131,5 @@ def _store_encoder(root: Path, encoder: Encoder) -> None:
     """Copy an encoder into the store with a new time: `gc` removes old encoders that no generation names."""
     from helix.snapshot.writer import copy_encoder
 
-    copy_encoder(root, encoder.folder, encoder.spec.fingerprint)
+    copy_encoder(root, encoder.folder, encoder.spec.fingerprint)  # only for a store of its own: see `reindex`
     os.utime(root / "encoders" / encoder.spec.fingerprint)

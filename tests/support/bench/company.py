@@ -3,8 +3,8 @@
 fresh    the wait of fresh turns of many stores, at rest and during the import of another store
 even     the shares of two imports that begin one after the other
 
-The company is simulated: this process accepts documents for all stores, as `helix enqueue` does in each member's. The
-redis-server and the worker processes are real, and a turn counts as recallable when `helix.open(store).recall` finds it.
+The company is simulated: this process accepts the documents of all stores, as `helix enqueue` does on each member's
+machine. The redis-server and the workers are real. A wait ends when `helix.open(store).recall` finds the turn.
 """
 
 from __future__ import annotations
@@ -50,12 +50,24 @@ class Member:
             began = time.monotonic()
             (document,) = self.made.enqueue(self.store, path, app)
             root = self.made.stores / self.store
-            wait_until(120, lambda root=root, document=document: inbox.is_done(root, document), self.made.log)
+            wait_for_document(root, document)
             memory = memory or helix.open(root)
             memory.refresh()
             assert any(word in item.text for item in memory.recall(word, k=3).items), word
             self.waits.append(time.monotonic() - began)
             time.sleep(max(0.0, self.pause - self.waits[-1]))
+
+
+def wait_for_document(root: Path, document: str, patience: float = 120.0) -> None:
+    """Wait until a document is published. The manifest is read only where CURRENT has changed: reading costs a core."""
+    until, seen = time.monotonic() + patience, None
+    while time.monotonic() < until:
+        current = (root / "CURRENT").stat().st_mtime_ns if (root / "CURRENT").exists() else None
+        if current != seen and inbox.is_done(root, document):
+            return
+        seen = current
+        time.sleep(0.05)
+    raise AssertionError(f"{document} of {root} is not published within {patience} s")
 
 
 def measure_members(made: Company, count: int, phase: str, pause: float, seconds: float) -> list[float]:
@@ -90,7 +102,8 @@ def fresh(stores: int, documents: int, pause: float, seconds: float) -> None:
     """Measure fresh turns at rest and during an import."""
     with temporary_company(FRESH, IMPORTS) as made:
         measure_members(made, stores, "warm", pause, pause)
-        print(f"at rest:          {format_waits(measure_members(made, stores, 'rest', pause, seconds))}; {describe_load()}")
+        waits = measure_members(made, stores, "rest", pause, seconds)
+        print(f"at rest:          {format_waits(waits)}; {describe_load()}")
         made.enqueue("bulk", write_import(made, "bulk", documents))
         wait_until(60, lambda: (made.stores / "bulk" / "CURRENT").exists(), made.log)
         waits = measure_members(made, stores, "busy", pause, seconds)
