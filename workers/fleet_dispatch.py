@@ -26,7 +26,7 @@ from helix.util.store_names import list_stores
 from workers import hints
 from workers.dispatch import BROKER_ERRORS, count_messages, request_task
 from workers.fair_queue import FairQueue, Job
-from workers.reconcile import find_unfinished
+from workers.reconcile import find_unfinished, is_young
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -46,8 +46,8 @@ STEP: Final = 0.2
 LOOKING: Final = 0.2
 """Seconds of one step for reading ledgers; then the queue is filled again."""
 
-RESEND: Final = 120.0
-"""Seconds after which a document is sent again if it is still unfinished and does not run."""
+GRACE: Final = 5.0
+"""Seconds, at least, for which a document is assumed to be on its way as a fresh one."""
 
 LOCK: Final = ".dispatch.lock"
 """The lock in the folder of stores that the dispatching worker holds; no store can have its name."""
@@ -113,10 +113,12 @@ class Dispatcher:
     stores: Path
     settings: Settings
     queue: FairQueue = field(default_factory=lambda: FairQueue(QUANTUM))
-    _sent: dict[str, dict[str, float]] = field(default_factory=dict)  # by store: its documents, and when
+    _sent: dict[str, dict[str, int]] = field(default_factory=dict)  # by store: its documents, and which message
+    _messages: int = 0  # that were sent to `bulk`
     _unread: deque[str] = field(default_factory=deque)  # stores of the current round
     _idle: dict[str, tuple[int, ...]] = field(default_factory=dict)  # times of the files of stores without work
     _round: float = 0.0  # when the next round begins
+    _grace: float = 0.0  # in the first round no document is on its way: messages may have been lost
 
     def step(self, connection: Connection) -> int:
         """Read some ledgers, and fill `bulk`; return the number of messages sent to it.
@@ -124,22 +126,40 @@ class Dispatcher:
         Raises:
             Any of BROKER_ERRORS: the broker cannot be reached.
         """
-        began = time.monotonic()
+        began, waiting = time.monotonic(), count_messages(connection, "bulk")
+        self._drop_marks(self._messages - waiting)
         for store in hints.take_imports(hints.open_client(connection)):
-            self._read(store, connection)
+            self._read(store, connection, is_import=True)
         if not self._unread and began >= self._round:
             self._unread.extend(list_stores(self.stores))
             self._round = began + self.settings.reconcile_interval
         while self._unread and time.monotonic() - began < LOOKING:
             self._read(self._unread.popleft(), connection)
-        taken = self.queue.take(WINDOW - count_messages(connection, "bulk"))
+            if not self._unread:
+                self._grace = max(GRACE, self.settings.reconcile_interval)
+        taken = self.queue.take(WINDOW - waiting)
         for store, job in taken:
             self.app.send_task("helix.enrich", args=[job.document, store], queue="bulk", connection=connection)
-            self._sent.setdefault(store, {})[job.document] = began
+            self._messages += 1
+            self._sent.setdefault(store, {})[job.document] = self._messages
         return len(taken)
 
-    def _read(self, store: str, connection: Connection) -> None:
-        """Read a store's ledger: request what it lacks, and replace its waiting documents."""
+    def _drop_marks(self, received: int) -> None:
+        """Forget the documents of the first messages: the queue is first in, first out, and workers have received them.
+
+        A document whose attempt fails is due again then.
+        """
+        for store, marks in list(self._sent.items()):
+            self._sent[store] = {name: number for name, number in marks.items() if number > received}
+            if not self._sent[store]:
+                del self._sent[store]
+
+    def _read(self, store: str, connection: Connection, is_import: bool = False) -> None:
+        """Read a store's ledger: request what it lacks, and set its waiting documents.
+
+        Args:
+            is_import: new documents are not on their way as fresh ones.
+        """
         root = self.stores / store
         try:
             times = _list_times(root)
@@ -156,20 +176,19 @@ class Dispatcher:
         for order in found.orders:
             if hints.claim_request(client, "helix.accept", "accept", store, order):
                 self.app.send_task("helix.accept", args=[order, store], queue="accept", connection=connection)
-        if found.has_parts:
+        if any(not is_young(root / "inbox" / name, self._grace) for name in found.parts):
             request_task(self.app, "helix.commit", store, "bulk")
         if found.has_waiting:
             request_task(self.app, "helix.expand", store)
-        now = time.monotonic()
-        sent = {name: when for name, when in self._sent.get(store, {}).items() if now - when < RESEND}
-        self._forget(store) if found.is_idle else self._sent.update({store: sent})
-        self.queue.replace(store, _list_jobs(root, [name for name in found.documents if name not in sent]))
+        grace = 0.0 if is_import or self.queue.count(store) else self._grace
+        sent = self._sent.get(store, {})
+        due = [name for name in found.documents if name not in sent and not is_young(root / "inbox" / name, grace)]
+        self.queue.replace(store, _list_jobs(root, due))
         if found.is_idle:
             self._idle[store] = times
 
     def _forget(self, store: str) -> None:
         self.queue.drop(store)
-        self._sent.pop(store, None)
         self._idle.pop(store, None)
 
 

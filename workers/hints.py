@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from helix.util.store_names import STORE_NAME
+from helix.util.store_names import is_store_name
 
 if TYPE_CHECKING:
     from kombu import Connection
@@ -58,7 +58,7 @@ def add_import(client: Any, store: str) -> None:
 def take_imports(client: Any) -> list[str]:
     """Return and remove some of the stores with new documents; names that no store can have are dropped."""
     found = [raw.decode(errors="replace") for raw in client.spop(IMPORTS, 100) or ()]
-    return [name for name in found if STORE_NAME.fullmatch(name)]
+    return [name for name in found if is_store_name(name)]
 
 
 def claim_request(client: Any, task: str, queue: str, *names: str) -> bool:

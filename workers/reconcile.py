@@ -69,7 +69,7 @@ def _take_turn(root: Path, pause: float) -> Iterator[bool]:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             stack.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_mine = not _is_young(path, pause) and os.pwrite(handle, b".", 0) > 0  # its time is that of the last turn
+            is_mine = not is_young(path, pause) and os.pwrite(handle, b".", 0) > 0  # its time is that of the last turn
         except BlockingIOError:
             is_mine = False
         except OSError as error:
@@ -82,7 +82,7 @@ class Unfinished(NamedTuple):
 
     documents: list[str]  # without a part, oldest first
     orders: list[str]
-    has_parts: bool  # that wait for a commit
+    parts: list[str]  # documents whose parts wait for a commit
     has_waiting: bool  # items that an expansion lacks
     is_idle: bool  # nothing is unfinished, running or waiting for its next attempt
 
@@ -103,7 +103,7 @@ def find_unfinished(root: Path, settings: Settings, grace: float = 0.0) -> Unfin
     def is_due(name: str, path: Path) -> bool:
         record = records.get(name)
         is_free = record is None or not (record.is_waiting() or attempts.is_running(root, name))
-        return is_free and not _is_young(path, grace)
+        return is_free and not is_young(path, grace)
 
     documents = [name for name in pending if name not in with_part and is_due(name, root / "inbox" / name)]
     open_orders = list_orders(root)
@@ -112,7 +112,8 @@ def find_unfinished(root: Path, settings: Settings, grace: float = 0.0) -> Unfin
     with suppress(EncoderError):  # the task `expand` reports it
         expands = has_waiting(root, settings)
     is_idle = not (pending or open_orders or expands)
-    return Unfinished(documents, due_orders, bool(with_part.intersection(pending)), expands, is_idle)
+    parts = [name for name in pending if name in with_part]
+    return Unfinished(documents, due_orders, parts, expands, is_idle)
 
 
 def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -> int:
@@ -136,7 +137,7 @@ def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -
     if waiting["enrich"] + waiting["bulk"] <= REFILL:
         # Queues are first in, first out: the oldest documents mostly have a message.
         sent += Sender(app, root).send(found.documents[waiting["bulk"] :])
-    if found.has_parts:
+    if found.parts:
         sent += request_task(app, "helix.commit")
     if found.has_waiting:
         sent += request_task(app, "helix.expand")
@@ -151,7 +152,7 @@ def _list_with_part(root: Path, settings: Settings) -> set[str]:
     return {document for document, _, fingerprint in parts if not wanted or fingerprint == wanted}
 
 
-def _is_young(path: Path, seconds: float) -> bool:
+def is_young(path: Path, seconds: float) -> bool:
     """Return whether a file was written within so many seconds. A time in the future means that the clock was set back.
 
     An empty file was never written.
