@@ -10,6 +10,7 @@ machine. The redis-server and the workers are real. A wait ends when `helix.open
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -94,6 +95,26 @@ def write_import(made: Company, name: str, documents: int) -> Path:
     return folder
 
 
+def measure_cpu(made: Company) -> dict[str, float]:
+    """Return the CPU seconds so far of each worker with its pool, by its queues."""
+    tick, spent = os.sysconf("SC_CLK_TCK"), dict.fromkeys(made.running, 0.0)
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rsplit(")", 1)[1].split()
+            for name, process in made.running.items():
+                if int(fields[3]) == process.pid:  # its session
+                    spent[name] += (int(fields[11]) + int(fields[12])) / tick
+    return spent
+
+
+def measure_phase(made: Company, phase: str, stores: int, pause: float, seconds: float) -> str:
+    """Return the waits of the fresh turns of some seconds, and the CPU time that one took."""
+    before = measure_cpu(made)[FRESH]
+    waits = measure_members(made, stores, phase, pause, seconds)
+    each = 1e3 * (measure_cpu(made)[FRESH] - before) / len(waits)
+    return f"{format_waits(waits)}; {each:.0f} ms of CPU each; {describe_load()}"
+
+
 def describe_load() -> str:
     return "load " + " ".join(f"{load:.1f}" for load in os.getloadavg()) + f" on {os.cpu_count()} cores"
 
@@ -102,13 +123,11 @@ def fresh(stores: int, documents: int, pause: float, seconds: float) -> None:
     """Measure fresh turns at rest and during an import."""
     with temporary_company(FRESH, IMPORTS) as made:
         measure_members(made, stores, "warm", pause, pause)
-        waits = measure_members(made, stores, "rest", pause, seconds)
-        print(f"at rest:          {format_waits(waits)}; {describe_load()}")
+        print("at rest:         ", measure_phase(made, "rest", stores, pause, seconds), flush=True)
         made.enqueue("bulk", write_import(made, "bulk", documents))
         wait_until(60, lambda: (made.stores / "bulk" / "CURRENT").exists(), made.log)
-        waits = measure_members(made, stores, "busy", pause, seconds)
+        print("during an import:", measure_phase(made, "busy", stores, pause, seconds), flush=True)
         left = len(inbox.list_pending(made.stores / "bulk"))
-        print(f"during an import: {format_waits(waits)}; {describe_load()}")
         print(f"the import: {documents * TURNS:,} turns, {left * TURNS:,} of them still waiting at the end")
         print(f"failed: {len(made.events('lost'))} lost processes")
 
