@@ -41,6 +41,10 @@ class StoreError(HelixError):
     exit_status = 4
 
 
+class StoreBusy(StoreError):
+    """A store that another process writes."""
+
+
 class NewerStore(StoreError):
     """A store of a newer Helix, with an unknown format or feature."""
 

@@ -26,6 +26,7 @@ class Settings:
     store: str = _declare(
         "", "path", "the store, unless --store names one; empty: ./helix-store if it exists, else ~/.helix/memory"
     )
+    stores: str = _declare("", "path", "the folder of many stores, which workers serve together; empty: one store")
     redis_url: str = _declare("", "url", "the broker; empty: no workers, everything runs in the calling process")
     message_key: str = _declare(
         "", "path", "the RSA key (PEM) that signs messages to workers; empty: unsigned messages"
@@ -90,7 +91,8 @@ class Settings:
     max_connections_of_address: int = _declare(256, "connections", "of one address: a proxy, or a machine's agents")
     reconcile_interval: float = _declare(30.0, "seconds", "between searches of the workers for unfinished documents")
     retry_wait: float = _declare(5.0, "seconds", "before the second attempt; four times as long for later ones")
-    max_backlog: int = _declare(100_000, "documents", "that may wait for the workers; more are refused")
+    max_backlog: int = _declare(100_000, "documents", "of a store that may wait for the workers; more are refused")
+    max_backlog_bytes: int = _declare(16 << 30, "bytes", "of a store that may wait for the workers; more are refused")
     tidy_interval: float = _declare(60.0, "seconds", "between the tasks of beat: merges and feedback")
     visibility_timeout: int = _declare(
         3_600, "seconds", "after which Redis delivers an unacknowledged task again", "must exceed task_time_limit"

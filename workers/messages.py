@@ -1,4 +1,4 @@
-"""Validation of queue messages: a message names a task and its documents, and nothing else of it is used.
+"""Validation of queue messages: a message names a task, its documents and their store, and nothing else of it is used.
 
 Anybody with access to the broker can write there. So each message is checked as bytes, and a new one is built for
 Celery. No time limit, schedule, expiry, retry count, callback or log text comes from the original.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any, Final
 import orjson
 from kombu.serialization import dumps
 
+from helix.snapshot.store_names import is_store_name
 from workers.queues import ROUTES, TaskRoute
 
 MAX_BYTES: Final = 16 << 10
@@ -95,11 +97,13 @@ def _read_body(message: dict[str, Any]) -> bytes:
 def _read_arguments(body: bytes, route: TaskRoute) -> list[str]:
     fields = _parse_json(body, list)
     names = fields[0] if len(fields) == 3 and fields[1] == {} else None
-    if not isinstance(names, list) or len(names) != len(route.arguments):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise MessageRefused("names")
-    for name, pattern in zip(names, route.arguments, strict=True):
-        if not isinstance(name, str) or not pattern.fullmatch(name):
-            raise MessageRefused("names")
+    count = len(route.arguments)
+    has_store = route.is_of_fleet and len(names) == count + 1
+    is_valid = all(map(re.Pattern.fullmatch, route.arguments, names[:count]))
+    if len(names) != count + has_store or not is_valid or (has_store and not is_store_name(names[-1])):
+        raise MessageRefused("names")
     return names
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from celery import Celery
 
@@ -69,7 +69,7 @@ def _take_turn(root: Path, pause: float) -> Iterator[bool]:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             stack.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_mine = not _is_young(path, pause) and os.pwrite(handle, b".", 0) > 0  # its time is that of the last turn
+            is_mine = not is_young(path, pause) and os.pwrite(handle, b".", 0) > 0  # its time is that of the last turn
         except BlockingIOError:
             is_mine = False
         except OSError as error:
@@ -77,17 +77,23 @@ def _take_turn(root: Path, pause: float) -> Iterator[bool]:
         yield is_mine
 
 
-def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -> int:
-    """Send unfinished documents and orders to their queues; return the number of messages.
+class Unfinished(NamedTuple):
+    """The work that a ledger lacks a running process for."""
 
-    It skips a queue that still holds messages, a running document, and one that waits for its next attempt. A message
-    may be sent twice; tasks are idempotent.
+    documents: list[str]  # without a part, oldest first
+    orders: list[str]
+    parts: list[str]  # documents whose parts wait for a commit
+    has_waiting: bool  # items that an expansion lacks
+    is_idle: bool  # nothing is unfinished, running or waiting for its next attempt
+
+
+def find_unfinished(root: Path, settings: Settings, grace: float = 0.0) -> Unfinished:
+    """Find unfinished documents and orders, except running ones and those that wait for their next attempt.
 
     Args:
-        grace: seconds for which a new document is assumed to have a message.
+        grace: seconds for which a new document or order is assumed to have a message.
 
     Raises:
-        Any of BROKER_ERRORS: the broker cannot be reached.
         StoreError: the store is damaged.
     """
     pending = inbox.list_pending(root)
@@ -97,25 +103,44 @@ def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -
     def is_due(name: str, path: Path) -> bool:
         record = records.get(name)
         is_free = record is None or not (record.is_waiting() or attempts.is_running(root, name))
-        return is_free and not _is_young(path, grace)
+        return is_free and not is_young(path, grace)
 
-    unsent = [name for name in pending if name not in with_part and is_due(name, root / "inbox" / name)]
-    sent = 0
+    documents = [name for name in pending if name not in with_part and is_due(name, root / "inbox" / name)]
+    open_orders = list_orders(root)
+    due_orders = [order for order in open_orders if is_due(order, root / "orders" / f"{order}.json")]
+    expands = False
+    with suppress(EncoderError):  # the task `expand` reports it
+        expands = has_waiting(root, settings)
+    is_idle = not (pending or open_orders or expands)
+    parts = [name for name in pending if name in with_part]
+    return Unfinished(documents, due_orders, parts, expands, is_idle)
+
+
+def reconcile(app: Celery, root: Path, settings: Settings, grace: float = 0.0) -> int:
+    """Send unfinished documents and orders to their queues; return the number of messages.
+
+    It skips a queue that still holds messages. A message may be sent twice; tasks are idempotent.
+
+    Args:
+        grace: as for `find_unfinished`.
+
+    Raises:
+        Any of BROKER_ERRORS: the broker cannot be reached.
+        StoreError: the store is damaged.
+    """
+    found, sent = find_unfinished(root, settings, grace), 0
     with app.connection_for_write() as connection:
         waiting = {queue: count_messages(connection, queue) for queue in ("enrich", "bulk", "accept")}
-        if waiting["accept"] == 0:
-            for order in list_orders(root):
-                if is_due(order, root / "orders" / f"{order}.json"):
-                    app.send_task("helix.accept", args=[order], queue="accept", connection=connection)
-                    sent += 1
+        for order in found.orders if waiting["accept"] == 0 else ():
+            app.send_task("helix.accept", args=[order], queue="accept", connection=connection)
+            sent += 1
     if waiting["enrich"] + waiting["bulk"] <= REFILL:
         # Queues are first in, first out: the oldest documents mostly have a message.
-        sent += Sender(app, root).send(unsent[waiting["bulk"] :])
-    if with_part.intersection(pending):
+        sent += Sender(app, root).send(found.documents[waiting["bulk"] :])
+    if found.parts:
         sent += request_task(app, "helix.commit")
-    with suppress(EncoderError):  # the task `expand` reports it
-        if has_waiting(root, settings):
-            sent += request_task(app, "helix.expand")
+    if found.has_waiting:
+        sent += request_task(app, "helix.expand")
     return sent
 
 
@@ -127,7 +152,7 @@ def _list_with_part(root: Path, settings: Settings) -> set[str]:
     return {document for document, _, fingerprint in parts if not wanted or fingerprint == wanted}
 
 
-def _is_young(path: Path, seconds: float) -> bool:
+def is_young(path: Path, seconds: float) -> bool:
     """Return whether a file was written within so many seconds. A time in the future means that the clock was set back.
 
     An empty file was never written.

@@ -13,7 +13,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from helix.cli.logging import configure_logging
 from helix.settings import load
 from helix.util.priority import lower_priority
-from workers import deep_jobs, metrics, reconcile, worker_death
+from workers import deep_jobs, fleet_dispatch, metrics, reconcile, worker_death
 from workers.app import app
 from workers.queues import BACKGROUND, DEEP
 
@@ -27,6 +27,7 @@ def run_worker(root: Path, queues: list[str], concurrency: int, port: int) -> No
     """Process the tasks of these queues, and reconcile the ledger in a background thread.
 
     Args:
+        root: the store, or the folder of stores if the settings name one.
         port: of Prometheus metrics; 0: none.
     """
     settings = load()
@@ -42,6 +43,8 @@ def run_worker(root: Path, queues: list[str], concurrency: int, port: int) -> No
         log.info("ready", extra={"queues": ",".join(queues), "processes": concurrency})
         if queues == [DEEP]:  # workers of other queues reconcile the ledger
             deep_jobs.watch(app, root, stop)
+        elif settings.stores:
+            fleet_dispatch.watch(app, root, settings, stop)
         else:
             reconcile.watch(app, root, settings)
 

@@ -12,37 +12,31 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from billiard.exceptions import SoftTimeLimitExceeded
+from celery import current_task
 
-from helix.encoders.dense import Encoder
-from helix.encoders.rerank import LateEncoder
-from helix.encoders.sparse import DocumentEncoder
-from helix.encoders.token_counter import TokenCounter
-from helix.enrich.doc2query import Generator
-from helix.errors import EncoderError, HelixError, InputRefused
-from helix.settings import Settings, load
+from helix.errors import HelixError, InputRefused, StoreBusy, UsageError
 from helix.snapshot.digests import FINGERPRINT, ORDER, check_name
 from helix.snapshot.ledger import attempts, inbox
+from helix.snapshot.store_names import check_store_name
 from pipelines.ingest import orders
 from pipelines.ingest.commit import commit as run_commit
 from pipelines.ingest.enrich import FAULTS, try_enrich
-from pipelines.ingest.lineage import open_encoder, read_encoder_fingerprint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
 from pipelines.maintain.forget import tidy
 from pipelines.maintain.reindex import make_part
 from pipelines.maintain.touch import touch as run_touch
 from pipelines.passes import doc2query, sparse, tokens
 from pipelines.training import retention
-from workers import metrics, replication
+from workers import metrics, models, replication
 from workers.app import app
-from workers.dispatch import BROKER_ERRORS, Sender, request_task
-
-if TYPE_CHECKING:
-    from helix.sdk.memory import Memory
+from workers.dispatch import BROKER_ERRORS, Sender, end_request, request_task
+from workers.place import StoreGone, read_place, store_exists
+from workers.queues import split_arguments
 
 log = logging.getLogger("helix.workers")
 
@@ -52,31 +46,49 @@ EXPAND_ITEMS: Final = 1_024
 COMMIT_ITEMS: Final = 4_096
 """Items of one commit, or one document: about a second, so that fresh turns do not wait for an import."""
 
+BUSY_WAIT: Final = 0.1
+"""Seconds for which a commit of a store among many waits for that store's other writer."""
+
 MAX_GATHER: Final = 0.5
 """Seconds, at most, that a commit waits for more parts."""
 
 
 def _register_task(function: Callable[..., str | None]) -> Any:
     """Register a task under its function's name. The function may return an outcome other than `done`."""
+    name = function.__name__
+    task = f"helix.{name}"
 
     @functools.wraps(function)
-    def run(*arguments: Any) -> None:
-        name = function.__name__
-        about = {"task": name, **({"document": str(arguments[0])[:64]} if arguments else {})}
+    def run(*arguments: str) -> None:
+        names, store = split_arguments(task, arguments)
+        about = {"task": name, **({"document": names[0][:64]} if names else {}), **({"store": store} if store else {})}
         outcome, began = "failed", time.monotonic()
         try:
+            if store and not names:
+                end_request(app, task, check_store_name(store), _read_queue())
             outcome = function(*arguments) or "done"
+        except StoreGone:
+            outcome = "gone"
+            log.info("its store does not exist", extra=about)
         except InputRefused as error:
             log.warning("postponed: %s", type(error).__name__, extra=about)
-        except HelixError as error:
-            log.error("failed: %s", error, extra=about)
-        except Exception as error:  # noqa: BLE001 — logged without its message
-            log.error("failed: %s", _locate(error), extra=about)
+        except Exception as error:  # noqa: BLE001 — logged without its message, which may quote a document
+            if store and not isinstance(error, UsageError) and not store_exists(store):
+                outcome = "gone"
+                log.info("its store was deleted meanwhile", extra=about)
+            else:
+                log.error("failed: %s", error if isinstance(error, HelixError) else _locate(error), extra=about)
         finally:
             metrics.TASKS.labels(name, outcome).inc()
             metrics.SECONDS.labels(name).observe(time.monotonic() - began)
 
-    return app.task(name=f"helix.{function.__name__}", max_retries=0)(run)
+    return app.task(name=task, max_retries=0)(run)
+
+
+def _read_queue() -> str:
+    """Return the queue of the running task; empty if it was called without a message."""
+    about = current_task.request.delivery_info if current_task else None
+    return str((about or {}).get("routing_key", ""))
 
 
 def _locate(error: BaseException) -> str:
@@ -86,26 +98,10 @@ def _locate(error: BaseException) -> str:
     return f"{type(error).__name__}{number} in {Path(frames[-1].filename).name}:{frames[-1].lineno}"
 
 
-def _read_place() -> tuple[Settings, Path]:
-    settings = load()
-    return settings, Path(settings.store)
-
-
-def _open_encoder(root: Path) -> tuple[Encoder, TokenCounter]:
-    """Load the encoder with the first task of a process; the parent process needs none."""
-    return _load_encoder(root, read_encoder_fingerprint(root))
-
-
-@cache
-def _load_encoder(root: Path, lineage: str | None) -> tuple[Encoder, TokenCounter]:
-    encoder = open_encoder(root, load())
-    return encoder, TokenCounter(encoder.folder, encoder.tokenizer)
-
-
 @_register_task
-def accept(order: str) -> None:
+def accept(order: str, store: str = "") -> None:
     """Accept the files of an order, and queue their documents."""
-    settings, root = _read_place()
+    settings, root = read_place(store)
     with attempts.claim_document(root, check_name(order, ORDER)) as claimed:
         if claimed is None:
             return
@@ -114,7 +110,7 @@ def accept(order: str) -> None:
             claimed.clear()
             log.error("order given up: %s", why, extra={"order": order})
             return
-        sender = Sender(app, root)
+        sender = Sender(app, root, store)
 
         def deliver(accepted: Sequence[str]) -> None:
             documents = replication.hand_over(root, settings, accepted)
@@ -132,21 +128,21 @@ def accept(order: str) -> None:
 
 
 @_register_task
-def enrich(document: str) -> str | None:
+def enrich(document: str, store: str = "") -> str | None:
     """Make one document's part, then request a commit."""
-    settings, root = _read_place()
-    about = {"document": check_name(document)}
+    settings, root = read_place(store)
+    about = {"document": check_name(document), **({"store": store} if store else {})}
     if not replication.receive(root, settings, document):
         return "nothing"
     if not inbox.is_pending(root, document):
         log.info("finished already", extra=about)
         return "nothing"
     try:
-        encoder, counter = _open_encoder(root)
+        encoder, counter = models.open_encoder(root)
         fingerprint = pipeline_fingerprint(encoder.spec.fingerprint, settings)
         if part_folder(root, document, fingerprint).is_dir():
             replication.hand_in(root, settings, document, fingerprint)  # the share may have lost it
-            request_task(app, "helix.commit")
+            _request_commit(store)
             return "nothing"
         attempt = try_enrich(root, document, encoder, counter, settings, attempts.MAX_FAILURES)
     except SoftTimeLimitExceeded:
@@ -160,7 +156,7 @@ def enrich(document: str) -> str | None:
     if attempt.part:
         log.info("enriched", extra={**about, "items": attempt.part.items, "turns": attempt.part.turns})
         metrics.ITEMS.inc(attempt.part.items)
-        request_task(app, "helix.commit")
+        _request_commit(store)
         return None
     if attempt.error:  # may quote the document, so only the ledger has it
         log.error("given up" if attempt.dead else "failed, and tried again", extra=about)
@@ -169,27 +165,43 @@ def enrich(document: str) -> str | None:
     return "nothing"
 
 
+def _request_commit(store: str) -> None:
+    """Request a commit; of a store among many in the running task's queue, so that no import delays a fresh turn."""
+    request_task(app, "helix.commit", store, "bulk" if store and _read_queue() == "bulk" else "commit")
+
+
 @_register_task
-def commit() -> None:
-    """Publish waiting parts. Commits run one at a time; one without parts costs nothing."""
-    settings, root = _read_place()
-    encoder, _ = _open_encoder(root)
-    _gather_parts()
+def commit(store: str = "") -> str | None:
+    """Publish waiting parts. Commits of a store run one at a time; one without parts costs nothing."""
+    settings, root = read_place(store)
+    encoder, _ = models.open_encoder(root)
+    if store:
+        settings = replace(settings, lock_wait=BUSY_WAIT)
+    else:
+        _gather_parts()
     began = time.monotonic()
     replication.collect(root, settings, pipeline_fingerprint(encoder.spec.fingerprint, settings))
-    done = run_commit(root, encoder, settings, limit=COMMIT_ITEMS)
+    try:
+        done = run_commit(root, encoder, settings, limit=COMMIT_ITEMS)
+    except StoreBusy:
+        if not store:
+            raise
+        _request_commit(store)  # later: meanwhile this process serves other stores
+        return "busy"
     _last_commit.append((time.monotonic(), time.monotonic() - began))
+    about = {"generation": done.generation, **({"store": store} if store else {})}
     for document in done.documents:
-        log.info("committed", extra={"document": document, "generation": done.generation})
+        log.info("committed", extra={"document": document, **about})
     if done.left:
-        request_task(app, "helix.commit")
+        _request_commit(store)
     if not done.documents:
-        return
+        return None
     replication.publish(root, settings)
-    log.info("published", extra={"generation": done.generation, "items": done.added, "left": done.left})
-    request_task(app, "helix.maintain")
+    log.info("published", extra={**about, "items": done.added, "left": done.left})
+    request_task(app, "helix.maintain", store)
     if doc2query.has_model(settings):
-        request_task(app, "helix.expand")
+        request_task(app, "helix.expand", store)
+    return None
 
 
 _last_commit: Final[deque[tuple[float, float]]] = deque(maxlen=1)
@@ -206,88 +218,45 @@ def _gather_parts() -> None:
 
 
 @_register_task
-def expand() -> None:
+def expand(store: str = "") -> None:
     """Let the models add to some of the waiting items; the rest follows in the next task."""
-    settings, root = _read_place()
+    settings, root = read_place(store)
     has_more = False
-    if (weigher := _open_document_encoder()) and sparse.count_waiting(root, settings):
+    if (weigher := models.open_document_encoder()) and sparse.count_waiting(root, settings):
         encoded = sparse.encode(root, weigher, settings, limit=EXPAND_ITEMS)
         counts = {"generation": encoded.generation, "items": encoded.items, "left": encoded.waiting}
         log.info("weighed", extra=counts)
         has_more = bool(encoded.items and encoded.waiting)
-    embedder = _open_token_encoder(root, read_encoder_fingerprint(root))
+    embedder = models.open_token_encoder(root)
     if embedder and tokens.count_waiting(root, settings):
         kept = tokens.keep_tokens(root, embedder, settings, limit=EXPAND_ITEMS)
         counts = {"generation": kept.generation, "items": kept.items, "left": kept.waiting}
         log.info("kept token vectors", extra=counts)
         has_more |= bool(kept.items and kept.waiting)
-    if (model := _open_generator()) and doc2query.count_waiting(root):
-        done = doc2query.expand(root, model, _open_encoder(root)[0], settings, limit=EXPAND_ITEMS)
+    if (model := models.open_generator()) and doc2query.count_waiting(root):
+        done = doc2query.expand(root, model, models.open_encoder(root)[0], settings, limit=EXPAND_ITEMS)
         log.info("expanded", extra={"generation": done.generation, "items": done.items, "left": done.waiting})
         has_more |= bool(done.items and done.waiting)
     if has_more:
-        request_task(app, "helix.expand")
-
-
-@cache
-def _open_generator() -> Generator | None:
-    model = doc2query.open_generator(load())
-    if isinstance(model, str):
-        log.warning("no questions are written: %s", model)
-        return None
-    return model
-
-
-@cache
-def _open_document_encoder() -> DocumentEncoder | None:
-    """Open the sparse encoder, or log its error; doc2query runs without it."""
-    settings = load()
-    try:
-        model = sparse.open_document_encoder(settings)
-    except EncoderError as error:
-        model = str(error)
-    if isinstance(model, str):
-        if settings.sparse_encoder:
-            log.warning("no sparse weights are computed: %s", model)
-        return None
-    return model
-
-
-@cache
-def _open_token_encoder(root: Path, lineage: str | None) -> LateEncoder | None:
-    """Open the encoder of token vectors, or log its error; the other passes run without it.
-
-    Args:
-        lineage: fingerprint of the store's encoder; another one opens another encoder.
-    """
-    settings = load()
-    try:
-        model = tokens.open_token_encoder(root, settings)
-    except EncoderError as error:
-        model = str(error)
-    if isinstance(model, str):
-        if settings.token_vectors == "on":
-            log.warning("no token vectors are kept: %s", model)
-        return None
-    return model
+        request_task(app, "helix.expand", store)
 
 
 @_register_task
-def maintain() -> None:
+def maintain(store: str = "") -> None:
     """Merge, index and collect garbage, on a queue of its own, so that no commit waits for a merge."""
-    settings, root = _read_place()
+    settings, root = read_place(store)
     if inbox.load_current(root)[0] is None:
         return
     tidy(root, settings)
     orders.sweep(root)
     if retention.is_due(root):
-        request_task(app, "helix.train")
+        request_task(app, "helix.train", store)
 
 
 @_register_task
-def touch() -> None:
+def touch(store: str = "") -> None:
     """Apply feedback."""
-    settings, root = _read_place()
+    settings, root = read_place(store)
     if inbox.load_current(root)[0] is None:
         return
     done = run_touch(root, settings)
@@ -296,9 +265,9 @@ def touch() -> None:
 
 
 @_register_task
-def train() -> None:
+def train(store: str = "") -> None:
     """Fit the retention model again, if there is enough new feedback."""
-    settings, root = _read_place()
+    settings, root = read_place(store)
     if not retention.is_due(root):
         return
     done = retention.train(root, settings)
@@ -308,10 +277,10 @@ def train() -> None:
 @_register_task
 def deep(job: str) -> str | None:
     """Call the language model for one deep recall."""
-    settings, root = _read_place()
+    settings, root = read_place("")
     from pipelines.passes.deep_job import run  # here: only workers of `deep` need it
 
-    done = run(root, check_name(job, ORDER), lambda: _open_newest(root), settings)
+    done = run(root, check_name(job, ORDER), lambda: models.open_newest(root), settings)
     if done is None:
         return "nothing"
     about = {"job": job}
@@ -324,28 +293,14 @@ def deep(job: str) -> str | None:
     return None
 
 
-def _open_newest(root: Path) -> Memory:
-    """Return the newest generation; the first task of a process opens the store."""
-    memory = _open_memory(root)
-    memory.refresh()
-    return memory
-
-
-@cache
-def _open_memory(root: Path) -> Memory:
-    from helix.sdk.memory import Memory
-
-    return Memory(root, load())
-
-
 @_register_task
-def reindex(document: str, encoder: str) -> str | None:
+def reindex(document: str, encoder: str, store: str = "") -> str | None:
     """Make one document's part for the new lineage of a reindex.
 
     Args:
         encoder: fingerprint of an encoder that `helix reindex` has put into the store.
     """
-    settings, root = _read_place()
+    settings, root = read_place(store)
     about = {"document": check_name(document)}
     folder = root / "encoders" / check_name(encoder, FINGERPRINT)
     if not folder.is_dir() or not inbox.is_done(root, document):

@@ -12,17 +12,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from pathlib import Path
 from typing import Any, Final
 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery import signals
 
 from helix.errors import HelixError
-from helix.settings import load
 from helix.snapshot.digests import ATTEMPT
 from helix.snapshot.ledger import attempts
 from workers import metrics
+from workers.place import StoreGone, read_place
+from workers.queues import split_arguments
 
 log = logging.getLogger("helix.workers")
 
@@ -47,8 +47,10 @@ def _on_failure(sender: Any = None, exception: Any = None, args: Any = (), **_: 
 def _record_death(task: str, arguments: Any, exception: BaseException) -> None:
     name = task.removeprefix("helix.")
     metrics.LOST.labels(name).inc()
-    document = next((str(argument) for argument in arguments if ATTEMPT.fullmatch(str(argument))), "")
-    log.error("lost", extra={"task": name, "why": str(exception)[:200], **({"document": document} if document else {})})
+    names, store = split_arguments(task, arguments)
+    document = next((name for name in names if ATTEMPT.fullmatch(name)), "")
+    about = {**({"document": document} if document else {}), **({"store": store} if store else {})}
+    log.error("lost", extra={"task": name, "why": str(exception)[:200], **about})
     if task not in _MAX_ATTEMPTS or not document:
         return
     if isinstance(exception, TimeLimitExceeded):
@@ -57,18 +59,18 @@ def _record_death(task: str, arguments: Any, exception: BaseException) -> None:
         reason = f"it killed the process that worked on it ({str(exception).strip().rstrip('.')})"
 
     def note_attempt() -> None:
-        settings = load()
         try:
+            settings, root = read_place(store)
             for _ in range(_LOOKS):
-                if not attempts.is_running(Path(settings.store), document):
+                if not attempts.is_running(root, document):
                     break
                 time.sleep(_PAUSE)
-            limit = _MAX_ATTEMPTS[task]
-            dead = attempts.record_failure(Path(settings.store), document, reason, settings.retry_wait, limit)
-            if dead:
-                log.error("given up", extra={"document": document})
+            if attempts.record_failure(root, document, reason, settings.retry_wait, _MAX_ATTEMPTS[task]):
+                log.error("given up", extra=about)
+        except StoreGone:
+            return
         except (HelixError, OSError) as error:
-            log.error("a failed attempt was not noted: %s", type(error).__name__, extra={"document": document})
+            log.error("a failed attempt was not noted: %s", type(error).__name__, extra=about)
 
     # In a thread, since a process that is out of time holds its lock until it ends.
     threading.Thread(target=note_attempt, name="helix-attempt", daemon=True).start()

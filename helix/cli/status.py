@@ -13,6 +13,7 @@ from helix.cli.terminal import format_count
 from helix.util.sanitise import printable_json
 
 if TYPE_CHECKING:
+    import argparse
     from pathlib import Path
 
 INTERVAL = 1.0
@@ -26,11 +27,16 @@ def status(argv: Sequence[str]) -> int:
         status.__doc__ or "",
         "  helix status --store memory\n"
         "  helix status --all      # also each pass, type, project and error\n"
-        "  helix status --watch    # while something is ingested",
+        "  helix status --watch    # while something is ingested\n"
+        "  helix status --stores /srv/helix    # each store in this folder: waiting, running, failed, dead",
     )
     new.add_argument("-v", "--all", action="store_true", help="show every figure and every error")
     new.add_argument("--watch", action="store_true", help="update every second; Ctrl-C ends")
+    stores_help = "a line for each store in this folder (HELIX_STORES)"
+    new.add_argument("--stores", nargs="?", const="", metavar="DIR", help=stores_help)
     options = new.parse_args(argv)
+    if options.stores is not None:
+        return _show_stores(options)
     root = resolve_store(options)
     if options.watch:
         return _watch_status(root, options.json)
@@ -45,6 +51,34 @@ def status(argv: Sequence[str]) -> int:
     terminal.print_table(describe_fully(state) if options.all else describe_briefly(state), whole=(0,))
     if not options.all and terminal.is_drawn():
         terminal.print_note(MORE)
+    return 0
+
+
+def _show_stores(options: argparse.Namespace) -> int:
+    """Print the state of every store in a folder."""
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from helix.errors import UsageError
+    from helix.settings import load
+    from helix.snapshot.fleet_status import summarise_stores
+
+    folder = options.stores or load().stores
+    if options.store or options.watch or not folder or not Path(folder).is_dir():
+        fault = f"{folder} is no folder" if folder else "--stores without a folder, or with another option"
+        raise UsageError(fault, "helix status --stores DIR, or set HELIX_STORES")
+    found = list(summarise_stores(Path(folder)))
+    if options.json:
+        print_json({"stores": [asdict(one) for one in found]})
+        return 0
+    header = ("store", "waiting", "running", "failed", "dead", "items", "last commit")
+    rows: list[list[terminal.Cell]] = [] if terminal.is_drawn() else [list(header)]
+    for one in found:
+        counts = (one.waiting, one.running, one.retrying, one.dead, one.items)
+        rows.append([one.store, *map(str, counts), (one.error, BAD) if one.error else one.committed or "none yet"])
+    terminal.print_table(rows, header=header, right=range(1, 6))
+    if any(one.retrying or one.dead for one in found):
+        terminal.print_note("'helix status --store DIR/NAME' names the documents, 'helix retry' tries dead ones again")
     return 0
 
 

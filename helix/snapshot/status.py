@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -55,7 +54,7 @@ def read_status(root: Path) -> dict[str, Any]:
         "accepted": len(accepted),
         "done": manifest.counts["documents"] if manifest else 0,
         "pending": len(pending),
-        "pending_bytes": _measure_waiting(root, pending),
+        "pending_bytes": inbox.measure_envelopes(root, pending),
         **_list_attempts(root),
         "dead": len(dead),
         "errors": {document: str(record["error"]) for document, record in dead.items()},
@@ -69,15 +68,6 @@ def read_status(root: Path) -> dict[str, Any]:
         "purges": len(list((root / "purges").glob("[0-9]*.json"))),
         "off": list_off(root),
     }
-
-
-def _measure_waiting(root: Path, pending: Sequence[str]) -> int:
-    """Return the bytes of the envelopes that wait; those that were removed meanwhile count nothing."""
-    total = 0
-    for document in pending:
-        with contextlib.suppress(FileNotFoundError):
-            total += (root / "inbox" / document).stat().st_size
-    return total
 
 
 def _count_backlog(manifest: Manifest | None) -> dict[str, int]:

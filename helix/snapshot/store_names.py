@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -38,3 +39,16 @@ def list_stores(stores: Path) -> list[str]:
     if not stores.is_dir():
         return []
     return sorted(path.name for path in stores.iterdir() if STORE_NAME.fullmatch(path.name) and path.is_dir())
+
+
+def is_store_name(name: str) -> bool:
+    """Return whether a store can have a name."""
+    return bool(STORE_NAME.fullmatch(name)) and ".." not in name
+
+
+def name_store(stores: str, root: Path) -> str:
+    """Return the name of a store in the folder of all stores; empty without such a folder, or for a store elsewhere."""
+    if not stores:
+        return ""
+    place = Path(os.path.abspath(root))  # noqa: PTH100 — a link in the folder of stores stays a store of it
+    return place.name if is_store_name(place.name) and place.parent.resolve() == Path(stores).resolve() else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -19,10 +20,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from helix.errors import StoreError
+from helix.errors import StoreBusy, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, describe_file, describe_tree, make_id
+from helix.snapshot.shared_encoders import ENCODER_FILES, link_or_copy, share_encoder
+from helix.snapshot.store_names import name_store
 from helix.types import U32, AnyArray
 from helix.util.failpoints import failpoint
 
@@ -65,7 +68,8 @@ def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: boo
         mend: accept a damaged pointer, which the caller is going to repair.
 
     Raises:
-        StoreError: another process still writes after that time, or the store cannot be written.
+        StoreBusy: another process still writes after that time.
+        StoreError: the store cannot be written.
     """
     path = root / LOCKS[pointer]
     try:
@@ -83,7 +87,7 @@ def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: boo
                     raise paths.make_write_error(root, error) from None
                 if time.monotonic() >= deadline:
                     holder = _read_holder(path)
-                    raise StoreError(
+                    raise StoreBusy(
                         f"process {holder.get('pid')} on {holder.get('host')} writes the store {root}",
                         "wait for it, or raise HELIX_LOCK_WAIT",
                     ) from None
@@ -141,13 +145,19 @@ def write_index(root: Path, kind: str, files: Mapping[str, bytes], params: Mappi
     return Index(identity, kind, (), describe_tree(root, target), params)
 
 
-def copy_encoder(root: Path, folder: Path, fingerprint: str) -> tuple[File, ...]:
-    """Copy an exported encoder into the store, so that a query node needs only the store."""
+def copy_encoder(root: Path, folder: Path, fingerprint: str, stores: str = "") -> tuple[File, ...]:
+    """Copy an exported encoder into the store, so that a query node needs only the store.
+
+    Args:
+        stores: the folder of many stores; one that holds this store shares a copy of the files.
+    """
     target = root / "encoders" / fingerprint
     if not target.is_dir():
+        is_shared = bool(name_store(stores, root))
+        source = share_encoder(root.parent, folder, fingerprint) if is_shared else folder
         with paths.build_folder(target) as new:
-            for name in ("encoder.json", "model.onnx", "tokenizer.json"):
-                (new / name).write_bytes((folder / name).read_bytes())
+            for name in ENCODER_FILES:
+                (link_or_copy if is_shared else shutil.copyfile)(source / name, new / name)
     return describe_tree(root, target)
 
 

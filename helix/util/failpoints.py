@@ -1,6 +1,6 @@
 """Named places where a test can kill the process: `HELIX_FAILPOINT=commit.manifest` kills it there by SIGKILL.
 
-`HELIX_FAILPOINT=enrich.begin@<document>` kills it with that document only.
+`HELIX_FAILPOINT=enrich.begin@<document>` kills it with that document only, `commit.segment@<store>` in that store only.
 """
 
 from __future__ import annotations

@@ -30,11 +30,12 @@ COUNTED: Final = 5.0
 
 @dataclass
 class Backlog:
-    """The number of documents that wait for workers, against its limit."""
+    """The documents of a store that wait for workers, and their bytes, against their limits."""
 
     root: Path
     settings: Settings
     _waits: int = 0
+    _bytes: int = 0
     _counted: float = field(default=float("-inf"), repr=False)
 
     def check(self) -> None:
@@ -44,16 +45,25 @@ class Backlog:
             InputRefused: the backlog is full.
         """
         if time.monotonic() - self._counted > COUNTED:
-            self._waits, self._counted = len(inbox.list_pending(self.root)), time.monotonic()
-        if self._waits >= self.settings.max_backlog:
-            raise InputRefused(
-                f"not accepted: {self._waits:,} documents wait for the workers already",
-                "offer it again when 'helix status' reports fewer, start more workers, or raise HELIX_MAX_BACKLOG",
-            )
+            waiting = inbox.list_pending(self.root)
+            self._waits, self._bytes, self._counted = len(waiting), self._measure(waiting), time.monotonic()
+        for count, limit, noun, setting in (
+            (self._waits, self.settings.max_backlog, "documents wait", "HELIX_MAX_BACKLOG"),
+            (self._bytes, self.settings.max_backlog_bytes, "bytes wait", "HELIX_MAX_BACKLOG_BYTES"),
+        ):
+            if count >= limit:
+                raise InputRefused(
+                    f"not accepted: {count:,} {noun} for the workers already",
+                    f"offer it again when 'helix status' reports fewer, start more workers, or raise {setting}",
+                )
 
-    def add(self, documents: int) -> None:
+    def add(self, documents: Sequence[str]) -> None:
         """Count documents that were just accepted."""
-        self._waits += documents
+        self._waits += len(documents)
+        self._bytes += self._measure(documents)
+
+    def _measure(self, documents: Sequence[str]) -> int:
+        return inbox.measure_envelopes(self.root, documents)
 
 
 Progress = Callable[[str, int, int], None]
@@ -236,7 +246,7 @@ def accept_each(
                     backlog.check()
                 accepted = accept_source(inbox, file.path, options, file.where)
                 if backlog:
-                    backlog.add(len(accepted.documents))
+                    backlog.add(accepted.documents)
             except InputRefused as error:
                 report.refuse(name, str(error).removeprefix(f"{name} ").removeprefix(f"{name}: "))
                 yield AcceptedFile(file, (), True)

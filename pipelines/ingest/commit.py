@@ -86,7 +86,7 @@ def commit(
         first = choose_rows(base, rows, accepted, _map_vanished(parts), again)
         chosen = add_revalued(root, base, rows, accepted, first, again)
         segment = _write_segment(root, base, take_chosen(rows, chosen), chosen, lineage)
-        failpoint("commit.segment")
+        failpoint("commit.segment", root.name)
         deletes = _write_deletes(root, base.manifest, chosen.replaced)
         failpoint("commit.deletes")
         file = writer.write_documents(root, build_table(documents, parts, rows, first.add))
@@ -148,7 +148,9 @@ def _begin_generation(
 ) -> Manifest:
     """Return the next generation before anything is added to it."""
     root, manifest = held.root, base.manifest
-    encoder_files = manifest.encoder if manifest else writer.copy_encoder(root, encoder.folder, lineage.encoder)
+    encoder_files = (
+        manifest.encoder if manifest else writer.copy_encoder(root, encoder.folder, lineage.encoder, settings.stores)
+    )
     failpoint("commit.encoder")
     indexes, trained = (manifest.indexes, {}) if manifest else _write_router(root, encoder, settings)
     failpoint("commit.router")

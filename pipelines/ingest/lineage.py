@@ -29,6 +29,16 @@ def open_encoder(root: Path, settings: Settings, say: Callable[[str], None] | No
     Raises:
         EncoderError: none is available, it is damaged, or the settings name another one than the lineage's.
     """
+    folder, fingerprint = locate_encoder(root, settings, say)
+    return Encoder(folder, settings.threads, fingerprint)
+
+
+def locate_encoder(root: Path, settings: Settings, say: Callable[[str], None] | None = None) -> tuple[Path, str | None]:
+    """Return the folder of the encoder that `open_encoder` opens, and its fingerprint if the store has a lineage.
+
+    Raises:
+        EncoderError: as there, except that the files of a lineage are not read.
+    """
     _, manifest = inbox.load_current(root)
     if manifest is None:
         weights, why = choose_for_store(root, settings)
@@ -38,14 +48,14 @@ def open_encoder(root: Path, settings: Settings, say: Callable[[str], None] | No
             better = "" if settings.encoder or name == first else f" ({why or f'{first} is not available'})"
             work = "" if is_encoder_cached(weights, cache) else "; exporting and quantising it, once"
             say(f"encoder: {name} from the {weights.origin}{better}{work}")
-        return Encoder(cache_encoder(weights, cache), settings.threads)
+        return cache_encoder(weights, cache), None
     lineage = manifest.lineage
     if settings.encoder and Path(settings.encoder).name != lineage.name:
         raise EncoderError(
             f"the store was built with {lineage.name}, HELIX_ENCODER names {settings.encoder}",
             "unset HELIX_ENCODER, or start another store",
         )
-    return open_lineage(root, lineage, settings)
+    return root / "encoders" / lineage.encoder, lineage.encoder
 
 
 def open_lineage(root: Path, lineage: Lineage, settings: Settings) -> Encoder:

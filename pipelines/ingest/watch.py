@@ -142,7 +142,7 @@ class Watch:
             if accepted.more:  # other changed files precede the rest of a large one
                 self.due[path] = began
             if self.backlog:
-                self.backlog.add(len(accepted.documents))
+                self.backlog.add(accepted.documents)
         except InputRefused as error:  # not a log, or no whole line yet: its next change is a new attempt
             log.info("%s is not accepted: %s", redact_path(str(path)), error)
             return

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from helix.cli.parser import build_parser, resolve_store
 from helix.cli.terminal import format_count, print_error, print_result
+from helix.errors import UsageError
 from helix.settings import Settings, load
+from helix.snapshot.store_names import name_store
 from pipelines.cli.ingest import add_input_options, parse_acl, progress_bar
 from pipelines.cli.ingest_report import format_accepted, print_refused
 
@@ -29,6 +31,7 @@ def enqueue(argv: Sequence[str]) -> int:
     from pipelines.ingest.accept_all import Backlog, IngestReport, accept_all, spool_stdin
 
     settings, root = load(), resolve_store(options)
+    check_place(root, settings)
     if settings.redis_url:
         import celery  # noqa: F401 — report a missing package before anything is accepted
     if options.defer and "-" in options.paths:
@@ -57,6 +60,17 @@ def enqueue(argv: Sequence[str]) -> int:
     return 3 if report.refused else 0
 
 
+def check_place(root: Path, settings: Settings) -> None:
+    """Check that the workers of this broker serve a store.
+
+    Raises:
+        UsageError: they serve a folder of stores that does not hold it.
+    """
+    if settings.stores and not name_store(settings.stores, root):
+        fault = f"the workers serve the stores in HELIX_STORES={settings.stores}, and {root} is none of them"
+        raise UsageError(fault, "name one with --store, e.g. --store $HELIX_STORES/NAME, or unset HELIX_STORES")
+
+
 def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
     """Place an order of the paths, and send it to a worker."""
     from pipelines.ingest.orders import Order, place
@@ -69,7 +83,7 @@ def _defer(root: Path, options: argparse.Namespace, settings: Settings) -> int:
         from workers.dispatch import BROKER_ERRORS, send_task
 
         try:
-            send_task(app, "helix.accept", order)
+            send_task(app, "helix.accept", order, *filter(None, [name_store(settings.stores, root)]))
             queued = True
         except BROKER_ERRORS:
             pass
@@ -94,7 +108,7 @@ def queue_documents(root: Path, documents: Sequence[str], settings: Settings, co
         from workers.dispatch import BROKER_ERRORS, Sender
 
         try:
-            if (sent := Sender(app, root).send(documents)) < len(documents):
+            if (sent := Sender(app, root, name_store(settings.stores, root)).send(documents)) < len(documents):
                 return sent  # the queue is full; the reconciler sends the rest
         except BROKER_ERRORS:
             sent = 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from helix.cli.parser import build_parser, print_json, resolve_store
 from helix.cli.terminal import format_count
 from helix.settings import Settings, load
+from helix.snapshot.store_names import name_store
 from pipelines.cli.ingest import progress_bar
 
 if TYPE_CHECKING:
@@ -46,8 +47,10 @@ def reindex(argv: Sequence[str]) -> int:
         print(line, file=sys.stderr)
 
     resume(root, settings, print_line)
-    # With a share, workers on other machines do not see the parts in this store.
-    work = make_parts_by_workers if settings.redis_url and not settings.share else make_parts
+    # With a share, workers on other machines do not see the parts in this store. A fleet for many stores takes the
+    # imports of each in turn, and a reindex would fill its queue.
+    is_alone = not settings.share and not name_store(settings.stores, root)
+    work = make_parts_by_workers if settings.redis_url and is_alone else make_parts
     lower_priority()
     with progress_bar(not options.json) as progress:
         say = None if progress else print_line
@@ -128,5 +131,5 @@ def _store_encoder(root: Path, encoder: Encoder) -> None:
     """Copy an encoder into the store with a new time: `gc` removes old encoders that no generation names."""
     from helix.snapshot.writer import copy_encoder
 
-    copy_encoder(root, encoder.folder, encoder.spec.fingerprint)
+    copy_encoder(root, encoder.folder, encoder.spec.fingerprint)  # only for a store of its own: see `reindex`
     os.utime(root / "encoders" / encoder.spec.fingerprint)

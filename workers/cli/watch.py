@@ -12,6 +12,7 @@ from helix.cli.parser import add_log_format, build_parser, resolve_store
 from helix.cli.terminal import print_note, shorten_home
 from helix.errors import UsageError
 from helix.settings import Settings, load
+from helix.snapshot.store_names import name_store
 from pipelines.cli.ingest import parse_acl
 
 if TYPE_CHECKING:
@@ -38,8 +39,11 @@ def watch(argv: Sequence[str]) -> int:
     from pipelines.ingest.source import Inbox
     from pipelines.ingest.watch import Watch
     from pipelines.ingest.watch import watch as run
+    from workers.cli.enqueue import check_place
 
     settings, root = load(), resolve_store(options)
+    if settings.redis_url:
+        check_place(root, settings)
     prepare_store(root, "auto")
     configure_logging(settings)
     own = [Place("given", path) for path in given]
@@ -114,7 +118,7 @@ def _queue_for_workers(root: Path, settings: Settings) -> Callable[[Sequence[str
     from workers.app import app
     from workers.dispatch import BROKER_ERRORS, Sender
 
-    sender = Sender(app, root)
+    sender = Sender(app, root, name_store(settings.stores, root))
 
     def deliver(accepted: Sequence[str]) -> None:
         try:

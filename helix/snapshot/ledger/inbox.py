@@ -8,6 +8,7 @@ A document's name is a digest of 64 hex digits. Any other text raises UsageError
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -86,6 +87,7 @@ ROLLED_BACK: Final = "rolled back from generation"  # begins the error of a docu
 
 _OPTIONAL: Final = ("forgotten", "after", "first", "instead", "lines", "chars", "epoch", "remember", "repositories")
 """Fields that are written only if they are not empty."""
+_MAX_CACHED: Final = 64  # stores of `_done_cache`: a worker may serve thousands
 _done_cache: Final[dict[Path, tuple[str | None, set[str]]]] = {}  # by store: name and documents of its manifest
 
 
@@ -280,6 +282,15 @@ def list_waiting(root: Path, done: set[str]) -> list[str]:
     return sorted(left, key=lambda document: ((root / "inbox" / document).stat().st_mtime_ns, document))
 
 
+def measure_envelopes(root: Path, documents: Sequence[str]) -> int:
+    """Return the bytes of the envelopes of documents; a removed one has none."""
+    total = 0
+    for document in documents:
+        with contextlib.suppress(FileNotFoundError):
+            total += _locate_envelope(root, document).stat().st_size
+    return total
+
+
 def is_pending(root: Path, document: str) -> bool:
     """Return whether one document is pending, without listing the others."""
     if not _locate_envelope(root, document).is_file() or _locate_dead(root, document).is_file():
@@ -290,11 +301,12 @@ def is_pending(root: Path, document: str) -> bool:
 def is_done(root: Path, document: str) -> bool:
     """Return whether the items of one document are published."""
     name, manifest = load_current(root)
-    if (known := _done_cache.get(root)) is None or known[0] != name:
-        known = _done_cache[root] = (
-            name,
-            list_done(root, manifest),
-        )  # a manifest never changes, and workers ask often
+    known = _done_cache.pop(root, None)
+    if known is None or known[0] != name:
+        known = (name, list_done(root, manifest))  # a manifest never changes, and workers ask often
+    for stale in list(_done_cache)[: max(0, len(_done_cache) + 1 - _MAX_CACHED)]:  # the least recently asked
+        _done_cache.pop(stale, None)
+    _done_cache[root] = known
     return document in known[1]
 
 

@@ -176,11 +176,9 @@ def test_a_full_backlog_accepts_nothing(root: Path) -> None:
     settings = Settings(max_backlog=3)
     backlog = Backlog(root, settings)
     backlog.check()
-    for number in range(2):
-        put(root, number)
-    backlog.add(2)
+    backlog.add([put(root, number) for number in range(2)])
     backlog.check()
-    backlog.add(1)
+    backlog.add([put(root, 2)])
     with pytest.raises(InputRefused, match="3 documents wait for the workers already"):
         backlog.check()
     with pytest.raises(InputRefused, match="HELIX_MAX_BACKLOG"):

@@ -26,7 +26,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     inbox.accept_envelope(tmp_path, Envelope(DOCUMENT, "/a", "the zorbified harp", "jsonl", None, (), now, now, {}, ()))
     monkeypatch.setenv("HELIX_STORE", str(tmp_path))
     encoder = SimpleNamespace(spec=SimpleNamespace(fingerprint="f"))
-    monkeypatch.setattr(tasks, "_open_encoder", lambda root: (encoder, None))
+    monkeypatch.setattr(tasks.models, "open_encoder", lambda root: (encoder, None))
     return tmp_path
 
 
