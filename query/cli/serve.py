@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from helix.cli.parser import add_log_format, build_parser, parse_port, resolve_store
@@ -20,7 +21,8 @@ def serve(argv: Sequence[str]) -> int:
         serve.__doc__ or "",
         "  helix serve --store memory --port 8765         # this machine only, without a key\n"
         "  helix serve --host 0.0.0.0 --workers 4         # other machines too, with keys ('helix keys create')\n"
-        "  helix serve --allow-host memory.example.org    # for a proxy on this machine, with keys",
+        "  helix serve --allow-host memory.example.org    # for a proxy on this machine, with keys\n"
+        "  helix serve --replica-of s3://bucket/memory --store replica",
     )
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1); any other address requires keys")
@@ -29,16 +31,19 @@ def serve(argv: Sequence[str]) -> int:
     text = "a proxy's name that requests may be addressed to; requires keys; may be repeated"
     add("--allow-host", action="append", default=[], metavar="NAME", help=text)
     add("--require-keys", action="store_true", help="require keys on loopback, too")
+    text = "fetch the store that was pushed to this URL, answer from words first, and follow it; see 'helix pull'"
+    add("--replica-of", metavar="URL", help=text)
     add("--wait", action="store_true", help="start without a store, and answer 503 until there is one")
     add_log_format(parser)
     options = parser.parse_args(argv)
+    from query.replica import keep_replica
     from query.serve import MAX_PROCESSES, make_policy, run
 
     if not 1 <= options.workers <= MAX_PROCESSES:
         raise UsageError(f"workers is {options.workers}", f"give a number from 1 to {MAX_PROCESSES}")
     settings = load()
     root = resolve_store(options, settings)
-    if not options.wait:
+    if not options.wait and not options.replica_of:
         _check_store(root)
     policy = make_policy(
         options.host,
@@ -47,7 +52,8 @@ def serve(argv: Sequence[str]) -> int:
         keyed=options.require_keys,
         processes=options.workers,
     )
-    return run(root, settings, policy, options.host, options.port, options.workers)
+    with keep_replica(options.replica_of, root) if options.replica_of else nullcontext():
+        return run(root, settings, policy, options.host, options.port, options.workers)
 
 
 def _check_store(root: Path) -> None:

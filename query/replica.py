@@ -1,0 +1,55 @@
+"""A replica's process: `helix pull --follow` next to a server, so that the server itself fetches and writes nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from helix.util.parents import PARENT
+
+logger = logging.getLogger("helix.query")
+
+INTERVAL: Final = 1.0
+"""Seconds between two looks at the remote."""
+
+_COMMAND: Final = (sys.executable, "-P", "-m", "helix.cli", "pull")
+_AGAIN: Final = 2.0  # seconds before a process that ended is started again
+_END: Final = 15.0  # seconds for a process to end
+
+
+@contextmanager
+def keep_replica(url: str, root: Path) -> Iterator[None]:
+    """Fetch the store published at a URL, words first, and follow it while the block runs.
+
+    The process is started again where it ends, and ends with this one, however that ends. Its messages go to stderr.
+    """
+    stop = threading.Event()
+    running: list[subprocess.Popen[bytes]] = []
+    command = [*_COMMAND, url, "--store", str(root), "--follow", f"{INTERVAL:g}"]
+    environ = {**os.environ, PARENT: str(os.getpid())}
+
+    def watch() -> None:
+        """Start the process, and again whenever it has ended."""
+        while not stop.is_set():
+            running[:] = [subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr)]
+            status = running[0].wait()
+            if not stop.is_set():
+                logger.error("the process that fetches the replica ended with status %d, and is started again", status)
+                stop.wait(_AGAIN)
+
+    thread = threading.Thread(target=watch, name="helix-replica", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for process in running:
+            process.terminate()
+        thread.join(_END)
