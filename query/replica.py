@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from helix.errors import UsageError
 from helix.util.parents import PARENT
+from helix.util.urls import find_store_url_fault
 
 logger = logging.getLogger("helix.query")
 
@@ -28,8 +30,14 @@ _END: Final = 15.0  # seconds for a process to end
 def keep_replica(url: str, root: Path) -> Iterator[None]:
     """Fetch the store published at a URL, words first, and follow it while the block runs.
 
-    The process is started again where it ends, and ends with this one, however that ends. Its messages go to stderr.
+    The process is started again where it ends, unless it is called wrongly, and ends with this one, however that ends.
+    Its messages go to stderr.
+
+    Raises:
+        UsageError: no store can be at the URL.
     """
+    if fault := find_store_url_fault(url, "--replica-of"):
+        raise UsageError(*fault)
     stop = threading.Event()
     running: list[subprocess.Popen[bytes]] = []
     command = [*_COMMAND, url, "--store", str(root), "--follow", f"{INTERVAL:g}"]
@@ -40,6 +48,9 @@ def keep_replica(url: str, root: Path) -> Iterator[None]:
         while not stop.is_set():
             running[:] = [subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr)]
             status = running[0].wait()
+            if status == UsageError.exit_status:
+                logger.error("no replica is fetched: see the message above")
+                return
             if not stop.is_set():
                 logger.error("the process that fetches the replica ended with status %d, and is started again", status)
                 stop.wait(_AGAIN)

@@ -34,7 +34,7 @@ from tests.conftest import SAMPLE
 from tests.contract.test_sync import FIRST, Bucket, bucket, current, grow, hashes, make, refuse, server, texts, whole
 from tests.support.marks import soak_all_but
 from tests.support.processes import compile_library, pick_port, start_helix, wait_until
-from tests.support.s3_proxy import Fault, S3Proxy, run_proxy
+from tests.support.s3_proxy import Fault, Request, S3Proxy, run_proxy
 from tests.support.serving import get_status
 
 __all__ = ["bucket", "server"]
@@ -144,19 +144,28 @@ def test_a_replica_that_is_killed_anywhere_resumes(tmp_path: Path, url: str, run
         assert whole(root)
 
 
-def test_a_generation_that_moves_on_meanwhile_replaces_the_partial_one(tmp_path: Path, url: str) -> None:
+def test_a_generation_that_moves_on_meanwhile_replaces_the_partial_one(
+    tmp_path: Path, url: str, run_helix: Run
+) -> None:
     ours, root = make(tmp_path / "ours"), tmp_path / "replica"
     push_store(ours, url)
     open_replica(url, root)
     grow(ours, ["all in one"], drop=1)
     push_store(ours, url, prune=True, keep=1)  # the files that the replica lacks are gone
     memory = Memory(root)
+    # A second replica is killed after its manifest, and begins with another generation.
+    second = tmp_path / "second"
+    assert run_helix("pull", url, "--store", second, "--follow", "9", HELIX_FAILPOINT="pull.manifest").returncode < 0
+    grow(ours, ["all in another"], drop=1)
+    push_store(ours, url, prune=True, keep=1)
+    assert open_replica(url, second)
+    assert len(verify_store(second).problems) == 1
     assert complete_replica(url, root) is not None
     assert memory.refresh()
-    assert texts(root) == ["all in one"]
+    assert texts(root) == ["all in another"]
     assert verify_store(root).problems == ()
     with run_statement(root, "SELECT text FROM items") as found:
-        assert [row[0] for row in found.rows] == ["all in one"]
+        assert [row[0] for row in found.rows] == ["all in another"]
 
 
 def test_a_server_with_nothing_serves_and_follows(tmp_path: Path, url: str, proxy: S3Proxy) -> None:
@@ -352,14 +361,20 @@ def test_a_server_without_conditional_writes_is_refused(tmp_path: Path, url: str
     assert "ignores the condition" in refuse(push_store, make(tmp_path / "ours"), url)
 
 
-def test_an_answer_that_is_lost_does_not_lose_the_push(
-    tmp_path: Path, url: str, proxy: S3Proxy, bucket: Bucket
+@pytest.mark.parametrize("fault", ["lost", "conflict"])
+def test_a_write_that_has_to_be_repeated_does_not_lose_the_push(
+    fault: Fault, tmp_path: Path, url: str, proxy: S3Proxy, bucket: Bucket
 ) -> None:
     ours = make(tmp_path / "ours")
+
+    def fail_first_write(request: Request) -> Fault | None:
+        return fault if request.method == "PUT" and request.before == 0 and request.name.endswith("/CURRENT") else None
+
     for _ in range(2):  # the first one creates CURRENT, the second replaces it
         proxy.seen.clear()
-        proxy.fault = lambda request: "lost" if request.method == "PUT" and request.before == 0 else None
+        proxy.fault = fail_first_write
         push_store(ours, url)
+        assert proxy.count("PUT", "CURRENT") > 1
         assert check_remote(bucket[1]) == current(ours)
         grow(ours)
 

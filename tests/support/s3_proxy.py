@@ -15,14 +15,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-Fault = Literal["throttle", "error", "reset", "cut", "lost", "skew"]
+Fault = Literal["throttle", "error", "reset", "cut", "lost", "skew", "conflict"]
 """503 SlowDown; 500; the connection ends in the middle of the body; a shorter body that claims to be whole; the request
-arrives and its answer does not; 403 of a server whose clock is a day away."""
+arrives and its answer does not; 403 of a server whose clock is a day away; 409 of a write while another one runs."""
 
 ERRORS: dict[str, tuple[int, str]] = {
     "throttle": (503, "SlowDown"),
     "error": (500, "InternalError"),
     "skew": (403, "RequestTimeTooSkewed"),
+    "conflict": (409, "ConditionalRequestConflict"),
 }
 
 
@@ -102,8 +103,7 @@ def run_proxy(server: str) -> Iterator[S3Proxy]:
         pass
 
     Handler.proxy, Handler.server_address = proxy, server
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listener.daemon_threads = True
+    listener = _Listener(("127.0.0.1", 0), Handler)
     proxy.address = f"127.0.0.1:{listener.server_address[1]}"
     thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
@@ -112,6 +112,14 @@ def run_proxy(server: str) -> Iterator[S3Proxy]:
     finally:
         listener.shutdown()
         listener.server_close()
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client, or a server, that is gone."""
 
 
 class _Handler(BaseHTTPRequestHandler):

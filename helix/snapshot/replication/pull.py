@@ -14,7 +14,7 @@ from helix.snapshot import partial, paths
 from helix.snapshot.manifest import File, Manifest
 from helix.snapshot.replication import object_store, transfer
 from helix.snapshot.replication.object_store import RemoteStore
-from helix.snapshot.replication.transfer import TransferReport
+from helix.snapshot.replication.transfer import MANIFEST_NAME, TransferReport
 from helix.util.failpoints import failpoint
 from helix.util.hashing import hash_file
 
@@ -129,6 +129,7 @@ def install(
             if mine is None:
                 writer.mark_empty(root)
             if later:
+                _drop_partial(root, marked, name)
                 partial.mark_partial(root, name, later)
             failpoint("pull.marked")
             path = root / "manifests" / name
@@ -140,10 +141,15 @@ def install(
                 writer.write_pointer(root, name)
             failpoint("pull.current")
             if marked and not later:
-                if marked.manifest != name:  # it names files that never arrive
-                    (root / "manifests" / marked.manifest).unlink(missing_ok=True)
+                _drop_partial(root, marked, name)
                 partial.clear_mark(root)
     return transfer.build_report(remote, name, len(files), [file for file, new in results if new], 0, started)
+
+
+def _drop_partial(root: Path, marked: partial.PartialGeneration | None, name: str) -> None:
+    """Remove the manifest of a partial generation that another one replaces: it names files that never arrive."""
+    if marked and marked.manifest != name and MANIFEST_NAME.fullmatch(marked.manifest):
+        (root / "manifests" / marked.manifest).unlink(missing_ok=True)
 
 
 def _fetch(root: Path, remote: RemoteStore, file: File, trusted: set[tuple[str, int, str]], workplace: Path) -> bool:

@@ -73,6 +73,7 @@ def measure_opening(store: Path, url: str, work: Path) -> dict[str, Any]:
         shutil.rmtree(root)
 
     ask = lambda root: Memory(root).recall(QUESTION).items[0]  # noqa: E731
+    ask(store)  # imports and caches are warm for both
     run("whole", {"fetched": lambda root: pull_store(url, root), "first_recall": ask})
     run(
         "staged",
