@@ -46,7 +46,12 @@ def keep_replica(url: str, root: Path) -> Iterator[None]:
     def watch() -> None:
         """Start the process, and again whenever it has ended."""
         while not stop.is_set():
-            running[:] = [subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr)]
+            try:
+                running[:] = [subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr)]
+            except OSError as error:  # memory or processes are short for the moment
+                logger.error("the process that fetches the replica does not start: %s", error.strerror or error)
+                stop.wait(_AGAIN)
+                continue
             status = running[0].wait()
             if status == UsageError.exit_status:
                 logger.error("no replica is fetched: see the message above")
