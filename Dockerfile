@@ -44,7 +44,7 @@ CMD ["helix", "worker"]
 # A plain `docker build .` makes this last stage.
 FROM base AS query
 RUN --mount=from=wheel,source=/wheel,target=/wheel \
-    pip install --constraint /constraints.txt /wheel/*.whl
+    pip install --constraint /constraints.txt "$(echo /wheel/*.whl)[s3]"
 USER helix
 EXPOSE 8765
 HEALTHCHECK --interval=15s --timeout=5s --start-period=10s --retries=3 \

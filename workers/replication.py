@@ -17,7 +17,6 @@ from typing import Final
 
 from helix.errors import HelixError
 from helix.settings import Settings
-from helix.snapshot.replication.object_store import connect
 from pipelines.maintain.replication import member, primary
 
 log = logging.getLogger("helix.share")
@@ -82,7 +81,7 @@ def keep_up(root: Path, settings: Settings) -> None:
     """Do one round of the periodic work; called in a background thread."""
     if not settings.share:
         return
-    _wait_at_exit(settings.share)
+    _wait_at_exit()
     if not _round.acquire(blocking=False):  # the process ends
         return
     try:
@@ -97,8 +96,6 @@ _round: Final = threading.Lock()
 
 
 @cache
-def _wait_at_exit(url: str) -> None:
-    """Let the process end only between rounds: shutting S3 down during one would hang."""
-    with contextlib.suppress(HelixError):  # registers the shutdown first, since exit handlers run last in, first out
-        connect(url)
+def _wait_at_exit() -> None:
+    """Let the process end only between rounds: one that is cut off is repeated, and logs an error."""
     atexit.register(_round.acquire, timeout=_JOIN)

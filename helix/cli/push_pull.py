@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from helix.cli.parser import build_parser, resolve_store
 from helix.cli.terminal import format_count, print_error, print_result
-from helix.errors import HelixError, UsageError
+from helix.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def push(argv: Sequence[str]) -> int:
     from helix.snapshot.replication.push import KEEP, push_store
 
     root, keep = resolve_store(options), KEEP if options.keep is None else options.keep
-    report = _transfer(lambda: push_store(root, options.url, force=options.force, prune=options.prune, keep=keep))
+    report = push_store(root, options.url, force=options.force, prune=options.prune, keep=keep)
     text = f"generation {report.generation} of {root} is published at {report.url}: {_format_moved(report, 'sent')}"
     print_result(options.json, report, text)
     return 0
@@ -48,7 +48,7 @@ def pull(argv: Sequence[str]) -> int:
     )
     new.add_argument("url", metavar="URL", help=URL_HELP)
     new.add_argument("--force", action="store_true", help="discard local generations that were not pushed")
-    follow_help = "keep running, pull at this interval, and retain the newest generation only; Ctrl-C ends"
+    follow_help = "keep running, look at this interval, and retain the newest generation only; Ctrl-C ends"
     new.add_argument("--follow", type=float, metavar="SECONDS", help=follow_help)
     options = new.parse_args(argv)
     from helix.settings import load
@@ -61,48 +61,39 @@ def pull(argv: Sequence[str]) -> int:
             raise UsageError("--follow takes more than 0 seconds, and no --force", "pull once with --force before")
         _follow(options.url, root, options.follow, settings.lock_wait)
         return 0
-    report = _transfer(lambda: pull_store(options.url, root, force=options.force, wait=settings.lock_wait))
+    report = pull_store(options.url, root, force=options.force, wait=settings.lock_wait)
     text = f"{root} is at generation {report.generation} of {report.url}: {_format_moved(report, 'fetched')}"
     print_result(options.json, report, text)
     return 0
 
 
 def _follow(url: str, root: Path, seconds: float, wait: float) -> None:
-    """Pull every new generation until Ctrl-C or SIGTERM. A repeated error is printed once."""
+    """Keep a replica until Ctrl-C, SIGTERM or the end of the parent. A repeated error is printed once."""
     import signal
     import threading
 
     from helix.errors import StoreError
-    from helix.snapshot.replication.pull import follow_store
+    from helix.snapshot.replication.replica import follow_replica
+    from helix.util.parents import has_ended
 
     stop, last_error = threading.Event(), ""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    while not stop.is_set():
-        try:
-            if report := follow_store(url, root, wait=wait):
-                print(f"{root} is at generation {report.generation}: {_format_moved(report, 'fetched')}", flush=True)
-            last_error = ""
-        except (StoreError, OSError) as error:
-            if str(error) != last_error:
-                print_error("helix pull", f"{error}; trying again every {seconds:g} s")
-            last_error = str(error)
-        stop.wait(seconds)
+    for event in follow_replica(url, root, seconds, stop.wait, wait=wait):
+        if stop.is_set() or has_ended():
+            return
+        if isinstance(event, StoreError):
+            if str(event) != last_error:
+                print_error("helix pull", f"{event}; trying again every {seconds:g} s")
+            last_error = str(event)
+            continue
+        last_error = ""
+        if isinstance(event, str):
+            print(event, end="\n" if event else "", flush=True)
+        elif event:
+            print(f"{root} is at generation {event.generation}: {_format_moved(event, 'fetched')}", flush=True)
 
 
 def _format_moved(report: TransferReport, done: str) -> str:
     removed = f", {report.removed} old ones removed" if report.removed else ""
     return f"{report.transferred} of {format_count(report.files, 'file')} {done}, {report.bytes / 1e6:.1f} MB{removed}"
-
-
-def _transfer(work: Callable[[], TransferReport]) -> TransferReport:
-    """Run a push or a pull, then shut S3 down while nothing refers to it; see `object_store.shut_down`."""
-    from helix.snapshot.replication import object_store
-
-    try:
-        return work()
-    except HelixError as error:
-        failure = type(error)(error.what, error.remedy)  # without the frames, which hold file systems
-    finally:
-        object_store.shut_down()
-    raise failure

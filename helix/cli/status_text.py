@@ -113,6 +113,10 @@ def _list_wrong(state: Mapping[str, Any], every: bool = False) -> list[Row]:
         error = record["error"] or "no error was recorded"
         text = f"{document[:12]}… {format_count(record['tries'], 'time')}, next at {record['next']}: {error}"
         rows.append(("failed", _shorten(text, every), BAD))
+    if state.get("arriving"):
+        rows.append(
+            ("arriving", f"{format_count(state['arriving'], 'file')} of this replica; words answer until then", PENDING)
+        )
     if state["purges"]:
         text = f"{format_count(state['purges'], 'deletion')} interrupted: 'helix compact' ends it"
         rows.append(("deletions", text, BAD))

@@ -360,8 +360,10 @@ class Memory(EntityViews, Recaller):
         self._events.append([event])
 
     def stale(self) -> bool:
-        """Return whether a newer generation is published; never for a fixed one."""
-        return not self._is_fixed and manifests.read_current(self.root) != self._snapshot.name
+        """Return whether a newer generation, or the rest of this one, is here; never for a fixed one."""
+        if self._is_fixed:
+            return False
+        return manifests.read_current(self.root) != self._snapshot.name or self._snapshot.files.has_arrived
 
     def refresh(self) -> bool:
         """Open and warm the newest generation, then swap; return whether there was one.

@@ -17,6 +17,7 @@ import pyarrow as pa
 from helix.errors import UsageError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.partial import require_all_parts
 from helix.snapshot.pins import pin_generation, release_pin
 from helix.snapshot.sql_values import REFUSALS, convert_column, name_distinct, translate_error
 from helix.snapshot.sql_views import create_views
@@ -85,8 +86,13 @@ def run_statement(
 
 @contextmanager
 def pin_manifest(root: Path, generation: int | None = None) -> Iterator[Manifest | None]:
-    """Pin and load a retained generation, by default the current one; None if nothing is published yet."""
+    """Pin and load a retained generation, by default the current one; None if nothing is published yet.
+
+    Raises:
+        StoreError: it is damaged, or still arriving.
+    """
     name = manifests.read_current(root) if generation is None else manifests.find_generation(root, generation)
+    require_all_parts(root, name)
     held = pin_generation(root, name) if name else None
     try:
         yield manifests.load(root, name) if name else None

@@ -17,6 +17,7 @@ from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.ledger import attempts, inbox
 from helix.snapshot.manifest import Manifest
+from helix.snapshot.partial import list_absent
 from helix.snapshot.segment.batch import NO_TIME
 from helix.snapshot.segment.open import map_deleted_rows, open_segment
 from helix.snapshot.segment.projects import read_projects
@@ -60,6 +61,7 @@ def read_status(root: Path) -> dict[str, Any]:
         "errors": {document: str(record["error"]) for document, record in dead.items()},
         "coverage": dict(manifest.coverage) if manifest else {},
         "backlog": _count_backlog(manifest),
+        "arriving": len(list_absent(root, name)),
         "generations": len(list((root / "manifests").glob("[0-9]*.json"))),
         "reindex": _read_reindex(root),
         "lag": _measure_lag(root, pending),
@@ -177,9 +179,9 @@ def list_old_projects(root: Path) -> dict[str, list[str]]:
 
 
 def count_by_field(root: Path) -> dict[str, dict[str, int]]:
-    """Count live items by type, project and source: one pass of SQL over the Parquet files."""
-    _, manifest = inbox.load_current(root)
-    if manifest is None:
+    """Count live items by type, project and source: one pass of SQL over the Parquet files, once these are here."""
+    name, manifest = inbox.load_current(root)
+    if manifest is None or list_absent(root, name):
         return {"type": {}, "project": {}, "source": {}}
     with connect_duckdb() as db:
         register_live_items(db, root, manifest.segments, manifest.deletes, read_projects(root, manifest)[0])

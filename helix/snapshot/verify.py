@@ -13,6 +13,7 @@ from helix.snapshot.checked_arrays import REMEDY
 from helix.snapshot.ledger import cursors
 from helix.snapshot.ledger.digested_file import read_digested
 from helix.snapshot.manifest import File
+from helix.snapshot.partial import MARK, read_partial
 from helix.snapshot.paths import ENCODER_CHOICE, OWNED, TEMPORARY
 from helix.util.hashing import hash_file
 
@@ -53,6 +54,9 @@ def verify_store(root: Path) -> VerifyReport:
             continue
         seen.update({file.path: file for file in files})
     total = 0
+    named = dict(seen)
+    for arriving in _list_arriving(root, problems):
+        seen.pop(arriving, None)
     for file in seen.values():
         total += file.bytes
         if problem := find_damage(root, file):
@@ -79,8 +83,21 @@ def verify_store(root: Path) -> VerifyReport:
         total,
         len(names),
         tuple(problems),
-        _find_orphans(root, seen),
+        _find_orphans(root, named),
     )
+
+
+def _list_arriving(root: Path, problems: list[str]) -> frozenset[str]:
+    """Return the files that a replica still lacks; the problem that they are is added once."""
+    try:
+        found = read_partial(root)
+    except StoreError as error:
+        problems.append(str(error))
+        return frozenset()
+    if found is None:
+        return frozenset()
+    problems.append(f"{found.manifest} is still arriving: {len(found.absent)} files are missing, as {MARK} says")
+    return found.absent
 
 
 def require_whole(root: Path, files: Iterable[File]) -> None:

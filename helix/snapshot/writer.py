@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from helix.errors import StoreBusy, StoreError
 from helix.snapshot import manifest as manifests
-from helix.snapshot import paths
+from helix.snapshot import partial, paths
 from helix.snapshot.manifest import Deletes, File, Index, Manifest, describe_file, describe_tree, make_id
 from helix.snapshot.shared_encoders import ENCODER_FILES, link_or_copy, share_encoder
 from helix.snapshot.store_names import name_store
@@ -58,7 +58,9 @@ def _read_holder(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = False) -> Iterator[WriterLock]:
+def acquire_lock(
+    root: Path, wait: float, pointer: str = "CURRENT", *, mend: bool = False, partial_too: bool = False
+) -> Iterator[WriterLock]:
     """Become the one writer of a pointer. The kernel frees the lock when its holder dies.
 
     Args:
@@ -66,10 +68,11 @@ def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: boo
         wait: seconds to wait for another writer.
         pointer: CURRENT, or NEXT for a lineage under construction.
         mend: accept a damaged pointer, which the caller is going to repair.
+        partial_too: accept a replica that is still arriving, which the caller is going to complete.
 
     Raises:
         StoreBusy: another process still writes after that time.
-        StoreError: the store cannot be written.
+        StoreError: the store cannot be written, or it is still arriving.
     """
     path = root / LOCKS[pointer]
     try:
@@ -92,6 +95,8 @@ def acquire_lock(root: Path, wait: float, pointer: str = "CURRENT", *, mend: boo
                         "wait for it, or raise HELIX_LOCK_WAIT",
                     ) from None
                 time.sleep(0.02)
+        if not partial_too and (found := partial.read_partial(root)):
+            partial.require_all_parts(root, found.manifest)
         token = max(int(_read_holder(path).get("token") or 0), _read_published_token(root, pointer, mend)) + 1
         data = orjson.dumps({"token": token, "pid": os.getpid(), "host": socket.gethostname()})
         os.pwrite(handle, data.ljust(256), 0)

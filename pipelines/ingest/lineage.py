@@ -13,6 +13,7 @@ from helix.settings import Settings
 from helix.snapshot.index.dense import FLOAT, fit_prefix
 from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Lineage, Manifest
+from helix.snapshot.partial import require_all_parts
 from pipelines.ingest.encoder_choice import choose_for_store
 from pipelines.ingest.part import pipeline_fingerprint
 
@@ -28,6 +29,7 @@ def open_encoder(root: Path, settings: Settings, say: Callable[[str], None] | No
 
     Raises:
         EncoderError: none is available, it is damaged, or the settings name another one than the lineage's.
+        StoreError: the store is a replica that is still arriving.
     """
     folder, fingerprint = locate_encoder(root, settings, say)
     return Encoder(folder, settings.threads, fingerprint)
@@ -38,8 +40,10 @@ def locate_encoder(root: Path, settings: Settings, say: Callable[[str], None] | 
 
     Raises:
         EncoderError: as there, except that the files of a lineage are not read.
+        StoreError: the store is a replica that is still arriving.
     """
-    _, manifest = inbox.load_current(root)
+    current, manifest = inbox.load_current(root)
+    require_all_parts(root, current)
     if manifest is None:
         weights, why = choose_for_store(root, settings)
         cache = Path(settings.cache)

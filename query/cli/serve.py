@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from helix.cli.parser import add_log_format, build_parser, parse_port, resolve_store
@@ -18,7 +19,8 @@ def serve(argv: Sequence[str]) -> int:
         "  helix serve --store memory --port 8765         # this machine only, without a key\n"
         "  helix serve --host 0.0.0.0 --workers 4         # other machines too, with keys ('helix keys create')\n"
         "  helix serve --allow-host memory.example.org    # for a proxy on this machine, with keys\n"
-        "  helix serve --stores /srv/memory --host 0.0.0.0   # a store a person, team or project",
+        "  helix serve --stores /srv/memory --host 0.0.0.0   # a store a person, team or project\n"
+        "  helix serve --replica-of s3://bucket/memory --store replica",
     )
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1); any other address requires keys")
@@ -29,9 +31,12 @@ def serve(argv: Sequence[str]) -> int:
     add("--require-keys", action="store_true", help="require keys on loopback, too")
     text = "serve every store in this folder, each at /stores/NAME, instead of one"
     add("--stores", metavar="DIR", type=Path, help=text)
+    text = "fetch the store that was pushed to this URL, answer from words first, and follow it; see 'helix pull'"
+    add("--replica-of", metavar="URL", help=text)
     add("--wait", action="store_true", help="start without a store, and answer 503 until there is one")
     add_log_format(parser)
     options = parser.parse_args(argv)
+    from query.replica import keep_replica
     from query.serve import MAX_PROCESSES, make_policy, run
 
     if not 1 <= options.workers <= MAX_PROCESSES:
@@ -40,7 +45,7 @@ def serve(argv: Sequence[str]) -> int:
     root = options.stores or resolve_store(options, settings)
     if options.stores:
         _check_stores(root)
-    elif not options.wait:
+    elif not options.wait and not options.replica_of:
         _check_store(root)
     policy = make_policy(
         options.host,
@@ -50,7 +55,8 @@ def serve(argv: Sequence[str]) -> int:
         processes=options.workers,
         many=options.stores is not None,
     )
-    return run(root, settings, policy, options.host, options.port, options.workers)
+    with keep_replica(options.replica_of, root) if options.replica_of else nullcontext():
+        return run(root, settings, policy, options.host, options.port, options.workers)
 
 
 def _check_stores(root: Path) -> None:

@@ -244,7 +244,6 @@ def test_the_json_of_commands_has_the_same_data(store: Path, memory: Memory, run
 
 def test_drawn_output_is_clean(store: Path, monkeypatch: pytest.MonkeyPatch, draw: Draw) -> None:  # noqa: F811
     monkeypatch.setenv("HELIX_STORE", str(store))
-    monkeypatch.setattr("helix.snapshot.replication.object_store.shut_down", lambda: None)  # keeps this process alive
     texts = {}
     for n, call in enumerate(READS):
         text = unwrap(STYLE.sub("", draw(lambda call=call: main(call), 160)))

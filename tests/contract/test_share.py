@@ -183,7 +183,7 @@ def test_one_machine_accepts_and_enriches_and_another_commits(two: Fleet, run_he
     assert fetched.read_bytes() == envelope.read_bytes()
     assert fetched.stat().st_mtime_ns == envelope.stat().st_mtime_ns
     left = {name.split("/")[0] for name in two.read_objects()}
-    assert left == {"CURRENT", "LEDGER", "files", "inbox", "manifests"}  # without its part and its mark
+    assert left == {"CURRENT", "LEDGER", "PRUNE", "files", "inbox", "manifests"}  # without its part and its mark
     assert list((a.root / "parts").iterdir()) == []
     # The other machine learns that it is done, without any item.
     assert b.part(document).is_dir()
@@ -699,7 +699,7 @@ def test_a_fleet_works_over_an_s3_server(
             wait_until(60, lambda: items_of(c) == want, c_log)
             wait_until(60, lambda: inbox.list_pending(b) == [] and count_done(b) == 11, b_log)
             # What two machines made is handed in twice, and swept.
-            kept = {"CURRENT", "LEDGER", "files", "inbox", "manifests"}
+            kept = {"CURRENT", "LEDGER", "PRUNE", "files", "inbox", "manifests"}
             remote = connect(bucket[0])
             wait_until(60, lambda: {name.split("/")[0] for name in list_files(remote)} == kept, log)
     assert items(a) == want  # nothing lost; `items` itself fails on a double

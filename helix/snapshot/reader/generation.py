@@ -28,6 +28,7 @@ from helix.snapshot.index.tokens import select_usable as select_tokens
 from helix.snapshot.ledger.access_events import load_access
 from helix.snapshot.manifest import Index, Manifest, Segment
 from helix.snapshot.npz import read_npz
+from helix.snapshot.partial import list_absent
 from helix.snapshot.pins import pin_generation, release_pin
 from helix.snapshot.reader.entity_names import EntityNames, read_entities
 from helix.snapshot.segment.columns import list_acl
@@ -97,15 +98,21 @@ class Generation:
     def _open(self, before: Generation | None) -> None:
         root = self.root
         self.manifest: Manifest | None = manifests.load(root, self.name) if self.name else None
+        self.absent = list_absent(root, self.name)
+        before = None if before and before.absent else before  # its substitutes are not those files
         shared = {segment.id: segment for segment in before.segments} if before else {}
         if self.manifest:
             known = set(before.manifest.files()) if before and before.manifest else set()
             # Encoders are checked on first use: without one the other legs still answer.
             sparse = find_encoder(self.manifest.indexes)
             unchecked = {*known, *self.manifest.encoder, *(sparse.files if sparse else ()), *self.manifest.documents}
-            check_files(root, [file for file in self.manifest.files() if file not in unchecked])
+            check_files(
+                root,
+                [file for file in self.manifest.files() if file not in unchecked and file.path not in self.absent],
+            )
         self.segments: list[OpenSegment] = [
-            shared.get(segment.id) or open_segment(root, segment, dim=self.dim) for segment in self._list_segments()
+            shared.get(segment.id) or open_segment(root, segment, dim=self.dim, absent=self.absent)
+            for segment in self._list_segments()
         ]
         ends = np.cumsum([0, *(segment.rows for segment in self.segments)], dtype=np.int64)
         self.starts: I64 = ends[:-1]
@@ -120,12 +127,17 @@ class Generation:
 
     def _build_flat(self, before: dict[str, FlatIndex]) -> dict[str, FlatIndex]:
         """Copy the vectors of new segments to the GPU; nothing without one."""
-        if self.gpu is None:
+        if self.gpu is None or self.absent:
             return {}
         return {
             segment.id: before.get(segment.id) or build_flat(self.gpu, segment["vectors.i8"], segment["vectors.scale"])
             for segment in self.segments
         }
+
+    @property
+    def has_arrived(self) -> bool:
+        """True once files that were absent when the generation was opened are here."""
+        return bool(self.absent) and not list_absent(self.root, self.name)
 
     @property
     def dim(self) -> int:
@@ -139,8 +151,11 @@ class Generation:
 
     @property
     def indexes(self) -> tuple[Index, ...]:
-        """The manifest's indexes."""
-        return self.manifest.indexes if self.manifest else ()
+        """The manifest's indexes whose files are here."""
+        found = self.manifest.indexes if self.manifest else ()
+        if not self.absent:
+            return found
+        return tuple(index for index in found if not any(file.path in self.absent for file in index.files))
 
     @property
     def start_work(self) -> WorkStarter:
@@ -226,6 +241,9 @@ class Generation:
         """
         if self.manifest is None:
             raise EncoderError("the store is empty", "ingest something first")
+        if self.absent:
+            what = f"generation {self.manifest.generation} is still arriving: its vectors and {len(self.absent)} files"
+            raise EncoderError(f"{what} in all are not here yet", "ask again later; words alone answer until then")
         fingerprint = self.manifest.lineage.encoder
         # One thread: a question is short, and waking a second thread costs more than it saves.
         return Encoder(self.root / "encoders" / fingerprint, self.threads or 1, fingerprint)
@@ -263,6 +281,8 @@ class Generation:
 
     def adopt(self, before: Generation) -> None:
         """Reuse the encoders that an earlier generation has loaded, where they are the same."""
+        if before.absent:  # it estimates tokens
+            return
         sparse = find_encoder(self.indexes)
         if sparse and sparse == find_encoder(before.indexes) and "sparse_encoder" in vars(before):
             vars(self)["sparse_encoder"] = before.sparse_encoder
@@ -271,13 +291,13 @@ class Generation:
     def list_models(self) -> dict[str, LoadedModels]:
         """Return the loaded encoder and its token counter by the encoder's fingerprint; empty before they are."""
         loaded = vars(self)
-        if self.manifest is None or "encoder" not in loaded or "counter" not in loaded:
+        if self.manifest is None or self.absent or "encoder" not in loaded or "counter" not in loaded:
             return {}
         return {self.manifest.lineage.encoder: LoadedModels(loaded["encoder"], loaded["counter"])}
 
     def share_models(self, models: Mapping[str, LoadedModels]) -> None:
         """Use a loaded encoder of this lineage, of any store: equal fingerprints are equal files."""
-        found = models.get(self.manifest.lineage.encoder) if self.manifest else None
+        found = models.get(self.manifest.lineage.encoder) if self.manifest and not self.absent else None
         if found is not None:
             vars(self).update(found._asdict())
 

@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
-from helix.snapshot import paths
+from helix.snapshot import partial, paths
 from helix.snapshot.manifest import File, Manifest
 from helix.snapshot.replication import object_store, transfer
 from helix.snapshot.replication.object_store import RemoteStore
-from helix.snapshot.replication.transfer import TransferReport
+from helix.snapshot.replication.transfer import MANIFEST_NAME, TransferReport
 from helix.util.failpoints import failpoint
 from helix.util.hashing import hash_file
 
@@ -46,10 +46,7 @@ def pull_store(url: str, root: Path, *, force: bool = False, wait: float = 60.0)
     object_store.check_apart(root, remote)
 
     def current() -> str:
-        name = transfer.read_remote_current(remote)
-        if name is None:
-            raise StoreError(f"no Helix store is published at {remote.url}", "check the URL, or 'helix push' one there")
-        return name
+        return transfer.require_remote_current(remote)
 
     def work(name: str) -> TransferReport:
         data = b"".join(object_store.read_blocks(remote, f"manifests/{name}"))
@@ -71,9 +68,14 @@ def follow_store(url: str, root: Path, *, wait: float = 60.0) -> TransferReport 
     """
     remote = object_store.connect(url)
     object_store.check_apart(root, remote)
-    name = transfer.read_remote_current(remote)  # two requests, and no more if nothing changed
+    return follow_current(url, root, transfer.read_remote_current(remote), wait)
+
+
+def follow_current(url: str, root: Path, name: str | None, wait: float) -> TransferReport | None:
+    """Pull unless the store is at the generation `name`, and whole; remove older ones."""
     mine = manifests.read_current(root) if (root / "inbox").is_dir() else None
-    report = pull_store(url, root, wait=wait) if name is None or name != mine else None
+    is_current = name is not None and name == mine and partial.read_partial(root) is None
+    report = None if is_current else pull_store(url, root, wait=wait)
     if report or _has_stale_generations(root):
         from helix.snapshot.gc import collect_garbage
 
@@ -95,12 +97,14 @@ def install(
     check: Callable[[str, Manifest], None],
     wait: float,
     started: float,
+    is_later: Callable[[File], bool] = lambda _: False,
 ) -> TransferReport:
     """Fetch the missing files of a manifest and make it current.
 
     Args:
         data: the manifest's bytes.
         check: raises StoreError if the manifest must not replace the local one of this name.
+        is_later: whether a store without a generation gets a file in a later call only; until then it is partial.
 
     Raises:
         StoreError: the manifest or a file is damaged, or another writer is at work.
@@ -110,18 +114,24 @@ def install(
 
     manifest = transfer.parse_remote_manifest(remote, name, data)
     paths.create_folders(root)
-    with writer.acquire_lock(root, wait) as held, paths.open_workplace(root) as workplace:
+    with writer.acquire_lock(root, wait, partial_too=True) as held, paths.open_workplace(root) as workplace:
         mine = manifests.read_current(root)
-        if mine and mine != name:
+        marked = partial.read_partial(root)
+        if mine and mine != name and not (marked and marked.manifest == mine):  # a replica has no commit to lose
             check(mine, manifest)
         trusted = _list_named_files(root)
-        files = list({file.path: file for file in manifest.files()}.values())
+        later = frozenset(file.path for file in manifest.files() if mine is None and is_later(file))
+        files = list({file.path: file for file in manifest.files() if file.path not in later}.values())
         results = object_store.map_parallel(lambda file: _fetch(root, remote, file, trusted, workplace), files)
         with _report_unwritable(root):
             for folder in {parent for file in files for parent in PurePosixPath(file.path).parents}:
                 paths.sync_folder(root / folder)
             if mine is None:
                 writer.mark_empty(root)
+            if later:
+                _drop_partial(root, marked, name)
+                partial.mark_partial(root, name, later)
+            failpoint("pull.marked")
             path = root / "manifests" / name
             if not (path.is_file() and path.read_bytes() == data):
                 paths.write_file(path, data)
@@ -129,7 +139,17 @@ def install(
             held.check()
             if mine != name:
                 writer.write_pointer(root, name)
+            failpoint("pull.current")
+            if marked and not later:
+                _drop_partial(root, marked, name)
+                partial.clear_mark(root)
     return transfer.build_report(remote, name, len(files), [file for file, new in results if new], 0, started)
+
+
+def _drop_partial(root: Path, marked: partial.PartialGeneration | None, name: str) -> None:
+    """Remove the manifest of a partial generation that another one replaces: it names files that never arrive."""
+    if marked and marked.manifest != name and MANIFEST_NAME.fullmatch(marked.manifest):
+        (root / "manifests" / marked.manifest).unlink(missing_ok=True)
 
 
 def _fetch(root: Path, remote: RemoteStore, file: File, trusted: set[tuple[str, int, str]], workplace: Path) -> bool:
@@ -152,14 +172,14 @@ def _fetch(root: Path, remote: RemoteStore, file: File, trusted: set[tuple[str, 
 
 def _check_nothing_lost(root: Path, mine: str, remote: RemoteStore, name: str, manifest: Manifest) -> None:
     """Raise StoreError if a pull would lose local generations; see `pull_store`."""
-    present = {path.removeprefix("manifests/") for path in object_store.list_files(remote, "manifests")}
+
+    def is_there(ancestor: str) -> bool:
+        return object_store.read_size(remote, f"manifests/{ancestor}") is not None
 
     def load(ancestor: str) -> Manifest | None:
-        if ancestor == name:
-            return manifest
-        return transfer.load_remote_manifest(remote, ancestor) if ancestor in present else None
+        return manifest if ancestor == name else transfer.find_remote_manifest(remote, ancestor)
 
-    if mine in present:
+    if is_there(mine):
         return
     history = transfer.trace_history(name, load, transfer.parse_generation(mine))
     if mine in history:
@@ -167,8 +187,8 @@ def _check_nothing_lost(root: Path, mine: str, remote: RemoteStore, name: str, m
     local = transfer.trace_history(mine, lambda ancestor: transfer.load_local_manifest(root, ancestor))
     if (
         transfer.parse_generation(mine) < transfer.parse_generation(history[-1])
-        and not present.intersection(local)
         and manifests.load(root, mine).lineage == manifest.lineage
+        and not any(is_there(ancestor) for ancestor in local)
     ):
         return
     raise StoreError(

@@ -57,16 +57,6 @@ def list_sizes(remote: object_store.RemoteStore, folder: str, form: re.Pattern[s
     return {name: size for name, size in sizes.items() if form.fullmatch(name)}
 
 
-def read_size(remote: object_store.RemoteStore, name: str) -> int | None:
-    """Return the bytes of an object, by one request; None if it does not exist."""
-    with object_store.translate_errors(remote):
-        try:
-            with remote.files.open_input_file(remote.locate(name)) as file:
-                return int(file.size())
-        except FileNotFoundError:
-            return None
-
-
 def read_object(remote: object_store.RemoteStore, name: str) -> bytes | None:
     """Read an object; None if it does not exist."""
     try:
@@ -191,7 +181,7 @@ def adopt_ledger(root: Path, remote: object_store.RemoteStore, wait: float) -> b
 
 def apply_forgotten(root: Path, remote: object_store.RemoteStore) -> list[str]:
     """Fetch the envelopes that the primary has forgotten. Return those replaced here. No news costs one request."""
-    known = read_size(remote, FORGOTTEN)
+    known = object_store.read_size(remote, FORGOTTEN)
     if known is None or _applied.get((root, remote.url)) == known:
         return []
     replaced = []

@@ -14,7 +14,7 @@ from helix.errors import Damaged, HelixError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot import paths
 from helix.snapshot.manifest import File, Manifest
-from helix.snapshot.replication.object_store import BLOCK, MissingFile, RemoteStore, read_blocks
+from helix.snapshot.replication.object_store import BLOCK, MissingFile, Pointer, RemoteStore, read_blocks, read_pointer
 
 RESTARTS = 5  # starts over at most so often because CURRENT changed and its files were deleted
 MANIFEST_NAME = re.compile(r"\d{8}-[0-9a-f]{16}\.json")
@@ -114,16 +114,43 @@ def parse_remote_manifest(remote: RemoteStore, name: str, data: bytes) -> Manife
     return manifest
 
 
+def find_remote_manifest(remote: RemoteStore, name: str) -> Manifest | None:
+    """Read and parse a manifest of the remote; None if it does not exist."""
+    try:
+        return load_remote_manifest(remote, name)
+    except MissingFile:
+        return None
+
+
 def read_remote_current(remote: RemoteStore) -> str | None:
     """Return the manifest that CURRENT of the remote names; None if nothing is published.
 
     Raises:
         StoreError: no access, or CURRENT is damaged.
     """
-    try:
-        name = b"".join(read_blocks(remote, "CURRENT")).decode("ascii", "replace").strip()
-    except MissingFile:
-        return None
+    pointer = read_pointer(remote, "CURRENT")
+    return None if pointer is None else parse_current(remote, pointer)
+
+
+def require_remote_current(remote: RemoteStore) -> str:
+    """Return the manifest that CURRENT of the remote names.
+
+    Raises:
+        StoreError: nothing is published, no access, or CURRENT is damaged.
+    """
+    name = read_remote_current(remote)
+    if name is None:
+        raise StoreError(f"no Helix store is published at {remote.url}", "check the URL, or 'helix push' one there")
+    return name
+
+
+def parse_current(remote: RemoteStore, pointer: Pointer) -> str:
+    """Return the manifest that CURRENT of the remote names.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    name = pointer.data.decode("ascii", "replace").strip()
     if not MANIFEST_NAME.fullmatch(name):
         raise StoreError(
             f"{remote.url}: CURRENT is damaged or of a newer Helix: it names {name[:60]!r}",

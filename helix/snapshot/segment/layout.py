@@ -174,3 +174,19 @@ def make_missing(name: str, rows: int) -> np.ndarray[Any, Any]:
     """Return a substitute for an optional array that a segment of `rows` rows lacks."""
     columns = tuple(int(axis) for axis in ARRAYS[name].shape[1:] if isinstance(axis, int)) if name in LENGTHS else ()
     return np.zeros((rows + LENGTHS[name] if name in LENGTHS else 0, *columns), ARRAYS[name].dtype)
+
+
+OF_MEANING: Final = ("vectors.f16", "vectors.i8", "vectors.scale", "vectors.sum", "facts.i8", "facts.scale", "minhash")
+"""Arrays that a recall by words alone does without; see `make_absent`."""
+
+
+def make_absent(name: str, sizes: dict[str, int]) -> np.ndarray[Any, Any]:
+    """Return a substitute for an array that has not arrived: it takes no memory until it is read.
+
+    Vectors are zero, so nothing is similar; signatures differ from each other, so nothing is a near-duplicate.
+    """
+    kind = ARRAYS[name]
+    shape = tuple(sizes[axis] if isinstance(axis, str) else axis for axis in kind.shape)
+    if name == "minhash":
+        return np.broadcast_to(np.arange(shape[0], dtype=kind.dtype)[:, None], shape)
+    return np.zeros(shape, kind.dtype)

@@ -69,12 +69,18 @@ def _read_row(readers: Mapping[str, Callable[[int], Any]], row: int) -> dict[str
 
 
 def open_segment(
-    root: Path, segment: Segment, arrays: Collection[str] = layout.ARRAYS, *, dim: int | None = None
+    root: Path,
+    segment: Segment,
+    arrays: Collection[str] = layout.ARRAYS,
+    *,
+    dim: int | None = None,
+    absent: Collection[str] = (),
 ) -> OpenSegment:
     """Map a segment, or some of its arrays.
 
     Args:
         dim: dimensions of a vector in the lineage; needed if vectors are among the arrays.
+        absent: paths of files that have not arrived; substitutes stand for their arrays.
 
     Raises:
         StoreError: a file is missing or damaged; it is named.
@@ -88,6 +94,7 @@ def open_segment(
     for name, names in (("type", TYPES), ("role", ROLES)):
         check_below(folder / "columns.arrow", columns[name].to_numpy(), len(names))
     present = {file.path.rpartition("/")[2] for file in segment.files}
+    missing = {file.path.rpartition("/")[2] for file in segment.files if file.path in absent} if absent else set[str]()
     facts = _map_table(folder / "facts.arrow", present, layout.FACT_NUMBERS)
     if len(facts) and facts["row"].to_numpy().max() >= segment.rows:
         raise make_damage_error(folder / "facts.arrow", f"it names a row that is not among {segment.rows}")
@@ -99,7 +106,7 @@ def open_segment(
         segment.id,
         folder,
         segment.rows,
-        _map_arrays(folder, arrays, present, segment.rows, len(facts), dim, len(steps)),
+        _map_arrays(folder, arrays, present, segment.rows, len(facts), dim, len(steps), missing),
         columns,
         text,
         tuple(
@@ -130,14 +137,16 @@ def _map_arrays(
     facts: int,
     dim: int | None,
     steps: int = 0,
+    missing: Collection[str] = (),
 ) -> dict[str, AnyArray]:
-    """Map arrays of a segment and check that their sizes fit together."""
+    """Map arrays of a segment and check that their sizes fit together; those of `missing` files are substitutes."""
     sizes = {"n": rows, "f": facts, "a": steps, **({"d": dim} if dim is not None else {})}
     if dim is None and any("d" in layout.ARRAYS[name].shape for name in names):
         raise ValueError("to open vectors, give the number of their dimensions")
     lacking = {name for name in names if name in layout.OPTIONAL and f"{name}.npy" not in present}
-    kinds = {name: layout.ARRAYS[name] for name in names if name not in lacking}
-    mapped = map_arrays(folder, kinds, layout.OFFSETS, sizes)
+    arriving = {name: layout.make_absent(name, sizes) for name in names if f"{name}.npy" in missing}
+    kinds = {name: layout.ARRAYS[name] for name in names if name not in lacking and name not in arriving}
+    mapped = {**map_arrays(folder, kinds, layout.OFFSETS, sizes), **arriving}
     return {name: layout.make_missing(name, rows) if name in lacking else mapped[name] for name in names}
 
 

@@ -14,7 +14,14 @@ from helix.settings import Settings
 from helix.snapshot.ledger import inbox
 from helix.snapshot.ledger.inbox import Envelope
 from helix.snapshot.replication import share
-from helix.snapshot.replication.object_store import RemoteStore, check_apart, connect, map_parallel, put_file
+from helix.snapshot.replication.object_store import (
+    RemoteStore,
+    check_apart,
+    connect,
+    map_parallel,
+    put_file,
+    read_size,
+)
 from helix.snapshot.replication.share import INBOX, NEW
 from helix.util.failpoints import failpoint
 from pipelines.ingest.versions import WINDOW
@@ -47,7 +54,7 @@ def offer(root: Path, remote: RemoteStore, documents: Sequence[str]) -> None:
     """Send envelopes the share lacks. Of two machines that accepted the same document, the first one's counts."""
 
     def put(document: str) -> None:
-        if share.read_size(remote, f"{INBOX}/{document}") is None:
+        if read_size(remote, f"{INBOX}/{document}") is None:
             if not is_primary(root):  # the mark first: the primary looks for the envelope until it arrives
                 put_file(remote, f"{NEW}/{document}", b"")
             failpoint("share.marked")
@@ -73,7 +80,7 @@ def _reconcile(root: Path, remote: RemoteStore, document: str) -> None:
 def offer_pending(root: Path, remote: RemoteStore) -> list[str]:
     """Offer pending documents the share lacks after a kill or an outage; return them."""
     unknown = [one for one in inbox.list_pending(root) if (root, remote.url, one) not in _offered]
-    sizes = map_parallel(lambda document: share.read_size(remote, f"{INBOX}/{document}"), unknown)
+    sizes = map_parallel(lambda document: read_size(remote, f"{INBOX}/{document}"), unknown)
     _offered.update((root, remote.url, document) for document, size in sizes if size is not None)
     left = [document for document, size in sizes if size is None]
     offer(root, remote, left)

@@ -13,7 +13,7 @@ from helix.snapshot.ledger import inbox
 from helix.snapshot.manifest import Manifest
 from helix.snapshot.paths import hold_lock
 from helix.snapshot.replication import share
-from helix.snapshot.replication.object_store import RemoteStore
+from helix.snapshot.replication.object_store import RemoteStore, read_size
 from helix.snapshot.replication.share import PARTS
 from helix.util.failpoints import failpoint
 from pipelines.ingest.part import part_folder, pipeline_fingerprint
@@ -57,7 +57,7 @@ def receive(root: Path, settings: Settings, document: str) -> bool:
         return False
     if not primary and manifest:
         name = part_folder(root, document, _check_pipeline(manifest, settings)).name
-        if share.read_size(remote, f"{PARTS}/{name}") is not None:
+        if read_size(remote, f"{PARTS}/{name}") is not None:
             return False
     if not complete(root, remote, document):
         raise StoreError(
@@ -135,6 +135,6 @@ def _keep_up_member(root: Path, remote: RemoteStore, settings: Settings) -> None
         if document in done or inbox.is_dead(root, document) or (pipeline and made_by != pipeline):
             paths.remove_path(folder)
         elif (root, remote.url, folder.name) not in _sent:
-            if share.read_size(remote, f"{PARTS}/{folder.name}") is None:
+            if read_size(remote, f"{PARTS}/{folder.name}") is None:
                 _send(root, remote, folder.name)
             _sent.add((root, remote.url, folder.name))

@@ -15,7 +15,7 @@ from helix.snapshot import paths
 from helix.snapshot.ledger import inbox
 from helix.snapshot.paths import hold_lock
 from helix.snapshot.replication import share
-from helix.snapshot.replication.object_store import RemoteStore, delete_file, map_parallel, put_file
+from helix.snapshot.replication.object_store import RemoteStore, delete_file, map_parallel, put_file, read_size
 from helix.snapshot.replication.push import KEEP, push_store
 from helix.snapshot.replication.share import DEAD, INBOX, LEDGER, NEW, PARTS
 from helix.snapshot.replication.transfer import SHA256, read_remote_current
@@ -143,7 +143,7 @@ def publish(root: Path, settings: Settings, keep: int = KEEP) -> None:
 def _publish(root: Path, remote: RemoteStore, settings: Settings, keep: int) -> None:
     if manifests.read_current(root) is None:
         return
-    if share.read_size(remote, LEDGER) is None:  # a new share: members read published documents as predecessors
+    if read_size(remote, LEDGER) is None:  # a new share: members read published documents as predecessors
         offer(root, remote, inbox.list_accepted(root))
     pushed = push_store(root, remote.url, prune=True, keep=keep)
     failpoint("share.pushed")
@@ -170,7 +170,7 @@ def _is_published(root: Path, remote: RemoteStore, settings: Settings) -> bool:
 def find_objects(remote: RemoteStore, documents: Collection[str], digests: Collection[str]) -> list[str]:
     """Return the share's objects about the documents, and its store files with one of the digests."""
     wanted = set(documents)
-    sizes = map_parallel(lambda document: share.read_size(remote, f"{INBOX}/{document}"), sorted(wanted))
+    sizes = map_parallel(lambda document: read_size(remote, f"{INBOX}/{document}"), sorted(wanted))
     found = [f"{INBOX}/{document}" for document, size in sizes if size is not None]
     for folder, form in ((NEW, share.DOCUMENT), (PARTS, share.PART), (DEAD, share.RECORD)):
         found += [f"{folder}/{name}" for name in share.list_names(remote, folder, form) if name[:64] in wanted]

@@ -222,7 +222,6 @@ POINTERS: dict[str, Callable[[Path], object]] = {
 def test_a_damaged_pointer_is_no_empty_store(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("helix.snapshot.replication.object_store.shut_down", lambda: None)  # stays usable
     grow(root, ["the parsley is in the blue bowl"])
     for i, how in enumerate(POINTERS):
         own = root.with_name(f"store-{i}")
