@@ -101,8 +101,8 @@ class Memory(EntityViews, Recaller):
         self.root = Path(store)
         self._is_fixed = snapshot is not None
         name = None if snapshot is None else manifests.find_generation(self.root, snapshot)
-        self._gpu = open_processor(self.settings.dense)
         self._engine = open_candidates(self.settings)
+        self._gpu = open_processor(self.settings.dense)
         self._snapshot = Snapshot.open(
             self.root, name, threads=self.settings.threads, gpu=self._gpu, engine=self._engine
         )
