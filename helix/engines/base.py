@@ -40,7 +40,7 @@ FIELDS: Final = pa.schema(
         *((name, pa.float32()) for name in ("salience", "confidence", "priority")),
     ]
 )
-"""An item, without its vector. Times are seconds, `accepted` microseconds; null where there is none."""
+"""An item, without its vector. Times are seconds, `accepted` microseconds; null: unknown."""
 
 
 class AnyOf(NamedTuple):
@@ -78,7 +78,7 @@ class Engine(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, as a message shows it."""
+        """The engine, its address and the collection, as a message shows them."""
 
     def read_state(self) -> EngineState | None:
         """Return what it holds; None where nothing was exported completely."""

@@ -51,7 +51,7 @@ class LanceDb:
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """The engine, its address and the collection."""
         return str(self._place)
 
     def _connect(self) -> Any:
@@ -166,8 +166,3 @@ def _write_list(field: str, values: Sequence[str]) -> str:
 
 def _quote(value: str) -> str:
     return "'{}'".format(value.replace("'", "''"))
-
-
-def open_collection(place: EnginePlace, key: str, seconds: float) -> LanceDb:
-    """Open a table; credentials of an object store come from the environment."""
-    return LanceDb(place)

@@ -37,7 +37,7 @@ class OpenSearchIndex:
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """The engine, its address and the collection."""
         return str(self._place)
 
     def read_state(self) -> EngineState | None:
@@ -135,7 +135,7 @@ def _write_condition(condition: Condition) -> dict[str, Any]:
     return {"range": {condition.field: {sign: end for sign, end in bounds if end is not None}}}
 
 
-def open_collection(place: EnginePlace, key: str, seconds: float) -> OpenSearchIndex:
+def open_index(place: EnginePlace, key: str, seconds: float) -> OpenSearchIndex:
     """Open an index of a cluster."""
     user, _, password = key.partition(":")
     client = OpenSearch(hosts=[place.uri], http_auth=(user, password) if key else None, timeout=seconds, max_retries=0)

@@ -1,9 +1,8 @@
-"""Where an engine is: `lancedb:FOLDER`, `qdrant:URL-OR-FOLDER`, `opensearch:URL`, each with `#COLLECTION` if wanted."""
+"""The place of an engine: `lancedb:FOLDER`, `qdrant:URL-OR-FOLDER` or `opensearch:URL`, and `#COLLECTION` if any."""
 
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,12 +27,6 @@ WRITING: Final = 120.0
 
 _EXAMPLE: Final = "lancedb:FOLDER, qdrant:http://localhost:6333 or opensearch:https://localhost:9200"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_MODULES: Final = {
-    "lancedb": "helix.engines.lancedb",
-    "qdrant": "helix.engines.qdrant",
-    "qdrant folder": "helix.engines.qdrant_edge",
-    "opensearch": "helix.engines.opensearch",
-}
 
 
 class EnginePlace(NamedTuple):
@@ -96,14 +89,30 @@ def open_engine(text: str, key: str = "", *, seconds: float = READING) -> Engine
         UsageError: no such place, or the engine's package is not installed.
     """
     place = parse_place(text)
-    is_folder = place.engine == "qdrant" and "://" not in place.uri
     try:
-        module = import_module(_MODULES["qdrant folder" if is_folder else place.engine])
+        return _open_collection(place, key, seconds)
     except ModuleNotFoundError as error:
         if str(error.name).startswith("helix"):
             raise
         raise UsageError(
             f"{place.engine} needs the package {error.name}", f"pip install 'helix-recall[{place.engine}]'"
         ) from None
-    engine: Engine = module.open_collection(place, key, seconds)
-    return engine
+
+
+def _open_collection(place: EnginePlace, key: str, seconds: float) -> Engine:
+    """Open a collection; the module of its engine imports the engine's package."""
+    if place.engine == "lancedb":
+        from helix.engines.lancedb import LanceDb
+
+        return LanceDb(place)
+    if place.engine == "opensearch":
+        from helix.engines.opensearch import open_index
+
+        return open_index(place, key, seconds)
+    if "://" in place.uri:
+        from helix.engines.qdrant import open_server
+
+        return open_server(place, key, seconds)
+    from helix.engines.qdrant_edge import QdrantFolder
+
+    return QdrantFolder(place)

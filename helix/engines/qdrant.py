@@ -38,7 +38,7 @@ class QdrantServer:
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """The engine, its address and the collection."""
         return str(self._place)
 
     def read_state(self) -> EngineState | None:
@@ -151,7 +151,7 @@ def _write_condition(condition: Condition) -> models.FieldCondition:
     return models.FieldCondition(key=condition.field, range=models.Range(gte=condition.least, lte=condition.most))
 
 
-def open_collection(place: EnginePlace, key: str, seconds: float) -> QdrantServer:
+def open_server(place: EnginePlace, key: str, seconds: float) -> QdrantServer:
     """Open a collection of a server."""
     client = QdrantClient(url=place.uri, api_key=key or None, timeout=max(1, round(seconds)), check_compatibility=False)
     return QdrantServer(place, client)

@@ -44,7 +44,7 @@ class QdrantFolder:
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """The engine, its address and the collection."""
         return str(self._place)
 
     def _claim(self) -> None:
@@ -174,8 +174,3 @@ def _write_condition(condition: Condition) -> edge.FieldCondition:
         return edge.FieldCondition(key=condition.field, match=edge.MatchAny(any=list(condition.values)))
     bounds = edge.RangeFloat(gte=condition.least, lte=condition.most)
     return edge.FieldCondition(key=condition.field, range=bounds)
-
-
-def open_collection(place: EnginePlace, key: str, seconds: float) -> QdrantFolder:
-    """Open a shard when it is first needed."""
-    return QdrantFolder(place)

@@ -28,7 +28,7 @@ _DIGESTED: Final = 65_536  # rows digested at a time
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """What an export did."""
+    """Counts of an export: items that were sent, removed, or left as they were."""
 
     place: str
     snapshot: int

@@ -98,7 +98,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def exported(request: pytest.FixtureRequest, store: Path, places: Callable[[str], str]) -> str:
+def filled_place(request: pytest.FixtureRequest, store: Path, places: Callable[[str], str]) -> str:
     """The place of an engine that holds the store."""
     place = places(request.param)
     assert send(store, place).sent == Snapshot.open(store).live
@@ -131,15 +131,15 @@ def close(memory: Memory) -> None:
     engine.close()
 
 
-def found(memory: Memory, question: str, **options: Any) -> list[str]:
+def list_texts(memory: Memory, question: str, **options: Any) -> list[str]:
     return [item.text for item in memory.recall(question, **options).items]
 
 
 # ---------------------------------------------------------------- recall
 
 
-def test_answers_equal_those_without_an_engine(store: Path, exported: str) -> None:
-    alone, other = open_both(store, exported)
+def test_answers_equal_those_without_an_engine(store: Path, filled_place: str) -> None:
+    alone, other = open_both(store, filled_place)
     texts = [entry["text"] for entry in alone.snapshot.text(np.flatnonzero(alone.snapshot.alive))]
     questions = [" ".join(text.split()[2:10]) for text in texts if len(text.split()) > 6][::4]
     assert len(questions) > 20
@@ -169,8 +169,8 @@ def test_every_recipe_asks_the_engine(store: Path, places: Callable[[str], str])
         assert any("lancedb" in reason for reason in lost.degraded), profile
 
 
-def test_the_engine_applies_every_filter(store: Path, exported: str) -> None:
-    memory = Memory(store, through(exported))
+def test_the_engine_applies_every_filter(store: Path, filled_place: str) -> None:
+    memory = Memory(store, through(filled_place))
     engine = memory.snapshot.files.engine
     assert engine is not None
     constants = load_profile("helix", "")
@@ -206,8 +206,8 @@ def test_the_engine_applies_every_filter(store: Path, exported: str) -> None:
     assert sizes[-1] == 0
 
 
-def test_nobody_sees_what_is_not_theirs(store: Path, exported: str) -> None:
-    memory = Memory(store, through(exported))
+def test_items_of_others_stay_hidden(store: Path, filled_place: str) -> None:
+    memory = Memory(store, through(filled_place))
     for principal, secret, both in ((None, False, False), ("ben", False, True), ("ana", True, True)):
         answer = memory.recall("what is the code of the safe of the harbour?", k=20, principal=principal)
         texts = " ".join(item.text for item in answer.items) + answer.context
@@ -231,7 +231,7 @@ def test_a_row_that_an_engine_should_not_return_is_left_out(store: Path, places:
     public = memory.snapshot.seen_by(None)
     vector = public.encoder.query("the safe of the harbour is 1234")
     assert int(snap.columns.key[row]) in memory.snapshot.files.engine.search(vector, 5, public.conditions).tolist()
-    assert not [text for text in found(memory, "what is the safe's number?", k=50) if "1234" in text]
+    assert not [text for text in list_texts(memory, "what is the safe's number?", k=50) if "1234" in text]
 
 
 def test_a_superseded_item_stays_out_with_current_only(tmp_path: Path, places: Callable[[str], str]) -> None:
@@ -247,8 +247,8 @@ def test_a_superseded_item_stays_out_with_current_only(tmp_path: Path, places: C
     send(root, place)
     alone, other = open_both(root, place)
     for options in ({}, {"current_only": True}, {"as_of": "2024-02-01"}):
-        texts = found(other, "which CI do we use?", **options)
-        assert texts == found(alone, "which CI do we use?", **options)
+        texts = list_texts(other, "which CI do we use?", **options)
+        assert texts == list_texts(alone, "which CI do we use?", **options)
         assert ("We use Jenkins for CI." in texts) == ("current_only" not in options)
 
 
@@ -283,18 +283,18 @@ def test_an_older_export_is_named(sample_store: Path, tmp_path: Path, places: Ca
     close(memory)
 
 
-def test_an_engine_without_a_complete_export_is_named(store: Path, exported: str) -> None:
-    with closing(open_engine(exported)) as engine:
+def test_an_engine_without_a_complete_export_is_named(store: Path, filled_place: str) -> None:
+    with closing(open_engine(filled_place)) as engine:
         state = engine.read_state()
         assert state is not None
         engine.write_state(state._replace(encoder="another"))
-    memory = Memory(store, through(exported))
+    memory = Memory(store, through(filled_place))
     assert [reason for reason in memory.recall("the harbour").degraded if "another encoder" in reason]
     close(memory)
     with pytest.raises(UsageError, match="vectors of another encoder"):
-        send(store, exported)
-    assert send(store, exported, force=True).sent == state.items  # all of them: the collection was removed
-    with closing(open_engine(exported)) as engine:
+        send(store, filled_place)
+    assert send(store, filled_place, force=True).sent == state.items  # all of them: the collection was removed
+    with closing(open_engine(filled_place)) as engine:
         engine.write_state(state._replace(format=base.FORMAT + 1))
         with pytest.raises(EngineError, match="format 2, not 1"):
             engine.read_state()
