@@ -55,6 +55,12 @@ class EncoderError(HelixError):
     exit_status = 4
 
 
+class EngineError(HelixError):
+    """No usable vector engine: it does not answer, or holds no export of this store."""
+
+    exit_status = 4
+
+
 class KernelsError(HelixError):
     """Compiled kernels that were made for another machine or release."""
 

@@ -44,6 +44,15 @@ class Settings:
     encoder: str = _declare("", "name or path", "the encoder of a new lineage; empty: the best available one")
     vectors: str = _declare("int8", "level", "storage of a new lineage: int8, binary or prefix:DIMS; +float rescores")
     dense: str = _declare("cpu", "processor", "which searches the dense leg: cpu or gpu")
+    candidates: str = _declare(
+        "",
+        "place",
+        "engine that finds the dense candidates, filled by 'helix export --to': lancedb:FOLDER, qdrant:URL or FOLDER, "
+        "opensearch:URL; empty: the store's own indexes",
+    )
+    candidates_key: str = _declare(
+        "", "secret", "of that engine: an API key of Qdrant, USER:PASSWORD of OpenSearch; empty: none", secret=True
+    )
     doc2query: str = _declare("", "name or path", "model that expands items; empty: default if available; off: none")
     doc2query_queries: int = _declare(3, "questions", "generated for one item")
     doc2query_near: float = _declare(0.3, "cosine", "minimum similarity of a question to its item")

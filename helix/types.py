@@ -269,6 +269,7 @@ class Plan:
     extent: str = ""  # one of `helix.text.asks.Extent`: whether many turns answer
     advice: bool = False  # the question asks for advice, on which the user's rules bear
     titled: I64 | None = None  # rows of the documents whose titles the question names; None: not looked up
+    conditions: tuple[Any, ...] = ()  # those of `helix.engines.base` that all allowed rows meet, for an engine
 
 
 @dataclass(frozen=True, slots=True)

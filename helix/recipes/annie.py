@@ -22,12 +22,12 @@ from helix.ranking.mmr import jaccard, mmr
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import sort_rows
 from helix.recipes.annie_formulas import briefing, bullet, decay
-from helix.recipes.common import begin, bundle, items_of, judge
+from helix.recipes.common import begin, bundle, items_of, judge, search_vectors
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
 from helix.snapshot.segment.open import read_table
-from helix.stages.dense import dense_score, search_dense
+from helix.stages.dense import dense_score
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.pack import format_replaced
 from helix.stages.replaced import add_replacements
@@ -140,7 +140,7 @@ def _retrieve(
     walked = snap.start_work(measure, find_facts, query, snap, plan, how.hops)
     legs = []
     if vector is not None:
-        legs.append(trace.run("dense", search_dense, vector, snap, plan, how.dense * k))
+        legs.append(trace.run("dense", search_vectors, vector, snap, plan, how.dense * k, trace))
         trace.leg("dense", legs[0], plan.allowed_rows, how.dense * k, partial(dense_score, vector, snap))
     leg, spent = terms()
     trace.add_time("lexical", spent)

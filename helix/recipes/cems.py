@@ -23,12 +23,12 @@ from helix.recipes import cems_formulas as formulas
 from helix.recipes.cems_intent import Intent, choose, classify
 from helix.recipes.cems_pack import pack_rows
 from helix.recipes.cems_wordings import PROBE, expand, find_preferences, write_hypothetical
-from helix.recipes.common import begin, bundle, items_of, judge
+from helix.recipes.common import begin, bundle, items_of, judge, search_vectors
 from helix.snapshot.checked_arrays import make_damage_error
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.open import read_table
 from helix.stages.constants import keys, one_of
-from helix.stages.dense import dense_score, search_dense
+from helix.stages.dense import dense_score
 from helix.stages.lexical import lexical_score, search_lexical
 from helix.stages.replaced import add_replacements
 from helix.stages.trace import Trace, measure
@@ -174,11 +174,11 @@ def _retrieve(
     """
     how = profile.lists
     if mode == "vector" and vector is not None:
-        leg = trace.run("dense", search_dense, vector, snap, plan, how.dense)
+        leg = trace.run("dense", search_vectors, vector, snap, plan, how.dense, trace)
         trace.leg("dense", leg, plan.allowed_rows, how.dense, partial(dense_score, vector, snap))
         return [leg]
     terms = snap.start_work(measure, search_lexical, query, snap.lexical, plan, how.bm25, how.k1, how.b)
-    dense = None if vector is None else trace.run("dense", search_dense, vector, snap, plan, how.dense)
+    dense = None if vector is None else trace.run("dense", search_vectors, vector, snap, plan, how.dense, trace)
     bm25, spent = terms()
     trace.add_time("lexical", spent)
     bm25 = replace(bm25, scores=formulas.saturate(bm25.scores))
@@ -211,7 +211,7 @@ def _search_wordings(
     # One batch gives the same bytes for the same texts.
     vectors = trace.run("expand", snap.encoder.queries, list(wordings.values()))
     for (name, terms), vector in zip(found.items(), vectors, strict=True):
-        dense = trace.run("expand", search_dense, vector, snap, plan, how.expanded)
+        dense = trace.run("expand", search_vectors, vector, snap, plan, how.expanded, trace)
         bm25 = trace.run("expand", terms)
         legs.append(_join(name, dense, replace(bm25, scores=formulas.saturate(bm25.scores)), snap, how))
         score = partial(_score_list, others[name], vector, snap, how)

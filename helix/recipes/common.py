@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from helix.encoders.rerank import LateEncoder, reuse_encoder
-from helix.errors import EncoderError
+from helix.errors import EncoderError, EngineError
 from helix.native.vectors import score_tokens
 from helix.question.terms import list_terms
 from helix.ranking.bm25 import compute_idf
 from helix.ranking.membership import is_one_of
+from helix.stages.dense import search_dense
 from helix.stages.embed import start_embedding
 from helix.stages.features.relevance import LISTED, QuestionSigns, read_signs
 from helix.stages.relevance import LEAST_ANSWERED, estimate_relevance, find_least, select_relevant
@@ -23,7 +24,7 @@ from helix.stages.rerank import maxsims
 from helix.stages.route import explain_filter, route, scope
 from helix.stages.trace import Spent, Trace, list_signals, measure
 from helix.text.tokenize import hash_terms
-from helix.types import F32, TYPES, AnyArray, Bundle, Item, Plan, Pool, Query
+from helix.types import F32, TYPES, AnyArray, Bundle, Item, Leg, Plan, Pool, Query
 from helix.work.voices import list_voices
 
 if TYPE_CHECKING:
@@ -80,6 +81,23 @@ def _end_embedding(embed: Callable[[], F32], trace: Trace) -> F32 | None:
     except EncoderError as error:
         trace.degraded.append(f"dense: {error.what}")
         return None
+
+
+def search_vectors(vector: F32, snap: Snapshot, plan: Plan, k: int, trace: Trace) -> Leg:
+    """Search the dense leg; where an engine cannot be used it is empty, and `degraded` says so.
+
+    `degraded` also says when the engine's export is of another generation: what is new since then is found by its
+    words only.
+    """
+    reason, leg = "", Leg("dense", np.empty(0, np.uint32), np.empty(0, np.float32))
+    try:
+        reason = snap.files.find_gap()
+        leg = search_dense(vector, snap, plan, k)
+    except EngineError as error:
+        reason = error.what
+    if reason and f"dense: {reason}" not in trace.degraded:
+        trace.degraded.append(f"dense: {reason}")
+    return leg
 
 
 def report_no_cross(query: Query, trace: Trace) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 
 from helix.errors import EncoderError
 from helix.question.rewrite import remove_request
-from helix.recipes.common import ids
+from helix.recipes.common import ids, search_vectors
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.collapse import collapse
 from helix.stages.constants import HelixProfile
-from helix.stages.dense import dense_score, search_dense
+from helix.stages.dense import dense_score
 from helix.stages.lexical import Field, lexical_score, search_lexical
 from helix.stages.sparse import search_sparse
 from helix.stages.trace import Spent, Trace, measure
@@ -108,7 +108,7 @@ def collect_legs(
     """Search the dense leg, and collect the legs that were started before."""
     legs, k = list[SearchedLeg](), profile.retrieve.dense
     if vector is not None:
-        (leg, copies, better), spent = measure(collapse, partial(_dense, vector, snap, k), plan, snap, k)
+        (leg, copies, better), spent = measure(collapse, partial(_dense, vector, snap, k, trace), plan, snap, k)
         legs.append(SearchedLeg("dense", k, leg, copies, better, partial(dense_score, vector, snap), spent))
     legs += started.lexical()
     if started.sparse:
@@ -122,8 +122,8 @@ def collect_legs(
     return [one.leg for one in legs]
 
 
-def _dense(vector: F32, snap: Snapshot, k: int, plan: Plan) -> Leg:
-    return search_dense(vector, snap, plan, k)
+def _dense(vector: F32, snap: Snapshot, k: int, trace: Trace, plan: Plan) -> Leg:
+    return search_vectors(vector, snap, plan, k, trace)
 
 
 def _lexical(query: Query, field: Field, k: int, k1: float, b: float, name: str, plan: Plan) -> Leg:

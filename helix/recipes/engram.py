@@ -18,11 +18,20 @@ from helix.errors import EncoderError
 from helix.ranking.rrf import align_ranks, rrf
 from helix.ranking.topk import select_top, sort_rows
 from helix.recipes import engram_formulas as formulas
-from helix.recipes.common import begin, bundle, items_of, judge, pack_kept, report_no_cross, score_rows
+from helix.recipes.common import (
+    begin,
+    bundle,
+    items_of,
+    judge,
+    pack_kept,
+    report_no_cross,
+    score_rows,
+    search_vectors,
+)
 from helix.recipes.engram_retention import build_features, open_model, predict, retention_boost
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.stages.constants import GraphConstants
-from helix.stages.dense import dense_score, search_dense
+from helix.stages.dense import dense_score
 from helix.stages.fuse import fuse
 from helix.stages.graph import walk
 from helix.stages.lexical import lexical_score, search_lexical
@@ -149,7 +158,7 @@ def _search_channels(
     """Search the channels dense, BM25, Hopfield and graph, each best first."""
     how, legs = profile.retrieve, list[Leg]()
     if vector is not None:
-        legs.append(trace.run("dense", search_dense, vector, snap, plan, how.dense))
+        legs.append(trace.run("dense", search_vectors, vector, snap, plan, how.dense, trace))
         trace.leg("dense", legs[0], plan.allowed_rows, how.dense, partial(dense_score, vector, snap))
     legs.append(trace.run("lexical", search_lexical, query, snap.lexical, plan, how.bm25, how.k1, how.b))
     score = partial(lexical_score, query, snap.lexical, k1=how.k1, b=how.b)
@@ -159,7 +168,7 @@ def _search_channels(
     if vector is not None and profile.hopfield.weight and len(legs[0].rows):
         nearest = snap.vectors.dequantise(legs[0].rows[: profile.hopfield.neighbours])
         state = formulas.hopfield(vector, nearest, profile.hopfield.beta)
-        found = trace.run("hopfield", search_dense, state, snap, plan, how.hopfield)
+        found = trace.run("hopfield", search_vectors, state, snap, plan, how.hopfield, trace)
         legs.append(replace(found, name="hopfield"))
         trace.leg("hopfield", legs[-1], plan.allowed_rows, how.hopfield, partial(dense_score, state, snap))
     walked, method = trace.run("graph", walk, first, query, snap, plan, profile.graph)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from helix import settings as _settings
 from helix.encoders.rerank import Rerankers
+from helix.engines.place import open_candidates
 from helix.errors import EncoderError, StoreError, UsageError
 from helix.recipes.encoder_weights import UNFITTED
 from helix.recipes.registry import recipe
@@ -85,7 +86,7 @@ class Memory(EntityViews, Recaller):
 
     Raises:
         StoreError: the store is missing, damaged or of a newer format.
-        UsageError: the generation is not retained, or the settings name a GPU that cannot be used.
+        UsageError: the generation is not retained, or the settings name a GPU or an engine that cannot be used.
     """
 
     def __init__(
@@ -102,8 +103,11 @@ class Memory(EntityViews, Recaller):
         self.root = Path(store)
         self._is_fixed = snapshot is not None
         name = None if snapshot is None else manifests.find_generation(self.root, snapshot)
+        self._engine = open_candidates(self.settings)
         self._gpu = open_processor(self.settings.dense)
-        self._snapshot = Snapshot.open(self.root, name, threads=self.settings.threads, gpu=self._gpu)
+        self._snapshot = Snapshot.open(
+            self.root, name, threads=self.settings.threads, gpu=self._gpu, engine=self._engine
+        )
         self._refreshing = threading.Lock()
         self._events = EventAppender(self.root)
         self._models = rerankers or Rerankers(self.settings)
@@ -374,7 +378,13 @@ class Memory(EntityViews, Recaller):
         with self._refreshing:
             if not self.stale():
                 return False
-            fresh = Snapshot.open(self.root, threads=self.settings.threads, before=self._snapshot, gpu=self._gpu)
+            fresh = Snapshot.open(
+                self.root,
+                threads=self.settings.threads,
+                before=self._snapshot,
+                gpu=self._gpu,
+                engine=self._engine,
+            )
             if fresh.name is None:  # a generation is open here, so one was published
                 raise StoreError(
                     f"{self.root / 'CURRENT'} is gone", f"write {self._snapshot.name!r} into it, or restore the store"

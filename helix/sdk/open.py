@@ -13,9 +13,19 @@ if TYPE_CHECKING:
     from helix.types import Bundle, RecallOptions
 
 
-def open(store: str | Path, *, snapshot: int | None = None) -> Memory:
-    """Open a store for recall; see `Memory`."""
-    return open_memory(store, snapshot=snapshot)
+def open(store: str | Path, *, snapshot: int | None = None, candidates: str | None = None) -> Memory:
+    """Open a store for recall; see `Memory`.
+
+    Args:
+        candidates: the engine that finds the dense candidates, such as `lancedb:FOLDER`; None: that of the setting.
+    """
+    if candidates is None:
+        return open_memory(store, snapshot=snapshot)
+    from dataclasses import replace
+
+    from helix.settings import load
+
+    return open_memory(store, replace(load(), candidates=candidates), snapshot=snapshot)
 
 
 def open_memory(

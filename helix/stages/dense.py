@@ -5,6 +5,9 @@ segment is scanned and the answer is exact. The score is the query in full preci
 scale; if the store has float16 vectors, the best are scored again by those. An index's own scores are never used.
 
 On a GPU all rows of a segment are compared with many questions at once. The answer is that of a scan, to the bit.
+
+An engine (`helix.engines`) gives candidates of all segments in place of their indexes, narrowed by the filter. Each row
+is checked against the filter here once more, and scored as above.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from helix.engines.base import FETCHED
 from helix.native.vectors import score_vectors
 from helix.ranking.topk import select_top
 from helix.snapshot.index.flat import MOST
@@ -22,6 +26,7 @@ from helix.types import F16, F32, I64, Bool, Leg, Plan
 from helix.util.threads import WorkStarter, defer_work
 
 if TYPE_CHECKING:
+    from helix.engines.base import Engine
     from helix.snapshot.reader.snapshot import Snapshot
     from helix.snapshot.reader.vectors import VectorBlock
 
@@ -30,6 +35,7 @@ EXACT_ROWS = 16_384
 """Allowed rows up to which all are scored; with more, the index is faster."""
 
 _EXACT = 4  # times k: rows by int8 that are scored again by float16, which moves rows by a few ranks
+_FETCHED = 2  # times k: candidates of an engine, whose search is approximate
 _SCANNED = 16_384  # allowed rows of a segment whose scan costs no more than its index
 
 
@@ -37,8 +43,13 @@ def search_dense(vector: F32, snap: Snapshot, plan: Plan, k: int) -> Leg:
     """Find the k nearest allowed rows by inner product, best first; ties keep the smaller id first.
 
     Under a filter that leaves at most EXACT_ROWS rows the result is exact. A deletion does not count as a filter.
+
+    Raises:
+        EngineError: an engine is to give the candidates, and it cannot be used.
     """
     blocks = snap.vectors.blocks
+    if blocks and snap.files.engine:
+        return _search_engine(vector, snap, snap.files.engine, plan, k)
     if blocks and blocks[0].flat is not None:
         return search_dense_batch(vector[None, :], snap, [plan], k)[0]
     few = plan.allowed is not None and plan.allowed_rows <= EXACT_ROWS
@@ -58,6 +69,32 @@ def search_dense_batch(vectors: F32, snap: Snapshot, plans: Sequence[Plan], k: i
     """
     found = [_search_flat(vectors, snap, block, plans, k) for block in snap.vectors.blocks]
     return [_merge([block[i] for block in found], snap, k) for i in range(len(plans))]
+
+
+def _search_engine(vector: F32, snap: Snapshot, engine: Engine, plan: Plan, k: int) -> Leg:
+    """Find the k nearest allowed rows among an engine's candidates; if it finds too few, among all allowed rows.
+
+    A row may fail what no condition says: it is superseded, a near-duplicate, or gone since the export.
+    """
+    if not plan.allowed_rows or k <= 0:
+        return Leg("dense", np.empty(0, np.uint32), np.empty(0, np.float32))
+    wanted, fetched = min(k, plan.allowed_rows), min(_FETCHED * k, FETCHED)
+    while True:
+        keys = engine.search(vector, fetched, plan.conditions)
+        rows = snap.row_map.by_key(keys)
+        rows = np.unique(rows[rows >= 0])
+        rows = rows if plan.allowed is None else rows[plan.allowed[rows]]
+        if len(rows) >= wanted or len(keys) < fetched or fetched == FETCHED:
+            break
+        fetched = min(4 * fetched, FETCHED)
+    if len(rows) < wanted:
+        rows = np.arange(snap.rows) if plan.allowed is None else np.flatnonzero(plan.allowed)
+    found = []
+    for block in snap.vectors.blocks:
+        first, last = np.searchsorted(rows, (block.start, block.start + len(block.codes))).tolist()
+        local = rows[first:last] - block.start
+        found.append(_rescore(vector, snap, block, local, score(vector, block, local), k))
+    return _merge(found, snap, k)
 
 
 def _merge(found: Sequence[tuple[I64, F32]], snap: Snapshot, k: int) -> Leg:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from helix.native.zones import filter_range
+from helix.stages.conditions import list_conditions
 from helix.stages.skip_rules import describe_prompt, is_general
 from helix.stages.time_limits import explain_row, read_limits
 from helix.text.asks import asks_advice, read_extent
@@ -38,7 +39,8 @@ _RECENT = re.compile(
 def scope(query: Query, snap: Snapshot) -> Plan:
     """Return the part of the plan that the question's filters decide: the rows that may be searched."""
     allowed, count = _filter_rows(query, snap)
-    return Plan(allowed=None if count == snap.rows else allowed, allowed_rows=count)
+    conditions = list_conditions(query, snap)
+    return Plan(allowed=None if count == snap.rows else allowed, allowed_rows=count, conditions=conditions)
 
 
 def route(query: Query, vector: F32 | None, snap: Snapshot, within: Plan | None = None) -> Plan:

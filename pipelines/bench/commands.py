@@ -180,6 +180,25 @@ def _bench_logs(argv: Sequence[str]) -> int:
     return 0
 
 
+def _bench_shards(argv: Sequence[str]) -> int:
+    """Measure recalls over several stores of one size, each in a process of its own.
+
+    The stores are made once, in the cache folder (HELIX_CACHE), never in HELIX_STORE.
+    """
+    new = _build_parser(_bench_shards, "  helix bench shards --shards 4 --items 1000000")
+    new.add_argument("--shards", type=int, default=4, metavar="N", help="stores (4)")
+    new.add_argument("--items", type=int, default=1_000_000, metavar="N", help="items of each (1000000)")
+    new.add_argument("--questions", type=int, default=200, metavar="N", help="questions (200)")
+    options = new.parse_args(argv)
+    _check_positive("--shards", options.shards)
+    from pipelines.bench import shards
+
+    settings = load()
+    roots = shards.list_roots(options.shards, options.items, settings)
+    report = shards.measure(roots, options.items, options.questions, settings, print_note)
+    return _print_report(report, options.json, shards.format_report, print_figures)
+
+
 def _bench_watch(argv: Sequence[str]) -> int:
     """Measure the seconds from writing a turn until `helix watch` has it recallable."""
     new = _build_parser(_bench_watch, "  helix bench watch\n  helix bench watch --store copy-of-memory")
@@ -199,4 +218,5 @@ KINDS: dict[str, Callable[[Sequence[str]], int]] = {
     "ingest": _bench_ingest,
     "logs": _bench_logs,
     "watch": _bench_watch,
+    "shards": _bench_shards,
 }

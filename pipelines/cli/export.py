@@ -1,11 +1,11 @@
-"""`helix export`: a generation as files for other programs, and for another store."""
+"""`helix export`: a generation as files for other programs, for another store, and in a vector engine."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from helix.cli.parser import build_parser, print_json, resolve_store
@@ -20,7 +20,7 @@ _FILTERS: Final = ("project", "session", "since", "until", "principal", "everyon
 
 
 def export(argv: Sequence[str]) -> int:
-    """Write a store's turns as JSON lines, as Markdown notes or as Parquet, or its views as one DuckDB file.
+    """Write turns as JSON lines, Markdown notes or Parquet, views as a DuckDB file, or items into a vector engine.
 
     'helix ingest' reads JSON lines, notes and turns.parquet back without loss: same items, ids, times and facts.
     Without --as, items with an ACL stay out; --all exports every item: it is the owner's. What 'helix feedback' noted,
@@ -28,8 +28,13 @@ def export(argv: Sequence[str]) -> int:
 
     A DuckDB file has every project and every ACL: the views of 'helix sql' as tables. 'helix forget' reaches no file
     that was exported: export again.
+
+    --to hands items, vectors and metadata of every project and ACL to LanceDB, Qdrant or OpenSearch, for recalls
+    through it (HELIX_CANDIDATES). A later export sends what changed, and removes what is gone.
     """
     options = _build_parser().parse_args(argv)
+    if options.to is not None:
+        return _export_engine(options)
     if options.duckdb is not None:
         return _export_duckdb(options)
     if options.jsonl == "-" and options.json:
@@ -54,14 +59,20 @@ def _build_parser() -> argparse.ArgumentParser:
         "  helix export --jsonl memory.jsonl --all          # a copy that 'helix ingest memory.jsonl' restores\n"
         "  helix export --markdown ~/vault/helix --project shop\n"
         "  helix export --parquet shop/ --project shop --since 30d\n"
-        "  helix export --duckdb memory.duckdb --force --json",
+        "  helix export --duckdb memory.duckdb --force --json\n"
+        "  helix export --to lancedb vectors/\n"
+        "  helix export --to qdrant http://localhost:6333#shop --no-text",
     )
     form = new.add_mutually_exclusive_group(required=True)
     form.add_argument("--jsonl", metavar="FILE", help="one turn a line; - for stdout")
     form.add_argument("--markdown", metavar="DIR", help="a folder of notes, as for Obsidian; again: replaces its notes")
     form.add_argument("--parquet", metavar="DIR", help="a folder of the views of 'helix sql', and turns.parquet")
     form.add_argument("--duckdb", metavar="FILE", help="one file of the views of 'helix sql'")
-    new.add_argument("--force", action="store_true", help="replace an existing file, or notes that were edited")
+    text = "lancedb, qdrant or opensearch, and its folder or URL with #COLLECTION (#helix)"
+    form.add_argument("--to", nargs=2, metavar=("ENGINE", "PLACE"), help=text)
+    new.add_argument("--no-text", action="store_true", help="with --to: without the texts of items")
+    text = "replace an existing file, notes that were edited, or another store's items in an engine"
+    new.add_argument("--force", action="store_true", help=text)
     new.add_argument("--snapshot", metavar="N", type=int, help="a retained generation (the newest)")
     new.add_argument("--project", metavar="P", help="only this project")
     new.add_argument("--session", metavar="S", help="only this session")
@@ -86,6 +97,29 @@ def _export_duckdb(options: argparse.Namespace) -> int:
     else:
         items = format_count(report.tables["items"], "item")
         print_note(f"{target} holds generation {report.snapshot} of {root}: {items}, {report.bytes / 1e6:.1f} MB")
+    return 0
+
+
+def _export_engine(options: argparse.Namespace) -> int:
+    from helix.engines.place import WRITING, open_engine
+    from helix.settings import load
+    from helix.snapshot import manifest as manifests
+    from helix.snapshot.reader.snapshot import Snapshot
+    from pipelines.export.engine import describe, export_store
+
+    if given := [name for name in _FILTERS if getattr(options, name)]:
+        raise UsageError(f"--to exports the whole store, without {given[0]}", "recalls through the engine filter")
+    root = resolve_store(options)
+    name = None if options.snapshot is None else manifests.find_generation(root, options.snapshot)
+    engine = open_engine(":".join(options.to), load().candidates_key, seconds=WRITING)
+    snap = Snapshot.open(root, name)
+    with closing(engine), _show_progress(snap.live, "items") as observe:
+        report = export_store(snap, engine, text=not options.no_text, force=options.force, observe=observe)
+    if options.json:
+        print_json(describe(report))
+        return 0
+    counts = f"{report.sent:,} sent, {report.unchanged:,} as they were, {report.removed:,} removed"
+    print_note(f"{report.place} holds generation {report.snapshot}: {format_count(report.items, 'item')}; {counts}")
     return 0
 
 
@@ -159,15 +193,15 @@ def _print_report(report: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _show_progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Draw a bar on stderr if that is a terminal; yield a function that takes the turns written so far."""
+def _show_progress(total: int, noun: str = "turns") -> Iterator[Callable[[int], None]]:
+    """Draw a bar on stderr if that is a terminal; yield a function that takes the number written so far."""
     if not is_drawn(sys.stderr):
-        yield lambda turns: None
+        yield lambda done: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    columns = (SpinnerColumn(), BarColumn(24), TextColumn("{task.completed:,.0f} turns"))
+    columns = (SpinnerColumn(), BarColumn(24), TextColumn(f"{{task.completed:,.0f}} {noun}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("export", total=max(total, 1))
-        yield lambda turns: bars.update(task, completed=turns)
+        yield lambda done: bars.update(task, completed=done)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from helix.encoders.dense import Encoder
 from helix.encoders.token_counter import EstimatedCounter, TokenCounter
-from helix.errors import EncoderError, StoreError
+from helix.errors import EncoderError, EngineError, StoreError
 from helix.snapshot import manifest as manifests
 from helix.snapshot.checked_arrays import check_below
 from helix.snapshot.index import changes
@@ -38,6 +38,7 @@ from helix.util.threads import WorkStarter, defer_work, start_in_background
 
 if TYPE_CHECKING:
     from helix.encoders.sparse import QueryEncoder
+    from helix.engines.base import Engine
 
 _ROUTER: Final = {
     "weights": (np.float32, 1),
@@ -75,6 +76,7 @@ class Generation:
         threads: threads of an encoder; 1 also keeps a question in its own thread.
         before: an open generation; segments that both share are reused.
         gpu: searches the dense leg; None: the CPU does.
+        engine: finds the candidates of the dense leg, whose indexes are then not opened; None: the indexes do.
 
     Raises:
         StoreError: the store is missing, damaged or of a newer format; names the file.
@@ -82,9 +84,16 @@ class Generation:
     """
 
     def __init__(
-        self, root: Path, name: str | None, threads: int, before: Generation | None, gpu: Gpu | None = None
+        self,
+        root: Path,
+        name: str | None,
+        threads: int,
+        before: Generation | None,
+        gpu: Gpu | None = None,
+        engine: Engine | None = None,
     ) -> None:
-        self.root, self.name, self.threads, self.gpu = root, name, threads, gpu
+        self.root, self.name, self.threads, self.gpu, self.engine = root, name, threads, gpu, engine
+        self._is_exported = False
         claim = pin_generation(root, name) if name else None
         unpin = weakref.finalize(self, release_pin, *claim) if claim else None
         try:
@@ -106,10 +115,10 @@ class Generation:
             # Encoders are checked on first use: without one the other legs still answer.
             sparse = find_encoder(self.manifest.indexes)
             unchecked = {*known, *self.manifest.encoder, *(sparse.files if sparse else ()), *self.manifest.documents}
-            check_files(
-                root,
-                [file for file in self.manifest.files() if file not in unchecked and file.path not in self.absent],
-            )
+            if self.engine:
+                unchecked.update(*(index.files for index in self.manifest.indexes if index.kind == "dense"))
+            needed = (file for file in self.manifest.files() if file.path not in self.absent)
+            check_files(root, [file for file in needed if file not in unchecked])
         self.segments: list[OpenSegment] = [
             shared.get(segment.id) or open_segment(root, segment, dim=self.dim, absent=self.absent)
             for segment in self._list_segments()
@@ -157,6 +166,23 @@ class Generation:
             return found
         return tuple(index for index in found if not any(file.path in self.absent for file in index.files))
 
+    def find_gap(self) -> str:
+        """Return how the engine's export differs from this generation; empty where it is of this one.
+
+        Raises:
+            EngineError: it cannot be used, or its vectors are of no export, or of another encoder.
+        """
+        if self.engine is None or self.manifest is None or self._is_exported:
+            return ""
+        state, place = self.engine.read_state(), self.engine.place
+        if state is None:
+            raise EngineError(f"{place} holds no complete export", "run 'helix export --to'")
+        if (state.encoder, state.dim) != (self.manifest.lineage.encoder, self.dim):
+            raise EngineError(f"{place} holds vectors of another encoder", "export again with --force")
+        self._is_exported = state.generation == self.name
+        number = self.manifest.generation
+        return "" if self._is_exported else f"{place} holds generation {state.number}, and this is {number}"
+
     @property
     def start_work(self) -> WorkStarter:
         """Start work that a question needs later: in a second thread, or with one thread when it is needed."""
@@ -175,7 +201,7 @@ class Generation:
     def _begin_dense(self, before: dict[str, DenseIndex]) -> dict[str, Callable[[], DenseIndex]]:
         """Start to read each segment's dense index; a large one takes as long as opening everything else."""
         reading: dict[str, Callable[[], DenseIndex]] = {}
-        for index in self.indexes:
+        for index in () if self.engine else self.indexes:
             if index.kind == "dense":
                 segment = index.covers[0]
                 if segment in before:
@@ -303,7 +329,12 @@ class Generation:
 
 
 def open_generation(
-    root: Path, name: str | None, threads: int, before: Generation | None, gpu: Gpu | None = None
+    root: Path,
+    name: str | None,
+    threads: int,
+    before: Generation | None,
+    gpu: Gpu | None = None,
+    engine: Engine | None = None,
 ) -> Generation:
     """Open a generation; without a name, the one that CURRENT names.
 
@@ -313,7 +344,7 @@ def open_generation(
     for _ in range(_ATTEMPTS):
         chosen = name or manifests.read_current(root)
         try:
-            return Generation(root, chosen, threads, before, gpu)
+            return Generation(root, chosen, threads, before, gpu, engine)
         except StoreError:
             # Its files were removed after CURRENT was read and before the pin was seen: CURRENT names another by now.
             if name is not None or manifests.read_current(root) == chosen:

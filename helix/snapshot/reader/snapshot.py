@@ -18,6 +18,7 @@ from helix.snapshot.index.flat import Gpu
 from helix.snapshot.reader.catalog import Catalog
 from helix.snapshot.reader.changes import Changes
 from helix.snapshot.reader.citations import Citations
+from helix.snapshot.reader.conditions import limit_moments, limit_projects, limit_readers
 from helix.snapshot.reader.facts import Facts
 from helix.snapshot.reader.generation import Generation, convert_faults, open_generation
 from helix.snapshot.reader.graph import GraphView
@@ -31,6 +32,7 @@ from helix.util.threads import WorkStarter, start_in_background
 
 if TYPE_CHECKING:
     from helix.encoders.sparse import QueryEncoder
+    from helix.engines.base import Condition, Engine
     from helix.snapshot.index.tokens import TokenVectors
 
 T = TypeVar("T")
@@ -49,7 +51,13 @@ class Snapshot:
     one with `Snapshot.open`.
     """
 
-    def __init__(self, generation: Generation, rows: RowMap, base: Snapshot | None = None) -> None:
+    def __init__(
+        self,
+        generation: Generation,
+        rows: RowMap,
+        base: Snapshot | None = None,
+        conditions: tuple[Condition, ...] = (),
+    ) -> None:
         self.files, self.row_map = generation, rows
         self.root, self.name, self.manifest = generation.root, generation.name, generation.manifest
         self.rows, self.alive, self.columns, self.sessions = rows.rows, rows.alive, rows.columns, rows.sessions
@@ -60,7 +68,7 @@ class Snapshot:
         self.steps: Steps = Steps(rows, base.steps if base else None)
         self.changes = Changes(rows, self.facts, self.steps)
         self.graph = GraphView(rows, self.catalog, self.facts)
-        self.is_view = base is not None
+        self.is_view, self.conditions = base is not None, conditions
         self._views: dict[tuple[str, Hashable], Snapshot] = {}
         self._kept: dict[tuple[str, Hashable], Any] = {}
         self._viewing = threading.Lock()
@@ -74,6 +82,7 @@ class Snapshot:
         threads: int = 0,
         before: Snapshot | None = None,
         gpu: Gpu | None = None,
+        engine: Engine | None = None,
     ) -> Snapshot:
         """Open a generation; files are mapped, only columns are copied.
 
@@ -81,12 +90,13 @@ class Snapshot:
             name: of its manifest; None: the one CURRENT names.
             before: an open generation; segments that both share are reused.
             gpu: searches the dense leg; None: the CPU does.
+            engine: finds the candidates of the dense leg; None: the indexes do.
 
         Raises:
             StoreError: the store is missing, damaged or of a newer format; names the file.
             UsageError: the vectors do not fit the GPU.
         """
-        generation = open_generation(root, name, threads, before.files if before else None, gpu)
+        generation = open_generation(root, name, threads, before.files if before else None, gpu, engine)
         with convert_faults(root, generation.name):
             return cls(generation, map_rows(generation))
 
@@ -106,7 +116,12 @@ class Snapshot:
         within = None if projects is None else frozenset(projects)
         if within is None and not principals:
             return self
-        return self._view(("acl", (named, within)), lambda: self.catalog.visible_to(named, within))
+
+        def limit(alive: Bool) -> list[Condition]:
+            readers = [limit_readers(named)] if principals else []
+            return readers if within is None else [*readers, limit_projects(self.columns, alive)]
+
+        return self._view(("acl", (named, within)), lambda: self.catalog.visible_to(named, within), limit)
 
     def known_at(self, said_by: datetime | None, ingested_by: datetime | None = None) -> Snapshot:
         """Return the generation with only what was said, or ingested, by a moment; the rest is as good as deleted.
@@ -126,12 +141,26 @@ class Snapshot:
                 alive = alive & (columns.t_valid <= at) & ((columns.t_invalid == NO_TIME) | (columns.t_invalid > at))
             return alive if accepted is None else alive & (columns.accepted <= accepted)
 
-        return self._view(("time", (at, accepted)), find_alive, at)
+        return self._view(("time", (at, accepted)), find_alive, lambda alive: limit_moments(at, accepted), at)
 
-    def _view(self, key: tuple[str, Hashable], alive: Callable[[], Bool], at: int | None = None) -> Snapshot:
-        """Return a cached view, or make it; the least recently used of a kind leaves when there are too many."""
+    def _view(
+        self,
+        key: tuple[str, Hashable],
+        find_alive: Callable[[], Bool],
+        limit: Callable[[Bool], list[Condition]],
+        at: int | None = None,
+    ) -> Snapshot:
+        """Return a cached view, or make it; the least recently used of a kind leaves when there are too many.
+
+        Args:
+            limit: returns the conditions by which an engine narrows its search to the rows of a view.
+        """
         with self._viewing:
-            view = self._views.pop(key, None) or Snapshot(self.files, self.row_map.narrow(alive(), at), self)
+            view = self._views.pop(key, None)
+            if view is None:
+                alive = find_alive()
+                more = tuple(limit(alive)) if self.files.engine else ()
+                view = Snapshot(self.files, self.row_map.narrow(alive, at), self, self.conditions + more)
             self._views[key] = view
             alike = [other for other in self._views if other[0] == key[0]]
             if len(alike) > VIEWS[key[0]]:

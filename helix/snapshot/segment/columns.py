@@ -77,6 +77,11 @@ class SnapshotColumns:
         return other
 
     @property
+    def stored_projects(self) -> NameColumn:
+        """The project that each row's workspace alone, or the caller, gave it: the same in every view."""
+        return self._stored_projects
+
+    @property
     def fact_scopes(self) -> U64 | None:
         """Numbers that tell the facts of renamed projects apart: uint64[rows]; None if no project is renamed."""
         return hash_scopes(self._workspaces, self.renamed) if self.renamed else None
