@@ -22,7 +22,7 @@ from query.metrics import TYPE, QueryMetrics
 from query.middleware import CALLER
 from query.routing import ALWAYS, ONE, POSTED, ItemId, RawJson, Who, describe_problems, require
 from query.schema import answers, entities, pages, requests, stores
-from query.service import OUTDATED
+from query.store_state import OUTDATED
 from query.stores.many import AnyService, ManyStores
 from query.write_routes import add_write_routes
 

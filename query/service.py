@@ -24,6 +24,7 @@ from query.hooks.context import answer_hook, build_context
 from query.publisher import NotePublisher
 from query.schema import requests as wire
 from query.schema.answers import run_recall
+from query.store_state import describe_store, describe_view
 
 log = logging.getLogger("helix.query")
 
@@ -33,9 +34,6 @@ R = TypeVar("R")
 MAX_RUNNING: Final = max(2, min(4, os.cpu_count() or 1))
 """Recalls that run at once; others wait in order of arrival. More only compete for the interpreter's lock: eight at
 once on two cores took twice as long at the 95th percentile as in turns (docs/reference/rest.md)."""
-
-OUTDATED: Final = "a newer generation cannot be opened"
-"""The trouble, for callers who may not see the whole store."""
 
 _BACKOFF: Final = 4
 """A failed look waits this many times its duration, so that a broken store does not use up a core."""
@@ -226,13 +224,7 @@ class QueryService:
 
     def context(self, request: wire.ContextRequest, caller: Caller = OWNER) -> str:
         """Return a context as text: for a question, or a briefing."""
-        options = request.model_dump(exclude={"principal", "query", "project", "limit"})
-        if request.limit is not None:
-            if request.k not in (None, request.limit):
-                raise UsageError(
-                    f"k is {request.k} and limit is {request.limit}", "give one of them: both mean the same"
-                )
-            options["k"] = request.limit
+        options = wire.list_context_options(request)
         return build_context(self.memory, self._filter(request, caller), request.query, request.project, **options)
 
     def hook(self, request: wire.HookRequest, caller: Caller = OWNER) -> dict[str, Any]:
@@ -320,21 +312,9 @@ class QueryService:
 
     def status(self, caller: Caller = OWNER) -> dict[str, Any]:
         """Return the store's state; without the scope `admin`, only the part that the caller sees."""
-        snap = self.memory.snapshot
         if "admin" in caller.scopes:
-            from helix.snapshot.status import read_status  # imports DuckDB, which would delay an agent's first answer
-
-            return {**read_status(self.root), "serving": snap.generation, "trouble": self.trouble}
-        choices = self.memory.choices(**self._get_access(None, caller))
-        return {
-            "generation": snap.generation,
-            "serving": snap.generation,
-            "published": snap.manifest.created if snap.manifest else None,
-            "encoder": snap.manifest.lineage.name if snap.manifest else None,
-            "items": choices["items"],
-            "sessions": choices["sessions"],
-            "trouble": OUTDATED if self.trouble else None,
-        }
+            return describe_store(self.memory, self.trouble)
+        return describe_view(self.memory, self._get_access(None, caller), bool(self.trouble))
 
     def _get_access(self, request: wire.PrincipalRequest | None, caller: Caller) -> dict[str, Any]:
         """Return the principal and projects that limit an answer."""

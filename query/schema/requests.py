@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from helix.errors import UsageError
 from helix.sdk.memory import MAX_AROUND, MAX_LISTED, MAX_NAME
 from helix.snapshot.ledger.access_events import KINDS
 from helix.types import TYPES
@@ -151,6 +152,20 @@ class ContextRequest(PrincipalRequest):
     look_back: LookBack = None
     as_of: AsOf = None
     ingested_as_of: IngestedAsOf = None
+
+
+def list_context_options(request: ContextRequest) -> dict[str, Any]:
+    """Return the options of a context by name.
+
+    Raises:
+        UsageError: k and limit differ.
+    """
+    options = request.model_dump(exclude={"principal", "query", "project", "limit"})
+    if request.limit is not None:
+        if request.k not in (None, request.limit):
+            raise UsageError(f"k is {request.k} and limit is {request.limit}", "give one of them: both mean the same")
+        options["k"] = request.limit
+    return options
 
 
 class TimelineRequest(PrincipalRequest):

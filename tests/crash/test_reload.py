@@ -28,7 +28,8 @@ from pipelines.maintain.forget import Selection, forget
 from pipelines.maintain.touch import touch
 from query import service as module
 from query.schema.entities import EntitiesRequest
-from query.service import OUTDATED, QueryService
+from query.service import QueryService
+from query.store_state import OUTDATED
 from tests.compat.history import DIM, current, delete, grow, publish
 from tests.support.processes import wait_until
 from tests.support.serving import serving
