@@ -99,6 +99,7 @@ class Policy:
     concurrent: int = 64
     seconds: float = 30.0
     processes: int = 1  # that share a rate
+    fetched: bool = False  # another process fetches the stores
     many: bool = False  # the server of many stores: a path may begin with /stores/NAME
 
 
@@ -136,11 +137,11 @@ class Guard:
             if self._running >= self._policy.concurrent and not _is_open(scope["path"]):
                 raise AccessDenied(503, f"{self._running} requests are under way", "ask again in a moment", wait=1)
             if self._gate and store:
-                self._gate.enter(store)
+                await self._gate.enter(store)
         except AccessDenied as error:
             await describe_error(error, scope["path"])(scope, receive, send)
             return
-        except HelixError as error:  # the keys are unreadable, so every key is refused
+        except HelixError as error:  # the keys are unreadable, or a store cannot be fetched
             await ProblemResponse(503, error.what, scope["path"], error.remedy)(scope, receive, send)
             return
         try:

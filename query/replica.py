@@ -27,8 +27,11 @@ _END: Final = 15.0  # seconds for a process to end
 
 
 @contextmanager
-def keep_replica(url: str, root: Path) -> Iterator[None]:
+def keep_replica(url: str, root: Path, *, many: bool = False) -> Iterator[None]:
     """Fetch the store published at a URL, words first, and follow it while the block runs.
+
+    Args:
+        many: `root` is the folder of many stores, each published at `url/NAME` and fetched when it is wanted.
 
     The process is started again where it ends, unless it is called wrongly, and ends with this one, however that ends.
     Its messages go to stderr.
@@ -40,7 +43,7 @@ def keep_replica(url: str, root: Path) -> Iterator[None]:
         raise UsageError(*fault)
     stop = threading.Event()
     running: list[subprocess.Popen[bytes]] = []
-    command = [*_COMMAND, url, "--store", str(root), "--follow", f"{INTERVAL:g}"]
+    command = [*_COMMAND, url, "--stores" if many else "--store", str(root), "--follow", f"{INTERVAL:g}"]
     environ = {**os.environ, PARENT: str(os.getpid())}
 
     def watch() -> None:

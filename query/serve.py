@@ -53,6 +53,7 @@ def make_policy(
     keyed: bool = False,
     processes: int = 1,
     many: bool = False,
+    fetched: bool = False,
 ) -> Policy:
     """Return the policy of a server that listens on `host`. Only a plain loopback server is open without a key.
 
@@ -61,6 +62,7 @@ def make_policy(
         keyed: require keys on loopback, too.
         processes: the number that share a key's rate.
         many: the server is of many stores.
+        fetched: another process fetches them.
     """
     loopback = is_loopback(host)
     own = {"localhost", host.lower()} if not loopback else {"localhost"}
@@ -74,6 +76,7 @@ def make_policy(
         concurrent=settings.max_concurrent,
         seconds=settings.request_timeout,
         many=many,
+        fetched=fetched,
     )
 
 
@@ -214,8 +217,9 @@ def make_application(root: Path, settings: Settings, policy: Policy) -> ASGIApp:
     configure_logging(settings)
     keys = KeyRing(get_key_file(root, settings), many=policy.many)
     if policy.many:
-        stores = ManyStores(root, settings)
-        app = create_app(stores, policy, keys, StoreGate(stores.limits, policy.processes))
+        stores = ManyStores(root, settings, fetched=policy.fetched)
+        gate = StoreGate(stores.limits, policy.processes, root if policy.fetched else None)
+        app = create_app(stores, policy, keys, gate)
     else:
         app = create_app(QueryService(root, settings), policy, keys)
     return AccessLog(app) if is_text(settings) else app

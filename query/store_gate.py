@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
+from helix.errors import HelixError
 from helix.snapshot.store_limits import LimitReader
+from query.arrivals import await_store
 from query.auth import AccessDenied
 from query.rates import TokenBuckets
 
@@ -15,21 +18,24 @@ class StoreGate:
     Args:
         limits: of each store.
         processes: the number that share the rates.
+        fetched: the folder of stores that another process fetches; None: every store is here.
     """
 
-    def __init__(self, limits: LimitReader, processes: int = 1) -> None:
+    def __init__(self, limits: LimitReader, processes: int = 1, fetched: Path | None = None) -> None:
         self._limits = limits
+        self._fetched = fetched
         self._processes = processes
         self._rates = TokenBuckets(0, 0)
         self._running: Counter[str] = Counter()
         self.refused: Counter[tuple[str, str]] = Counter()
         """Refused requests by (store, limit)."""
 
-    def enter(self, store: str) -> None:
-        """Count a request to a store, which ends with `leave`.
+    async def enter(self, store: str) -> None:
+        """Count a request to a store, which ends with `leave`; wait until the store has arrived.
 
         Raises:
-            AccessDenied: the store is at one of its limits.
+            AccessDenied: the store is at one of its limits, or does not exist.
+            StoreError: it cannot be fetched.
         """
         own = self._limits.find(store)
         if own.concurrent and self._running[store] >= own.concurrent:
@@ -39,6 +45,12 @@ class StoreGate:
             self.refused[store, "rate"] += 1
             raise AccessDenied(429, f"{store} gets more than {own.rate:g} requests a second", wait=wait)
         self._running[store] += 1
+        if self._fetched is not None:
+            try:
+                await await_store(self._fetched, store)
+            except HelixError:
+                self.leave(store)
+                raise
 
     def leave(self, store: str) -> None:
         """Count the end of a request."""

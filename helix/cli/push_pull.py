@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helix.cli.parser import build_parser, resolve_store
@@ -10,7 +11,7 @@ from helix.cli.terminal import format_count, print_error, print_result
 from helix.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import threading
 
     from helix.snapshot.replication.transfer import TransferReport
 
@@ -50,11 +51,18 @@ def pull(argv: Sequence[str]) -> int:
     new.add_argument("--force", action="store_true", help="discard local generations that were not pushed")
     follow_help = "keep running, look at this interval, and retain the newest generation only; Ctrl-C ends"
     new.add_argument("--follow", type=float, metavar="SECONDS", help=follow_help)
+    many_help = "with --follow: the stores below URL that a server of this folder wants ('helix serve --stores')"
+    new.add_argument("--stores", metavar="DIR", help=many_help)
     options = new.parse_args(argv)
     from helix.settings import load
     from helix.snapshot.replication.pull import pull_store
 
     settings = load()
+    if options.stores is not None:
+        if not options.follow or options.force:
+            raise UsageError("--stores takes --follow SECONDS, and no --force", "pull one store with --store")
+        _follow_wanted(options.url, Path(options.stores), options.follow, settings.lock_wait)
+        return 0
     root = resolve_store(options, settings)
     if options.follow is not None:
         if options.follow <= 0 or options.force:
@@ -67,18 +75,43 @@ def pull(argv: Sequence[str]) -> int:
     return 0
 
 
-def _follow(url: str, root: Path, seconds: float, wait: float) -> None:
-    """Keep a replica until Ctrl-C, SIGTERM or the end of the parent. A repeated error is printed once."""
+def _follow_wanted(url: str, stores: Path, seconds: float, wait: float) -> None:
+    """Keep replicas of the wanted stores until Ctrl-C, SIGTERM or the end of the parent."""
+    from helix.errors import StoreError
+    from helix.snapshot.replication.wanted_replicas import follow_wanted
+    from helix.util.parents import has_ended
+
+    stop, last = _stop_at_signal(), dict[str, str]()
+    for name, event in follow_wanted(url, stores, seconds, stop.wait, wait=wait):
+        if stop.is_set() or has_ended():
+            return
+        if isinstance(event, StoreError):
+            if str(event) != last.get(name):
+                print_error("helix pull", f"{name}: {event}; trying again every {seconds:g} s")
+            last[name] = str(event)
+        elif event:
+            last.pop(name, None)
+            print(f"{name}: {event}", flush=True)
+
+
+def _stop_at_signal() -> threading.Event:
+    """Return an event that Ctrl-C and SIGTERM set."""
     import signal
     import threading
 
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _follow(url: str, root: Path, seconds: float, wait: float) -> None:
+    """Keep a replica until Ctrl-C, SIGTERM or the end of the parent. A repeated error is printed once."""
     from helix.errors import StoreError
     from helix.snapshot.replication.replica import follow_replica
     from helix.util.parents import has_ended
 
-    stop, last_error = threading.Event(), ""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop, last_error = _stop_at_signal(), ""
     for event in follow_replica(url, root, seconds, stop.wait, wait=wait):
         if stop.is_set() or has_ended():
             return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from helix.cli.parser import add_log_format, build_parser, parse_port, resolve_store
 from helix.errors import StoreError, UsageError
-from helix.settings import load
+from helix.settings import Settings, load
 
 
 def serve(argv: Sequence[str]) -> int:
@@ -20,6 +22,7 @@ def serve(argv: Sequence[str]) -> int:
         "  helix serve --host 0.0.0.0 --workers 4         # other machines too, with keys ('helix keys create')\n"
         "  helix serve --allow-host memory.example.org    # for a proxy on this machine, with keys\n"
         "  helix serve --stores /srv/memory --host 0.0.0.0   # a store a person, team or project\n"
+        "  helix serve --stores s3://bucket/memory          # each store of them, fetched when it is asked for\n"
         "  helix serve --replica-of s3://bucket/memory --store replica",
     )
     add = parser.add_argument
@@ -29,8 +32,9 @@ def serve(argv: Sequence[str]) -> int:
     text = "a proxy's name that requests may be addressed to; requires keys; may be repeated"
     add("--allow-host", action="append", default=[], metavar="NAME", help=text)
     add("--require-keys", action="store_true", help="require keys on loopback, too")
-    text = "serve every store in this folder, each at /stores/NAME, instead of one"
-    add("--stores", metavar="DIR", type=Path, help=text)
+    text = "serve every store in this folder, or published below this s3:// URL, each at /stores/NAME, instead of one"
+    add("--stores", metavar="DIR", help=text)
+    add("--replicas", metavar="DIR", type=Path, help="the folder for stores of a URL (in HELIX_CACHE)")
     text = "fetch the store that was pushed to this URL, answer from words first, and follow it; see 'helix pull'"
     add("--replica-of", metavar="URL", help=text)
     add("--wait", action="store_true", help="start without a store, and answer 503 until there is one")
@@ -42,7 +46,7 @@ def serve(argv: Sequence[str]) -> int:
     if not 1 <= options.workers <= MAX_PROCESSES:
         raise UsageError(f"workers is {options.workers}", f"give a number from 1 to {MAX_PROCESSES}")
     settings = load()
-    root = options.stores or resolve_store(options, settings)
+    root, url = _locate(options, settings)
     if options.stores:
         _check_stores(root)
     elif not options.wait and not options.replica_of:
@@ -54,9 +58,24 @@ def serve(argv: Sequence[str]) -> int:
         keyed=options.require_keys,
         processes=options.workers,
         many=options.stores is not None,
+        fetched=options.stores is not None and url is not None,
     )
-    with keep_replica(options.replica_of, root) if options.replica_of else nullcontext():
+    with keep_replica(url, root, many=options.stores is not None) if url else nullcontext():
         return run(root, settings, policy, options.host, options.port, options.workers)
+
+
+def _locate(options: Namespace, settings: Settings) -> tuple[Path, str | None]:
+    """Return the folder of the store, or of all stores, and the URL that fills it."""
+    if not options.stores:
+        return resolve_store(options, settings), options.replica_of
+    if options.replica_of:
+        raise UsageError("--stores and --replica-of", "give --stores the URL, below which each store was pushed")
+    if "://" not in options.stores:
+        return Path(options.stores), None
+    name = hashlib.sha256(options.stores.encode()).hexdigest()[:16]
+    folder = options.replicas or Path(settings.cache).expanduser() / "replicas" / name
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder, options.stores
 
 
 def _check_stores(root: Path) -> None:

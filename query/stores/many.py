@@ -27,12 +27,14 @@ from helix.recipes.load_profile import load as load_profile
 from helix.sdk.memory import Memory
 from helix.sdk.question_weights import weigh_question
 from helix.settings import Settings
+from helix.snapshot import wanted
 from helix.snapshot.reader.generation import LoadedModels
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.store_limits import LimitReader
-from helix.snapshot.store_names import list_stores, locate_store
+from helix.snapshot.store_names import STORE_NAME, list_stores, locate_store
 from helix.stages.pack import ExcerptRules
 from helix.util.workspaces import Workspace
+from query.arrivals import is_here, refuse_arriving
 from query.auth import OWNER, SCOPES, AccessDenied, Caller, make_unknown_store
 from query.schema import requests as wire
 from query.service import MAX_RUNNING, QueryService
@@ -58,10 +60,19 @@ class ManyStores:
     Args:
         folder: each of its folders that has a store's name is a store.
         on_failure: called after each failed look for a newer generation.
+        fetched: another process fetches stores into the folder, from where they are published.
     """
 
-    def __init__(self, folder: Path, settings: Settings, on_failure: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        on_failure: Callable[[], None] = lambda: None,
+        *,
+        fetched: bool = False,
+    ) -> None:
         self.folder = folder
+        self._is_fetched = fetched
         self.settings = replace(settings, answers=min(settings.answers, MAX_ANSWERS))
         self.on_failure = on_failure
         self.limits = LimitReader(folder)
@@ -96,7 +107,8 @@ class ManyStores:
             return [caller.store]
         if caller.grants is None:
             return list_stores(self.folder)
-        return [store for store, scopes in caller.grants.items() if scope in scopes and (self.folder / store).is_dir()]
+        granted = [store for store, scopes in caller.grants.items() if scope in scopes]
+        return granted if self._is_fetched else [store for store in granted if (self.folder / store).is_dir()]
 
     def find(self, caller: Caller, scope: str = "recall") -> tuple[QueryService, Caller]:
         """Return the open store of a request, and the caller's rights there: the one of its path, else of its key.
@@ -143,6 +155,9 @@ class ManyStores:
             AccessDenied: there is no such store.
         """
         root = self.folder / name
+        if self._is_fetched and not is_here(root) and STORE_NAME.fullmatch(name):
+            wanted.want(self.folder, name)
+            raise refuse_arriving(name)
         try:
             stat = locate_store(self.folder, name).stat()
         except (OSError, UsageError):
@@ -184,6 +199,8 @@ class ManyStores:
                     self._open.drop(name)
                     continue
                 found.service.look()
+                if self._is_fetched:
+                    wanted.want(self.folder, name)
                 if found.service.is_ready:
                     self._open.resize(name, measure_memory(found.service.memory))
 

@@ -19,15 +19,22 @@ import helix
 from helix.errors import UsageError
 from helix.sdk.memory import Memory
 from helix.settings import Settings
+from helix.snapshot.replication.push import push_store
+from helix.snapshot.replication.wanted_replicas import locate_remote
+from helix.snapshot.verify import verify_store
 from query import auth
+from query.replica import keep_replica
 from query.schema.requests import WideRecallRequest
 from query.serve import make_policy
 from query.service import QueryService
 from query.stores.many import ManyStores
 from query.stores.opened import measure_memory
 from tests.conftest import copy_store
+from tests.contract.test_sync import Bucket, bucket, server
 from tests.support.processes import wait_until
 from tests.support.serving import serving
+
+__all__ = ["bucket", "server"]
 
 TURNS: dict[str, list[dict[str, Any]]] = {
     "ana": [
@@ -362,3 +369,34 @@ def test_each_store_has_its_metrics(ask: Callable[..., httpx.Response]) -> None:
     assert 'helix_store_recalls_total{outcome="answered",store="bob"}' in text
     assert 'store="none"' not in text, "a client cannot make a series by asking for a store"
     assert "helix_stores_open " in text
+
+
+def test_a_node_that_has_nothing_serves_stores_of_an_object_store(
+    made: Path, tmp_path: Path, server: str, bucket: Bucket
+) -> None:
+    url = f"s3://memories/company?endpoint_override={server}&scheme=http"
+    for name in ("team", "ana"):
+        push_store(made / name, locate_remote(url, name))
+    folder = tmp_path / "node"
+    folder.mkdir()
+    settings, keys = Settings(), make_keys(folder)
+    policy = replace(make_policy("127.0.0.1", settings, keyed=True, many=True, fetched=True), token="")
+    with keep_replica(url, folder, many=True), serving(folder, settings, policy) as client:
+
+        def ask_as(name: str, path: str) -> httpx.Response:
+            return client.get(path, headers={"authorization": f"Bearer {keys[name]}"})
+
+        found = list_texts(ask_as("ana", f"/stores/team/v1/recall?query={WALNUT}"))
+        assert "Ana's walnut secret is cardamom." in found
+        assert "Bob's walnut secret is rye." not in found
+        assert ask_as("root", "/stores/nothing/v1/recall?query=x").status_code == 404
+        assert not (folder / "ana").exists(), "what nobody asks for is not fetched"
+        assert ask_as("bob", "/stores/ana/v1/recall?query=x").status_code == 404
+        assert not (folder / ".wanted" / "ana").exists(), "a key without a right makes no node fetch"
+        wait_until(60, lambda: not ask_as("ana", f"/stores/team/v1/recall?query={WALNUT}").json()["degraded"])
+        assert not verify_store(folder / "team").problems
+        first = ask_as("ana", f"/v1/recall?query={WALNUT}").json()
+        assert {reason.partition(":")[0] for reason in first["degraded"]} >= {"company"}, "it was never pushed"
+        ask_as("ana", "/stores/ana/v1/recall?query=x")
+        fused = ask_as("ana", f"/v1/recall?query={WALNUT}").json()
+        assert {"ana", "team"} <= {item["store"] for item in fused["items"]}

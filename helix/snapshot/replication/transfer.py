@@ -132,15 +132,21 @@ def read_remote_current(remote: RemoteStore) -> str | None:
     return None if pointer is None else parse_current(remote, pointer)
 
 
+class NothingPublished(StoreError):
+    """No store is published at a URL."""
+
+
 def require_remote_current(remote: RemoteStore) -> str:
     """Return the manifest that CURRENT of the remote names.
 
     Raises:
-        StoreError: nothing is published, no access, or CURRENT is damaged.
+        NothingPublished: there is no CURRENT.
+        StoreError: no access, or CURRENT is damaged.
     """
     name = read_remote_current(remote)
     if name is None:
-        raise StoreError(f"no Helix store is published at {remote.url}", "check the URL, or 'helix push' one there")
+        remedy = "check the URL, or 'helix push' one there"
+        raise NothingPublished(f"no Helix store is published at {remote.url}", remedy)
     return name
 
 
