@@ -55,8 +55,8 @@ def verify_store(root: Path) -> VerifyReport:
         seen.update({file.path: file for file in files})
     total = 0
     named = dict(seen)
-    for arriving in _list_arriving(root, problems):
-        seen.pop(arriving, None)
+    for absent in _list_arriving(root, problems):
+        seen.pop(absent, None)
     for file in seen.values():
         total += file.bytes
         if problem := find_damage(root, file):

@@ -6,9 +6,11 @@ import hashlib
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -324,7 +326,7 @@ def test_a_push_waits_while_files_are_removed(
             if len(waits) == 3:
                 raise TimeoutError
 
-        monkeypatch.setattr(prune.time, "sleep", end)
+        monkeypatch.setattr(prune, "time", SimpleNamespace(sleep=end, monotonic=time.monotonic))
         with pytest.raises(TimeoutError):
             push_store(other, url)
         renew()

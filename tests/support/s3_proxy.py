@@ -135,7 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
         name = "?" if is_list else unquote(parts.path).lstrip("/").partition("/")[2]
         request = self.proxy.note(self.command, name)
         fault = self.proxy.fault(request)
-        time.sleep(self.proxy.latency)
+        if self.proxy.latency:
+            time.sleep(self.proxy.latency)
         if fault in ERRORS:
             status, code = ERRORS[fault]
             body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>injected</Message></Error>".encode()

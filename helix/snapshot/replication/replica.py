@@ -14,7 +14,7 @@ from typing import Final
 
 from helix.errors import StoreError
 from helix.snapshot import manifest as manifests
-from helix.snapshot import partial
+from helix.snapshot import partial, paths
 from helix.snapshot.manifest import File, Manifest
 from helix.snapshot.replication import object_store, transfer
 from helix.snapshot.replication.pull import follow_current, install, pull_store
@@ -115,6 +115,8 @@ def follow_replica(
                     known = pointer
         except StoreError as error:
             report, known = error, None
+        except OSError as error:  # of the local disk
+            report, known = paths.make_write_error(root, error), None
         yield report
         if not isinstance(report, str) or not report:
             sleep(seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
