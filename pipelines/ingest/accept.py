@@ -100,6 +100,7 @@ def accept_source(inbox: Inbox, path: Path, options: AcceptOptions, where: str =
         InputRefused: the file cannot be accepted; the message gives the reason and the remedy.
         StoreError: the store cannot be written, or the file of its switches is damaged.
     """
+    inbox.quota.check()
     inbox.stays_out = False
     switches, tool_chars = read_switches(inbox.root), inbox.settings.tool_chars
     inbox.off = OffCheck(switches, options.project, str(path.absolute()), tool_chars)

@@ -31,6 +31,7 @@ from helix.types import Problem
 from helix.util.failpoints import failpoint
 from pipelines.ingest.forgotten import ForgottenDocuments
 from pipelines.ingest.increments import Increment, is_continued
+from pipelines.ingest.quota import Quota
 from pipelines.ingest.switched_off import OffCheck, Omission
 from pipelines.ingest.workspaces import find_repositories
 
@@ -83,6 +84,11 @@ class Inbox:
     def forgotten_documents(self) -> ForgottenDocuments:
         """The documents that stay out."""
         return ForgottenDocuments(self.root)
+
+    @cached_property
+    def quota(self) -> Quota:
+        """The limit of the store's items."""
+        return Quota(self.root)
 
     @cached_property
     def files(self) -> dict[tuple[int, int], str]:

@@ -114,21 +114,24 @@ def _print_list(records: Sequence[auth.KeyRecord], as_json: bool) -> int:
     if not entries:
         print_note("no keys; 'helix keys create --principal NAME' makes one")
         return 0
-    rows = [[_format_cell(name, one[name]) for name in _COLUMNS] for one in entries]
+    columns = (*_COLUMNS, "grants") if any("grants" in one for one in entries) else _COLUMNS
+    rows = [[_format_cell(name, one.get(name)) for name in columns] for one in entries]
     if not is_drawn():
-        for row in ([*_COLUMNS], *rows):
+        for row in ([*columns], *rows):
             print("\t".join(map(printable, row)))
         return 0
     cells = [[(_cut_time(cell), "" if row[1] == "live" else "dim") for cell in row] for row in rows]
-    print_table(cells, _COLUMNS, whole=(0,))
+    print_table(cells, columns, whole=(0,))
     return 0
 
 
 _COLUMNS = ("id", "state", "principal", "projects", "scopes", "name", "created", "expires")
-_DEFAULTS = {"projects": "all", "expires": "never"}
+_DEFAULTS = {"projects": "all", "expires": "never", "grants": "all"}
 
 
 def _format_cell(column: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{store}={','.join(scopes)}" for store, scopes in value.items())
     return _DEFAULTS[column] if value is None else ",".join(value) if isinstance(value, list) else str(value)
 
 

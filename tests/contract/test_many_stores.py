@@ -262,6 +262,19 @@ def test_a_store_at_its_limits_refuses_and_others_do_not(folder: Path) -> None:
         assert 'helix_store_refused_total{limit="rate",store="team"} 2.0' in asking("root", "/metrics").text
 
 
+def test_a_full_store_accepts_no_document(folder: Path, run_helix: Any, tmp_path: Path) -> None:
+    (folder / "stores.toml").write_text("[stores.ana]\nitems = 2\n")
+    (tmp_path / "more.jsonl").write_text('{"session": "s", "text": "one more"}\n')
+    refused = run_helix("ingest", tmp_path / "more.jsonl", "--store", folder / "ana", "--json")
+    assert refused.returncode == 3
+    assert "its limit is 2" in json.loads(refused.stdout)["refused"][0]["reason"]
+    assert run_helix("ingest", tmp_path / "more.jsonl", "--store", folder / "team").returncode == 0
+    (folder / "stores.toml").write_text("[stores.ana]\nitem = 2\n")
+    broken = run_helix("ingest", tmp_path / "more.jsonl", "--store", folder / "ana")
+    assert broken.returncode == 4
+    assert "has no limit 'item'" in broken.stderr
+
+
 def test_a_store_that_is_removed_is_gone_and_one_that_appears_is_served(folder: Path) -> None:
     with serving_many(folder) as asking:
         assert asking("ana", f"/stores/team/v1/recall?query={WALNUT}").status_code == 200
