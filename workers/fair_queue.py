@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Job(NamedTuple):
+class WaitingDocument(NamedTuple):
     """A document and the cost of its enrichment."""
 
     document: str
@@ -26,12 +26,12 @@ class FairQueue:
     """Waiting documents by store, each store's first in, first out."""
 
     quantum: int
-    _waiting: dict[str, deque[Job]] = field(default_factory=dict)
+    _waiting: dict[str, deque[WaitingDocument]] = field(default_factory=dict)
     _credit: dict[str, int] = field(default_factory=dict)
     _turns: deque[str] = field(default_factory=deque)  # stores with documents; the first one has the turn
     _is_new_turn: bool = True
 
-    def replace(self, store: str, jobs: Iterable[Job]) -> None:
+    def replace(self, store: str, jobs: Iterable[WaitingDocument]) -> None:
         """Set the waiting documents of a store. It keeps its credit and its place among the turns."""
         waiting = deque(jobs)
         if not waiting:
@@ -50,9 +50,9 @@ class FairQueue:
         self._turns.remove(store)
         del self._credit[store]
 
-    def take(self, count: int) -> list[tuple[str, Job]]:
+    def take(self, count: int) -> list[tuple[str, WaitingDocument]]:
         """Remove and return at most `count` documents with their stores, in fair order."""
-        taken: list[tuple[str, Job]] = []
+        taken: list[tuple[str, WaitingDocument]] = []
         while self._turns and len(taken) < count:
             store = self._turns[0]
             waiting = self._waiting[store]

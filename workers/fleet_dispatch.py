@@ -25,7 +25,7 @@ from helix.settings import Settings
 from helix.snapshot.store_names import list_stores
 from workers import hints
 from workers.dispatch import BROKER_ERRORS, count_messages, request_task
-from workers.fair_queue import FairQueue, Job
+from workers.fair_queue import FairQueue, WaitingDocument
 from workers.reconcile import find_unfinished, is_young
 
 if TYPE_CHECKING:
@@ -192,10 +192,10 @@ class Dispatcher:
         self._idle.pop(store, None)
 
 
-def _list_jobs(root: Path, documents: list[str]) -> Iterator[Job]:
+def _list_jobs(root: Path, documents: list[str]) -> Iterator[WaitingDocument]:
     for document in documents:
         with contextlib.suppress(FileNotFoundError):
-            yield Job(document, hints.cost_document((root / "inbox" / document).stat().st_size))
+            yield WaitingDocument(document, hints.cost_document((root / "inbox" / document).stat().st_size))
 
 
 def _list_times(root: Path) -> tuple[int, ...]:

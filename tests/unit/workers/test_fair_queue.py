@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.fair_queue import FairQueue, Job
+from workers.fair_queue import FairQueue, WaitingDocument
 
 QUANTUM = 50
 COSTS = st.lists(st.integers(1, 120), max_size=12)
@@ -18,7 +18,7 @@ STORES = st.dictionaries(st.sampled_from("abcde"), COSTS, max_size=5)
 def fill(costs: dict[str, list[int]]) -> FairQueue:
     queue = FairQueue(QUANTUM)
     for store, values in costs.items():
-        queue.replace(store, [Job(f"{store}{i}", cost) for i, cost in enumerate(values)])
+        queue.replace(store, [WaitingDocument(f"{store}{i}", cost) for i, cost in enumerate(values)])
     return queue
 
 
@@ -67,7 +67,7 @@ def test_two_imports_share_evenly_at_every_moment(first: list[int], second: list
 def test_a_new_import_begins_within_one_turn_of_the_others() -> None:
     queue = fill({"old": [10] * 1_000, "older": [10] * 1_000})
     queue.take(300)
-    queue.replace("new", [Job("new0", 40)])
+    queue.replace("new", [WaitingDocument("new0", 40)])
     served = [store for store, _ in queue.take(2 * QUANTUM // 10 + 1)]
     assert "new" in served
 
@@ -81,7 +81,7 @@ def test_a_large_document_saves_credit_and_gets_its_turn() -> None:
 def test_replacing_keeps_the_place_and_the_credit_of_a_store() -> None:
     queue = fill({"a": [40] * 5, "b": [40] * 5})
     assert [store for store, _ in queue.take(1)] == ["a"]
-    queue.replace("a", [Job("a9", 30)])  # 10 of credit are left in this turn
+    queue.replace("a", [WaitingDocument("a9", 30)])  # 10 of credit are left in this turn
     assert [job.document for _, job in queue.take(3)] == ["b0", "a9", "b1"]
 
 
