@@ -23,6 +23,7 @@ import yaml
 from helix.cli.main import main
 from helix.settings import Settings
 from helix.snapshot.ledger import inbox
+from query.auth import create_key
 from tests.support.fleet import FAST
 from tests.support.paths import ROOT
 from tests.support.processes import HELIX, can_connect, pick_port, wait_until
@@ -229,7 +230,7 @@ def test_the_commands_run_and_their_probes_answer(
         probe = read_container(pod).get("startupProbe", read_container(pod)["livenessProbe"])
         wait_until(90, lambda name=name, probe=probe: cluster.probe(name, probe), cluster.log)
     readiness = read_container(pods["query"])["readinessProbe"]
-    assert not cluster.probe("query", readiness)  # its store has no generation yet
+    assert cluster.probe("query", readiness)  # stores come later
     store = cluster.folder / "stores" / "main"
     (tmp_path / "log.jsonl").write_text('{"session": "s", "text": "we chose parsley"}\n')
     environ = {key: cluster.localise("here", text) for key, text in read_environ(read_container(pods["fresh"])).items()}
@@ -240,7 +241,11 @@ def test_the_commands_run_and_their_probes_answer(
     sent = subprocess.run([*HELIX, *words], capture_output=True, text=True)
     assert (sent.returncode, json.loads(sent.stdout)["queued"]) == (0, 1), sent.stderr
     wait_until(60, lambda: not inbox.list_pending(store) and inbox.list_accepted(store), cluster.log)
-    wait_until(30, lambda: cluster.probe("query", readiness), cluster.log)
+    key, _ = create_key(cluster.folder / "stores" / "keys.json", "ana", grants={"main": ["recall"]})
+    url = f"http://127.0.0.1:{cluster.ports['query']}/stores/main/v1/recall?query=what+did+we+choose"
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert [item["text"] for item in json.load(answer)["items"]] == ["we chose parsley"]
     for name, pod in pods.items():
         for kind in ("livenessProbe", "readinessProbe"):
             if probe := read_container(pod).get(kind):
