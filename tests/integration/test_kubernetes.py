@@ -249,7 +249,7 @@ def test_the_commands_run_and_their_probes_answer(
     for name, pod in pods.items():
         for kind in ("livenessProbe", "readinessProbe"):
             if probe := read_container(pod).get(kind):
-                assert cluster.probe(name, probe), (name, kind)
+                wait_until(90, lambda name=name, probe=probe: cluster.probe(name, probe), cluster.log)
     with urllib.request.urlopen(f"http://127.0.0.1:{cluster.ports['fresh']}/metrics", timeout=20) as answer:
         metrics = answer.read().decode()
     assert 'helix_store_documents{state="waiting",store="main"} 0.0' in metrics
