@@ -92,6 +92,19 @@ def test_kustomize_applies_every_file_and_each_image_is_built_here() -> None:
     assert {made["metadata"]["namespace"] for made in read_all() if made["kind"] != "Namespace"} == {"helix"}
 
 
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+def test_kustomize_builds_all_of_it_with_the_names_of_your_images() -> None:
+    built = subprocess.run(["kubectl", "kustomize", str(FOLDER)], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    made = list(yaml.safe_load_all(built.stdout))
+    named = {(one["kind"], one["metadata"]["name"]) for one in made}
+    assert named == {(one["kind"], one["metadata"]["name"]) for one in read_all()}
+    for one in made:
+        kubernetes_validate.validate(one, VERSION, strict=True)
+    images = {read_container(one["spec"]["template"]["spec"])["image"] for one in made if one["kind"] == "Deployment"}
+    assert images == {f"registry.example.com/helix-{name}:0.1.0" for name in ("worker", "query")}
+
+
 def test_every_pod_has_few_rights_probes_and_limits() -> None:
     for name, pod in list_pods().items():
         container = read_container(pod)

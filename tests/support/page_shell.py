@@ -49,10 +49,11 @@ NOT_RUN = {
     r"\. \.venv": "belongs to an environment that was not set up",
     r"curl ": "only without an installed curl: tests/contract/test_surfaces.py asks the same",
     r"docker ": "needs a daemon: tests/integration/test_compose.py looks at the file",
+    r"kubectl ": "needs a cluster: tests/integration/test_kubernetes.py runs the commands of the manifests",
 }
 """Patterns of the commands that are not run, with the reason."""
 
-NEVER = (".", "claude", "docker", "make", "pip", "python", "sudo", "systemctl")
+NEVER = (".", "claude", "docker", "kubectl", "make", "pip", "python", "sudo", "systemctl")
 """Other programs that the shell never runs."""
 
 SUBSTITUTES = {
