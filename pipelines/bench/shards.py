@@ -47,7 +47,7 @@ def measure(roots: Sequence[Path], items: int, questions: int, settings: Setting
             readers.append(stack.enter_context(start_reader(root, asks[0], watch=False)))
             if number & (number - 1) == 0 or number == len(roots):
                 say(f"asking {number} stores")
-                report["shards"][number] = _ask_all(readers, asks)
+                report["shards"][str(number)] = _ask_all(readers, asks)
     return report
 
 
