@@ -1,10 +1,13 @@
-"""Entries of a team's memory, as `helix team pull` writes them: one JSON object a document.
+"""Entries of a team's memory, as `helix team pull` writes them: those of one pull are a document.
 
 No file is ever taken for one, since an entry says who wrote it and may replace an item: only Helix itself writes it,
 once its signature is checked. What a member signed is trusted as what the user said, under the member's name.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from helix.errors import InputRefused
 from helix.sources.common.fields import get_string, get_text
@@ -28,28 +31,42 @@ def detect(sample: Sample) -> bool:
 
 
 def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
-    """Return the session of one entry.
+    """Return a session for each kind and repository of the entries.
 
     Raises:
-        InputRefused: it is no entry.
+        InputRefused: it holds no entries.
     """
     del tool_chars
     raw = try_json(document.text)
-    name, text, kind = get_string(raw, "id"), get_string(raw, "text"), get_string(raw, "kind")
-    if name is None or text is None or kind not in TEAM_SESSIONS:
-        raise InputRefused("no entry of a team", "'helix team pull' writes them")
-    time = parse_iso(get_text(raw, "ts"))
-    if time and document.mtime:  # a clock that is ahead must not keep an entry from being known today
-        time = min(time, document.mtime)
-    replaced = raw.get("replaces") if isinstance(raw, dict) else None
-    turn = Turn(
+    entries = raw.get("entries") if isinstance(raw, dict) else None
+    if not isinstance(entries, list):
+        raise InputRefused("no entries of a team", "'helix team pull' writes them")
+    sessions: dict[tuple[str, ...], tuple[Session, list[Turn]]] = {}
+    for number, entry in enumerate(entries):
+        kind = get_text(entry, "kind")
+        if kind not in TEAM_SESSIONS:
+            raise InputRefused("an entry of an unknown kind", "'helix team pull' writes them")
+        # A clock that is ahead must not keep an entry from being known today.
+        latest = document.mtime - timedelta(seconds=len(entries) - number) if document.mtime else None
+        name, place = TEAM_SESSIONS[kind], [get_text(entry, part) for part in ("folder", "remote", "project")]
+        session = Session(NAME, name, (), place[2] or None, name, workspace=make_workspace(place[0], None, place[1]))
+        sessions.setdefault((name, *place), (session, []))[1].append(_read_turn(entry, latest))
+    return Parsed(tuple(replace(session, turns=tuple(turns)) for session, turns in sessions.values()))
+
+
+def _read_turn(entry: object, latest: datetime | None) -> Turn:
+    """Return the turn of an entry, said no later than `latest`."""
+    name, time = get_text(entry, "id"), parse_iso(get_text(entry, "ts"))
+    time = min(time, latest) if time and latest else time
+    replaced = entry.get("replaces") if isinstance(entry, dict) else None
+    return Turn(
         name,
-        text,
-        speaker=get_string(raw, "author"),
+        get_text(entry, "text"),
+        speaker=get_string(entry, "author"),
         time=time,
         time_quality="exact" if time else "none",
-        title=get_string(raw, "title"),
-        type="decision" if kind == "decision" else None,
+        title=get_string(entry, "title"),
+        type="decision" if get_text(entry, "kind") == "decision" else None,
         unique=True,
         steps=tuple(
             Step(f"{name}.{number}", "correct", target=item)
@@ -57,5 +74,3 @@ def parse(document: Document, tool_chars: int = TOOL_CHARS) -> Parsed:
             if isinstance(item, str)
         ),
     )
-    session, workspace = TEAM_SESSIONS[kind], make_workspace(get_string(raw, "folder"), None, get_string(raw, "remote"))
-    return Parsed((Session(NAME, session, (turn,), get_string(raw, "project"), session, workspace=workspace),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from helix.cli.parser import build_parser, print_json, resolve_store
@@ -189,14 +189,14 @@ def _fold_trusted(place: TeamPlace, log: LogReading, base: LogReading | None = N
     Raises:
         UsageError: no team is trusted, or the log has another.
     """
-    from pipelines.team.place import find_roots, fold_log, open_again
+    from pipelines.team.place import find_roots, fold_log
 
     if not place.root:
         roots = find_roots(base or log)
         if len(roots) != 1:
             raise UsageError(f"{len(roots) or 'no'} teams are in the log", "name yours with --root ID")
         print_note(f"no team is trusted here: this goes by {roots[0].id}; pin it with --root")
-        place = open_again(place, root=roots[0].id)
+        place = replace(place, root=roots[0].id)
     return fold_log(place, log)
 
 

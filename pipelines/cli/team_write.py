@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ def init_team(argv: Sequence[str]) -> int:
     from pipelines.team.keys import format_fingerprint
     from pipelines.team.log import fetch_log, read_log
     from pipelines.team.members import make_team
-    from pipelines.team.place import default_name, find_roots, locate_root_key, open_again, update_config
+    from pipelines.team.place import default_name, find_roots, locate_root_key, update_config
 
     place = open_options(options)
     log = read_log(place.repository, fetch_log(place.repository, place.remote, place.branch))
@@ -80,7 +81,7 @@ def init_team(argv: Sequence[str]) -> int:
         raise UsageError(f"the branch {place.branch} holds the team {roots[0].name} already", "run 'helix team join'")
     name = options.name or make_plain_name(place.project)
     made = make_team(name, options.member or default_name(), settings)
-    place = open_again(place, root=made.root.id)
+    place = replace(place, root=made.root.id)
     update_config(place, {"root": made.root.id, "project": place.project, "kinds": place.kinds})
     commit = write_entries(place, [made.root, made.owner], made.owner.name)
     key = locate_root_key(settings, made.root.id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -50,6 +50,7 @@ class EntryDraft:
     entry: TeamEntry
     by: str  # speaker or role
     warnings: tuple[str, ...]  # what the owner should look at
+    changed: tuple[str, ...] = ()  # items that it replaces in the store
 
 
 def list_drafts(memory: Memory, place: TeamPlace, state: TeamState, chosen: Sequence[str] = ()) -> list[EntryDraft]:
@@ -77,8 +78,7 @@ def list_drafts(memory: Memory, place: TeamPlace, state: TeamState, chosen: Sequ
 
 def sign_draft(draft: EntryDraft, root: str, signer: str, key: SigningKey) -> TeamEntry:
     """Return the signed entry of a draft."""
-    values = {name: getattr(draft.entry, name) for name in TeamEntry.__slots__}
-    return sign_entry(TeamEntry(**{**values, "team": root, "signer": signer}), key)
+    return sign_entry(replace(draft.entry, team=root, signer=signer), key)
 
 
 # ---------------------------------------------------------------- the store
@@ -113,7 +113,10 @@ def _draft_decisions(memory: Memory, project: str, place: TeamPlace) -> Iterator
     snap = memory.snapshot.seen_by(None)
     for entry in memory.decisions(project, limit=MOST)["decisions"]:
         row = snap.find(entry["item"])
-        if row is not None and entry["certainty"] >= SURE and _is_offered(snap, row, place):
+        answered = entry["answers"]["by"] if entry["answers"] else "user"
+        if row is None or answered not in ("user", "assistant", *place.me):
+            continue
+        if entry["certainty"] >= SURE and _is_offered(snap, row, place):
             yield _make_decision(entry, place)
 
 
@@ -197,7 +200,8 @@ def _make_decision(entry: dict[str, Any], place: TeamPlace) -> EntryDraft:
     time_said = datetime.fromisoformat(entry["since"]) if entry["since"] else None
     item = {"id": entry["item"], "time": time_said, "by": entry["by"]}
     warnings = [f"quotes what {entry['answers']['by']} said"] if entry["answers"] else []
-    return _make_draft("decision", text, item, place, warnings, entry["topic"] or "")
+    draft = _make_draft("decision", text, item, place, warnings, entry["topic"] or "")
+    return replace(draft, changed=tuple(one["item"] for one in entry["replaced"] if one["item"]))
 
 
 def _make_draft(
@@ -240,20 +244,17 @@ class _Known:
         return (entry.kind, entry.item) in self._items or _get_content(entry) in self._texts
 
     def link(self, draft: EntryDraft) -> EntryDraft:
-        """Return a draft with the entries it replaces: those that hold of its topic. It is dated after them."""
-        entry = draft.entry
-        old = sorted(self._by_topic.get(_get_topic(entry), ())) if entry.topic else []
-        return replace_entries(draft, old, self._state) if old else draft
+        """Return a draft with the entries it replaces: those that hold of its topic, or of items it changed."""
+        old = set(self._by_topic.get(_get_topic(draft.entry), ()) if draft.entry.topic else ())
+        old |= {self._by_item[item] for item in draft.changed if item in self._by_item}
+        return replace_entries(draft, sorted(old), self._state) if old else draft
 
 
 def replace_entries(draft: EntryDraft, old: Sequence[str], state: TeamState) -> EntryDraft:
     """Return a draft that replaces some entries, dated after each of them whatever the clocks said."""
     times = [parse_said(draft.entry.said), *(parse_said(state.entries[one].said) + timedelta(seconds=1) for one in old)]
-    values = {name: getattr(draft.entry, name) for name in TeamEntry.__slots__}
-    replaces = tuple(sorted({*draft.entry.replaces, *old}))
-    return EntryDraft(
-        TeamEntry(**{**values, "said": format_said(max(times)), "replaces": replaces}), draft.by, draft.warnings
-    )
+    names = tuple(sorted({*draft.entry.replaces, *old}))
+    return replace(draft, entry=replace(draft.entry, said=format_said(max(times)), replaces=names))
 
 
 def _get_content(entry: TeamEntry) -> tuple[str, ...]:

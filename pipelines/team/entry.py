@@ -12,7 +12,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -120,12 +120,7 @@ _LISTS: Final = ("replaces", "accepts")
 
 def sign_entry(entry: TeamEntry, key: SigningKey) -> TeamEntry:
     """Return an entry with its signature."""
-    return _replace(entry, signature=key.sign(entry.signed_bytes))
-
-
-def _replace(entry: TeamEntry, **given: str) -> TeamEntry:
-    values = {one.name: getattr(entry, one.name) for one in fields(TeamEntry)}
-    return TeamEntry(**{**values, **given})
+    return replace(entry, signature=key.sign(entry.signed_bytes))
 
 
 def parse_entry(path: str, data: bytes) -> TeamEntry:

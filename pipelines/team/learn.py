@@ -1,16 +1,18 @@
 """Learning: what a team knows becomes items of a store, and what it no longer knows is forgotten there.
 
-An entry is one document of the inbox, and its body follows from the entry alone. So whether a store has learned it is
-read off the inbox, and a killed pull continues where it was. An entry that replaces others corrects their items.
+The items of an entry have ids that follow from the entry's. So whether a store has learned it is read off its items,
+and a killed pull continues where it was. The new entries of a pull are one document, so that each costs little more
+than its vector. An entry that replaces others corrects their items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -21,19 +23,19 @@ from helix.snapshot import paths
 from helix.snapshot.ledger.inbox import (
     Envelope,
     accept_envelope,
-    is_forgotten,
-    list_accepted,
     list_pending,
+    load_current,
     name_document,
-    sync_inbox,
+    revive_document,
 )
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
+from helix.snapshot.segment.open import map_forgotten_keys
 from helix.switches.project_line import find_line
 from helix.switches.scope import make_scope, matches
 from helix.switches.state import is_open, read_switches
 from helix.util.failpoints import failpoint
-from helix.util.note_names import TEAM, TEAM_SESSIONS
+from helix.util.note_names import TEAM
 from pipelines.embedded.ingest import finish
 from pipelines.ingest.accept_all import IngestReport
 from pipelines.maintain.deletion_plan import Selection
@@ -41,6 +43,9 @@ from pipelines.maintain.forget import Say, forget, resume
 from pipelines.team.entry import TeamEntry
 from pipelines.team.fold import TeamState
 from pipelines.team.place import TeamPlace
+
+MOST: Final = 500
+"""Entries of one document."""
 
 
 @dataclass(slots=True)
@@ -55,16 +60,6 @@ class LearnReport:
     refused: list[dict[str, str]] = field(default_factory=list)
     redacted: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # by step
-
-
-@dataclass(frozen=True, slots=True)
-class _Lesson:
-    """An entry as a document of a store."""
-
-    entry: str
-    document: str
-    body: str
-    redacted: Mapping[str, int]
 
 
 def learn_state(
@@ -83,28 +78,53 @@ def learn_state(
     paths.create_folders(root)
     resume(root, settings, say)  # of an earlier pull that was killed
     report = LearnReport()
-    accepted = set(list_accepted(root))
-    lessons = [_make_lesson(key, state, place) for key, one in state.entries.items() if one.kind in TEAM_SESSIONS]
+    if list_pending(root):
+        _publish(root, settings, report, say)
     snap = _open(root)
-    gone = [one for one in lessons if one.entry not in state.known_entries and one.document in accepted]
-    new = []
-    for lesson in lessons:
-        if lesson.entry not in state.known_entries or lesson.document in accepted:
-            continue
-        if snap is not None and _has_item(snap, state.entries[lesson.entry].item):
-            report.own += 1
-            continue
-        new.append(lesson)
-    _accept(root, new, commit, state, report)
+    learned = {key for key in state.entries if snap is not None and _has_item(snap, make_item(key))}
+    new = _choose_new(root, snap, state, learned, report)
+    for start in range(0, len(new), MOST):
+        _accept(root, place, new[start : start + MOST], commit, state, report)
     failpoint("team.accepted")
-    if new or list_pending(root):
-        ingest = IngestReport()
-        finish(root, settings, ingest, say=say)
-        report.refused = ingest.refused
-        report.snapshot = ingest.snapshot
+    if new:
+        _publish(root, settings, report, say)
     failpoint("team.learned")
-    _forget_gone(root, gone, settings, report, say)
+    gone = sorted(key for key in learned if key not in state.known_entries)
+    if gone and snap is not None:
+        items = tuple(item for key in gone for item in _list_items(snap, key))
+        report.receipt = forget(root, Selection(items), settings, say)
+        report.dropped, report.snapshot = gone, int(report.receipt.get("snapshot", 0))
     return report
+
+
+def make_item(entry: str, piece: int = 0) -> str:
+    """Return the id of the item of an entry, or of a piece of a long one."""
+    return hash_parts(TEAM, entry, str(piece))
+
+
+def _publish(root: Path, settings: Settings, report: LearnReport, say: Say | None) -> None:
+    """Enrich and publish the accepted documents."""
+    ingest = IngestReport()
+    finish(root, settings, ingest, say=say)
+    report.refused += ingest.refused
+    report.snapshot = ingest.snapshot
+
+
+def _choose_new(
+    root: Path, snap: Snapshot | None, state: TeamState, learned: Set[str], report: LearnReport
+) -> list[str]:
+    """Return the entries to learn, the oldest first: not those of this store's own items, nor what it forgot."""
+    manifest = load_current(root)[1]
+    forgotten = {f"{key:016x}" for key in map_forgotten_keys(root, manifest).tolist()}
+    new: list[str] = []
+    for key, entry in state.known_entries.items():
+        if key in learned or make_item(key) in forgotten:
+            continue
+        if entry.item in forgotten or (snap is not None and _has_item(snap, entry.item)):
+            report.own += 1
+        else:
+            new.append(key)
+    return sorted(new, key=lambda key: (state.entries[key].said, key))
 
 
 def refuse_switched_off(root: Path, place: TeamPlace) -> None:
@@ -130,25 +150,6 @@ def _has_item(snap: Snapshot, item: str) -> bool:
     return bool(item) and snap.row_map.find(item) is not None
 
 
-def _make_lesson(key: str, state: TeamState, place: TeamPlace) -> _Lesson:
-    """Return an entry as a document; it follows from the entry, those it replaces, and the clone's repository."""
-    entry = state.entries[key]
-    text, redacted = redact(entry.text)
-    about = f": {entry.topic}" if entry.topic else ""
-    body = {
-        "id": key,
-        "kind": entry.kind,
-        "text": text,
-        "ts": entry.said,
-        "author": state.name_signer(entry),
-        "title": f"{entry.kind} of the team {state.entries[state.root].name}{about}",
-        "replaces": list(_list_replaced_items(entry, state)),
-        **_name_place(entry, place),
-    }
-    raw = orjson.dumps(body).decode()
-    return _Lesson(key, name_document(raw, TEAM, None, ()), raw, dict(redacted))
-
-
 def _name_place(entry: TeamEntry, place: TeamPlace) -> dict[str, str]:
     """Return the repository, which names the project as its logs do; its folder where it has no address."""
     if place.address:
@@ -159,43 +160,47 @@ def _name_place(entry: TeamEntry, place: TeamPlace) -> dict[str, str]:
 def _list_replaced_items(entry: TeamEntry, state: TeamState) -> Iterator[str]:
     """Yield the items of the entries that an entry replaces: in stores that learned them, and in their publisher's."""
     for old in entry.replaces:
-        yield hash_parts(TEAM, old, "0")
+        yield make_item(old)
         if old in state.entries and state.entries[old].item:
             yield state.entries[old].item
 
 
-def _accept(root: Path, lessons: Sequence[_Lesson], commit: str, state: TeamState, report: LearnReport) -> None:
-    """Accept some entries, durably."""
-    now = datetime.now(UTC)
-    ordered = sorted(lessons, key=lambda lesson: (state.entries[lesson.entry].said, lesson.entry))
-    for number, lesson in enumerate(ordered):
-        where = f"team/{state.entries[state.root].name}/{commit[:12]}/{state.entries[lesson.entry].path}"
-        latest = now - timedelta(seconds=len(ordered) - number)  # of the item, whatever time the entry claims
-        envelope = Envelope(lesson.document, where, lesson.body, TEAM, None, (), latest, now, lesson.redacted, ())
-        accept_envelope(root, envelope, settle=False)
-        failpoint("team.envelope")
-        report.learned.append(lesson.entry)
-        for kind, count in lesson.redacted.items():
-            report.redacted[kind] = report.redacted.get(kind, 0) + count
-    sync_inbox(root)
+def _accept(
+    root: Path, place: TeamPlace, keys: Sequence[str], commit: str, state: TeamState, report: LearnReport
+) -> None:
+    """Accept some entries as one document, durably."""
+    redacted: Counter[str] = Counter()
+    body = orjson.dumps({"entries": [_describe(key, state, place, redacted) for key in keys]}).decode()
+    document, now = name_document(body, TEAM, None, ()), datetime.now(UTC)
+    where = f"team/{state.entries[state.root].name}/{commit[:12]}"
+    accept_envelope(root, Envelope(document, where, body, TEAM, None, (), now, now, dict(redacted), ()))
+    revive_document(root, document)  # given up, or set aside by a rollback
+    failpoint("team.envelope")
+    report.learned += keys
+    report.redacted = dict(Counter(report.redacted) + redacted)
 
 
-def _forget_gone(root: Path, gone: Sequence[_Lesson], settings: Settings, report: LearnReport, say: Say | None) -> None:
-    """Forget the items of entries that the team knows no longer; a document that was forgotten stays so."""
-    left = [lesson for lesson in gone if not is_forgotten(root, lesson.document)]
-    if not left:
-        return
-    snap = Snapshot.open(root)
-    items = [item for lesson in left for item in _list_items(snap, lesson.entry)]
-    if items:
-        report.receipt = forget(root, Selection(tuple(items)), settings, say)
-        report.snapshot = int(report.receipt.get("snapshot", 0))
-    report.dropped = [lesson.entry for lesson in left]
+def _describe(key: str, state: TeamState, place: TeamPlace, redacted: Counter[str]) -> dict[str, Any]:
+    """Return an entry as a record of a document; count redactions in `redacted`."""
+    entry = state.entries[key]
+    text, found = redact(entry.text)
+    redacted.update(found)
+    about = f": {entry.topic}" if entry.topic else ""
+    return {
+        "id": key,
+        "kind": entry.kind,
+        "text": text,
+        "ts": entry.said,
+        "author": state.name_signer(entry),
+        "title": f"{entry.kind} of the team {state.entries[state.root].name}{about}",
+        "replaces": list(_list_replaced_items(entry, state)),
+        **_name_place(entry, place),
+    }
 
 
 def _list_items(snap: Snapshot, entry: str) -> list[str]:
     """Return the ids of an entry's live items: the pieces of its text."""
     found: list[str] = []
-    while snap.row_map.find(item := hash_parts(TEAM, entry, str(len(found)))) is not None:
+    while _has_item(snap, item := make_item(entry, len(found))):
         found.append(item)
     return found

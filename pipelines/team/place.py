@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -181,13 +181,7 @@ def trust_team(place: TeamPlace, log: LogReading) -> TeamPlace:
     if len(roots) > 1:
         raise UsageError(f"the branch {place.branch} holds {len(roots)} teams", "name yours with --root ID")
     update_config(place, {"root": roots[0].id})
-    return open_again(place, root=roots[0].id)
-
-
-def open_again(place: TeamPlace, **given: Any) -> TeamPlace:
-    """Return a place with some other values."""
-    values = {name: getattr(place, name) for name in place.__slots__}
-    return TeamPlace(**{**values, **given})
+    return replace(place, root=roots[0].id)
 
 
 # ---------------------------------------------------------------- keys

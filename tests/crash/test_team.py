@@ -25,8 +25,8 @@ from tests.support.marks import kill_in_turn
 from tests.support.teams import Team, clone_hub, git_text, key_of, make_hub
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-PULL = ("team.fetched", "team.envelope", "team.accepted", "commit.manifest", "team.learned")
-FORGET = ("forget.purge", "forget.rewritten", "forget.receipt")
+PULL = ("team.fetched", "team.envelope", "commit.manifest", "team.accepted", "team.learned")
+FORGET = ("forget.rewritten",)
 PUBLISH = ("team.committed", "team.pushed")
 
 
