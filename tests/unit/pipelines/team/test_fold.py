@@ -140,3 +140,17 @@ def test_another_team_and_a_false_root_are_refused() -> None:
     false = sign_entry(TeamEntry("team", name="core", key=key_of("team").public), key_of("mallory"))
     assert fold_entries({false.id: false}, false.id).root == ""
     assert fold_entries({}, team.root).root == ""
+
+
+def test_the_order_of_entries_counts_for_nothing() -> None:
+    team = Team.begin()
+    team.join("ben")
+    team.join("cleo")
+    text = team.say("ben", "We deploy on Mondays.")
+    for by in ("ben", "ana"):
+        team.add(TeamEntry("withdrawal", withdraws=text), by)
+    for accepts in ((), (text,)):
+        team.remove("cleo", accepts=accepts)
+    whole = fold(team).summarise()
+    for keys in (reversed(team.entries), sorted(team.entries), sorted(team.entries, reverse=True)):
+        assert fold_entries({key: team.entries[key] for key in keys}, team.root).summarise() == whole
