@@ -33,6 +33,7 @@ class Settings:
     )
     message_certificate: str = _declare("", "path", "the certificate of that key")
     message_certificates: str = _declare("", "path", "the folder with the certificate of every allowed sender")
+    team_key: str = _declare("", "path", "the Ed25519 key that signs entries of a team; empty: ~/.helix/keys/team.pem")
     alive: str = _declare("", "path", "a file that a running worker or beat touches every ten seconds; empty: none")
     share: str = _declare("", "url", "exchange between machines: s3://bucket/prefix or a folder; empty: one machine")
     log_format: str = _declare(

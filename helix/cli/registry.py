@@ -66,6 +66,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "push": "publish the store to an object store or a folder",
         "pull": "fetch what was pushed",
     },
+    "share with a team": {"team": "share decisions, rules and notes in a branch of the repository"},
     "run workers": {
         "up": "run everything on this machine: workers, server, broker",
         "enqueue": "accept documents durably and queue them for workers",

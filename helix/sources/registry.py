@@ -38,6 +38,7 @@ from helix.sources import (
     slack,
     specstory,
     swe_agent,
+    team,
     vault,
     zed,
 )
@@ -84,6 +85,7 @@ class Collector(Protocol):
 # In the order of detection; Markdown is the default.
 _ADAPTERS: Final[tuple[Adapter, ...]] = (
     note,
+    team,
     vault,
     captions,
     claude_code,

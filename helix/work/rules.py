@@ -17,7 +17,7 @@ from helix.text.languages import ENGLISH
 from helix.text.shell import find_main
 from helix.text.step_keys import list_path_ends
 from helix.types import I64, ROLES, Bool
-from helix.util.note_names import NOTES, PINNED
+from helix.util.note_names import NOTES, PINNED, RULES
 
 if TYPE_CHECKING:
     from helix.snapshot.reader.snapshot import Snapshot
@@ -69,11 +69,11 @@ def find_rules_against(snap: Snapshot, line: str, at: int, rows: Bool | None = N
 def select_rules(snap: Snapshot, rows: I64, at: int) -> I64:
     """Return those of some rows that a user says, with trust, and nothing of trust replaces, the newest first.
 
-    A user is who prompts an agent, without a name, or who wrote a note. What others say, tools return and agents note
-    is no rule, and an agent's note takes no rule away.
+    A user is who prompts an agent, without a name, who wrote a note, or who signed a rule of the team. What others
+    say, tools return and agents note is no rule, and an agent's note takes no rule away.
     """
     columns = snap.columns
-    notes = np.isin(columns.session[rows], [find_note_session(snap, name) for name in (NOTES, PINNED)])
+    notes = np.isin(columns.session[rows], [find_note_session(snap, name) for name in (NOTES, PINNED, RULES)])
     own = (columns.role[rows] == _USER) & ((columns.speaker[rows] < 0) | notes)
     rows = rows[own & (columns.confidence[rows] >= LEAST_TRUST)]
     rows = rows[np.lexsort((-rows, -columns.place[rows]))]
@@ -85,17 +85,21 @@ def select_rules(snap: Snapshot, rows: I64, at: int) -> I64:
 
 
 def list_rules(snap: Snapshot, rows: Bool, at: int) -> I64:
-    """Return what a user pinned, then standing instructions and preferences, the newest first; see `select_rules`.
+    """Return what a user pinned, then rules of the team, then instructions and preferences; see `select_rules`.
+
+    Each of the three has its newest first.
 
     Args:
         rows: bool[rows], those that count.
         at: seconds; what was replaced by then is no rule.
     """
-    columns, pinned = snap.columns, find_note_session(snap, PINNED)
+    columns = snap.columns
+    pinned, signed = (find_note_session(snap, name) for name in (PINNED, RULES))
     own = np.flatnonzero(rows & (columns.role == _USER))
-    own = own[(columns.session[own] == pinned) | ((snap.lexical.cues(own) & (STANDING | PREFERS)) > 0)]
-    own = select_rules(snap, own, at)
-    return own[np.argsort(columns.session[own] != pinned, kind="stable")]
+    given = np.isin(columns.session[own], (pinned, signed))
+    own = select_rules(snap, own[given | ((snap.lexical.cues(own) & (STANDING | PREFERS)) > 0)], at)
+    session = columns.session[own]
+    return own[np.argsort(2 - 2 * (session == pinned) - (session == signed), kind="stable")]
 
 
 def find_note_session(snap: Snapshot, name: str) -> int:

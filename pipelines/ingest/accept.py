@@ -35,7 +35,7 @@ from helix.sources.common.pieces import PIECE_FORMATS, cut_session
 from helix.sources.common.session_text import SessionText
 from helix.switches.state import read_switches
 from helix.types import Document, Problem
-from helix.util.note_names import NOTE
+from helix.util.note_names import NOTE, TEAM
 from pipelines.ingest.increments import (
     BLOCK,
     add_omitted_lines,
@@ -72,6 +72,8 @@ def prepare_store(root: Path, format: str) -> None:
     """
     if format == NOTE:
         raise UsageError("a file is no note", "write notes with 'helix remember'")
+    if format == TEAM:
+        raise UsageError("a file is no entry of a team", "fetch entries with 'helix team pull'")
     if format != "auto" and format not in sources.FORMATS:
         raise UsageError(f"unknown format {format!r}", f"there are auto, {', '.join(sources.FORMATS)}")
     paths.create_folders(root)

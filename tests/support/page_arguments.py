@@ -72,6 +72,7 @@ KINDS = {
     "eval": ("changes", "facts", "types", "report", "fit", "relevance", "replay"),
     "train": ("changes", "ranker", "relevance"),
     "bench": ("recall", "store", "ingest", "watch", "logs", "graph"),
+    "team": ("init", "join", "add", "remove", "publish", "withdraw", "pull", "show", "check", "diff"),
 }
 """Commands whose first argument decides the options."""
 

@@ -16,7 +16,7 @@ from helix.snapshot.segment.columns import list_distinct
 from helix.text.gazetteer import COMMON_WORDS
 from helix.text.tokenize import STOP_WORDS, split_project_words
 from helix.types import I64, U32, U64, Bool
-from helix.util.note_names import NOTE, NOTES, PINNED
+from helix.util.note_names import NOTE, NOTES, PINNED, TEAM, TEAM_SESSIONS
 from helix.util.workspaces import (
     Workspace,
     decode_workspace,
@@ -124,8 +124,9 @@ class Catalog:
 
     @cached_property
     def note_sessions(self) -> dict[str, int]:
-        """The code of each live session of notes, by name; every recall asks for them."""
-        keys = {name: np.array([int(hash_parts(NOTE, name), 16)], np.uint64) for name in (NOTES, PINNED)}
+        """The code of each live session of notes or of a team's entries, by name; every recall asks for them."""
+        sources = {NOTES: NOTE, PINNED: NOTE, **dict.fromkeys(TEAM_SESSIONS.values(), TEAM)}
+        keys = {name: np.array([int(hash_parts(source, name), 16)], np.uint64) for name, source in sources.items()}
         return {name: codes[0] for name, key in keys.items() if (codes := self.live_sessions(key))}
 
     def sessions_named(self, name: str) -> tuple[int, ...]:
