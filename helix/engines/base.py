@@ -62,7 +62,7 @@ Condition = AnyOf | Between
 
 
 class EngineState(NamedTuple):
-    """What an engine holds: the generation that was exported last, completely."""
+    """The generation that was exported last, completely."""
 
     generation: str  # file name of its manifest
     number: int

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from helix import settings as _settings
 from helix.encoders.rerank import Rerankers
-from helix.engines.place import open_candidates
+from helix.engines.open import open_candidates
 from helix.errors import EncoderError, StoreError, UsageError
 from helix.recipes.encoder_weights import UNFITTED
 from helix.recipes.registry import recipe

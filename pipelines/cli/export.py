@@ -101,7 +101,7 @@ def _export_duckdb(options: argparse.Namespace) -> int:
 
 
 def _export_engine(options: argparse.Namespace) -> int:
-    from helix.engines.place import WRITING, open_engine
+    from helix.engines.open import WRITING, open_engine
     from helix.settings import load
     from helix.snapshot import manifest as manifests
     from helix.snapshot.reader.snapshot import Snapshot

@@ -22,7 +22,7 @@ import pytest
 from helix.cli.main import main
 from helix.engines import base
 from helix.engines.base import Engine
-from helix.engines.place import open_engine
+from helix.engines.open import open_engine
 from helix.errors import EngineError, UsageError
 from helix.question.build import build_query
 from helix.recipes.load_profile import load as load_profile

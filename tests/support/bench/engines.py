@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from helix.engines.place import WRITING, open_engine
+from helix.engines.open import WRITING, open_engine
 from helix.sdk.memory import Memory
 from helix.settings import load
 from helix.snapshot.reader.snapshot import Snapshot
