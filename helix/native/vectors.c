@@ -15,6 +15,10 @@ static inline float sum_lanes(const float *lane) {
 
 #define SOON 8 /* rows to prefetch ahead */
 typedef float eight __attribute__((vector_size(32)));
+typedef float unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* Eight floats of memory. A copy to an array of vectors is stored in smaller pieces than it is loaded in, and waits. */
+#define LOAD(at) ((eight) * (const unaligned *)(at))
 
 /* The body of score_vectors, with WIDEN(code, v): the floats of LANES codes. */
 #define SCORE_VECTORS(WIDEN)                                                                                  \
@@ -25,11 +29,10 @@ typedef float eight __attribute__((vector_size(32)));
             eight lower = {0}, upper = {0};                                                                   \
             int64_t j = 0;                                                                                    \
             for (; j + LANES <= d; j += LANES) {                                                              \
-                eight v[2], q[2];                                                                             \
+                eight v[2];                                                                                   \
                 WIDEN(code + j, v);                                                                           \
-                memcpy(q, query + j, sizeof q);                                                               \
-                lower += v[0] * q[0];                                                                         \
-                upper += v[1] * q[1];                                                                         \
+                lower += v[0] * LOAD(query + j);                                                              \
+                upper += v[1] * LOAD(query + j + 8);                                                          \
             }                                                                                                 \
             float lane[LANES];                                                                                \
             memcpy(lane, &lower, sizeof lower);                                                               \
@@ -43,7 +46,8 @@ typedef float eight __attribute__((vector_size(32)));
     do {                                                                \
         float value[LANES];                                             \
         for (int l = 0; l < LANES; l++) value[l] = (float)(code)[l];    \
-        memcpy(v, value, sizeof v);                                     \
+        (v)[0] = LOAD(value);                                           \
+        (v)[1] = LOAD(value + 8);                                       \
     } while (0)
 
 static void score_vectors_plainly(const int8_t *codes, const float *scale, int64_t d, const int64_t *row, int64_t n,
@@ -142,11 +146,8 @@ static inline float multiply(const float *a, const float *b, int64_t d) {
     eight lower = {0}, upper = {0};
     int64_t j = 0;
     for (; j + LANES <= d; j += LANES) {
-        eight v[2], q[2];
-        memcpy(v, a + j, sizeof v);
-        memcpy(q, b + j, sizeof q);
-        lower += v[0] * q[0];
-        upper += v[1] * q[1];
+        lower += LOAD(a + j) * LOAD(b + j);
+        upper += LOAD(a + j + 8) * LOAD(b + j + 8);
     }
     float lane[LANES];
     memcpy(lane, &lower, sizeof lower);
