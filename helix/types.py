@@ -347,12 +347,8 @@ class Candidates:
         legs = ("dense", "bm25", "doc2query", *(("sparse",) if has_sparse else ()))
         has_rerank = not np.isnan(self.rerank).all()
         signals = ("rrf", "sim", "recency", "salience", "confidence", "graph", *(("rerank",) if has_rerank else ()))
-        return Pool(
-            self.row,
-            self.final,
-            {name: getattr(self, name) for name in legs},
-            {name: getattr(self, name) for name in signals},
-        )
+        ranks, scores = ({name: getattr(self, name) for name in names} for names in (legs, signals))
+        return Pool(self.row, self.final, ranks, scores)
 
 
 @dataclass(frozen=True, slots=True)

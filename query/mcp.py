@@ -33,7 +33,8 @@ from query.auth import OWNER, Caller
 from query.mcp_write import add_writing
 from query.middleware import CALLER, MAX_BODY
 from query.schema import requests as wire
-from query.schema.answers import DecisionList, StoreStatus, Timeline
+from query.schema.answers import StoreStatus, Timeline
+from query.schema.decisions import DecisionList
 from query.schema.nothing_relevant import explain_irrelevant
 from query.schema.tools import (
     REFERENCE_FIELDS,

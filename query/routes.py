@@ -22,6 +22,7 @@ from query.metrics import TYPE, QueryMetrics
 from query.middleware import CALLER
 from query.routing import ALWAYS, ONE, POSTED, ItemId, RawJson, Who, describe_problems, require
 from query.schema import answers, entities, pages, requests, stores
+from query.schema.decisions import DecisionList
 from query.store_state import OUTDATED
 from query.stores.many import AnyService, ManyStores
 from query.write_routes import add_write_routes
@@ -158,7 +159,7 @@ def _add_browse_routes(v1: APIRouter, service: AnyService) -> None:
     def facts(caller: Who, request: Annotated[requests.FactsRequest, Query()]) -> RawJson:
         return RawJson(service.browse("facts", request, caller))
 
-    @browse("/decisions", summary="Decisions that hold, and rejections", response_model=answers.DecisionList)
+    @browse("/decisions", summary="Decisions that hold, and rejections", response_model=DecisionList)
     def decisions(caller: Who, request: Annotated[requests.DecisionsRequest, Query()]) -> RawJson:
         return RawJson(service.browse("decisions", request, caller))
 

@@ -25,7 +25,7 @@ IDLE: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ArrivalFault:
     """The reason why a store does not arrive."""
 
     at: float  # seconds since 1970 UTC
@@ -53,19 +53,19 @@ def list_wanted(stores: Path) -> list[str]:
 
 
 def report_fault(stores: Path, name: str, text: str = "", remedy: str = "", *, is_missing: bool = False) -> None:
-    """Write why a store does not arrive; without a text, that it does. Its time of use stays."""
+    """Write why a store does not arrive; without a text, that it does. Its own time stays."""
     path = stores / FOLDER / name
     with suppress(FileNotFoundError):
         used = path.stat()
-        fault = orjson.dumps(asdict(Fault(time.time(), text, remedy, is_missing))) if text else b""
+        fault = orjson.dumps(asdict(ArrivalFault(time.time(), text, remedy, is_missing))) if text else b""
         if fault or used.st_size:
             write_file(path, fault)
             os.utime(path, ns=(used.st_atime_ns, used.st_mtime_ns))
 
 
-def read_fault(stores: Path, name: str) -> Fault | None:
+def read_fault(stores: Path, name: str) -> ArrivalFault | None:
     """Return the last reason why a store does not arrive; None without one."""
     try:
-        return Fault(**orjson.loads((stores / FOLDER / name).read_bytes()))
+        return ArrivalFault(**orjson.loads((stores / FOLDER / name).read_bytes()))
     except (OSError, ValueError, TypeError):
         return None

@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from helix.types import ACTIONS, OUTCOMES, ROLES, TYPES
-from query.schema.answers import Decision, Rejection, Replacement
+from query.schema.answers import Replacement
+from query.schema.decisions import Decision, Rejection
 from query.schema.fields import TIME_QUALITY, VOICE
 
 

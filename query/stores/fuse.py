@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from helix.recipes.default_pack import cap_tokens
+from helix.recipes.load_profile import load
+from helix.sdk.question_weights import weigh_question
 from helix.stages.pack import Count, ExcerptRules, pack
 from helix.stages.relevance import LEAST_ANSWERED
+
+if TYPE_CHECKING:
+    from helix.snapshot.reader.snapshot import Snapshot
+    from query.schema.requests import RecallRequest
 
 
 class StoreItem(NamedTuple):
@@ -102,6 +111,21 @@ def fuse_answers(
             for store, answer in answers.items()
         },
     }
+
+
+def shorten_as_one(
+    request: RecallRequest, views: Sequence[Snapshot], profiles: str, relevance: Sequence[float]
+) -> ExcerptRules:
+    """Return how items of several stores are shortened: as those of one are.
+
+    Args:
+        views: what the caller sees of each store.
+        profiles: the folder of own profiles.
+        relevance: of each item, best first.
+    """
+    how = load("helix", profiles).pack
+    caps = cap_tokens(np.array(relevance, np.float32), request.budget, how, wide=False)
+    return ExcerptRules(weigh_question(request.query, views), caps.tolist(), how.full)
 
 
 def _make_entry(item: Mapping[str, Any], named: bool) -> dict[str, Any]:

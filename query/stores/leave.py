@@ -35,7 +35,7 @@ class PrivateItems:
 
 
 def find_private_rows(snap: Snapshot, principal: str) -> I64:
-    """Return the live rows whose ACL names this principal and nobody else: int64[n]."""
+    """Return the live rows whose ACL names this principal and no one else: int64[n]."""
     if principal not in snap.catalog.principals:
         return np.empty(0, np.int64)
     readers = np.bincount(snap.files.acl_rows, minlength=snap.files.rows)

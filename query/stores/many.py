@@ -17,28 +17,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
-import numpy as np
-
 from helix.encoders.rerank import Rerankers
 from helix.errors import HelixError, UsageError
 from helix.question.build import choose_count
-from helix.recipes.default_pack import cap_tokens
 from helix.recipes.load_profile import load as load_profile
 from helix.sdk.memory import Memory
-from helix.sdk.question_weights import weigh_question
 from helix.settings import Settings
 from helix.snapshot import wanted
 from helix.snapshot.reader.generation import LoadedModels
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.store_limits import LimitReader
 from helix.snapshot.store_names import STORE_NAME, list_stores, locate_store
-from helix.stages.pack import ExcerptRules
 from helix.util.workspaces import Workspace
 from query.arrivals import is_here, refuse_arriving
 from query.auth import OWNER, SCOPES, AccessDenied, Caller, make_unknown_store
 from query.schema import requests as wire
 from query.service import MAX_RUNNING, QueryService
-from query.stores.fuse import fuse_answers
+from query.stores.fuse import fuse_answers, shorten_as_one
 from query.stores.open_stores import OpenStores
 from query.stores.opened import OpenStore, measure_memory
 
@@ -219,7 +214,7 @@ class ManyStores:
 
     @property
     def trouble(self) -> str | None:
-        """The reason why some store's newest generation may not be the answering one; None if there is none."""
+        """The reason why some store's newest generation may not be the answering one; None if each is."""
         troubles = [(name, found.service.trouble) for name, found in self._open.list_open()]
         return next((f"{name}: {trouble}" for name, trouble in troubles if trouble), None)
 
@@ -285,18 +280,10 @@ class ManyStores:
             choose_count(request.k, load_profile(request.profile, self.settings.profiles)),
             request.budget,
             views[0].counter,
-            partial(self._make_rules, request, views),
+            partial(shorten_as_one, request, views, self.settings.profiles),
         )
         answer["ms"] = {"total": round((time.perf_counter() - began) * 1_000, 3)}
         return answer
-
-    def _make_rules(
-        self, request: wire.RecallRequest, views: Sequence[Snapshot], relevance: Sequence[float]
-    ) -> ExcerptRules:
-        """Return how items are shortened, as a recall of one store does."""
-        profile = load_profile("helix", self.settings.profiles)
-        caps = cap_tokens(np.array(relevance, np.float32), request.budget, profile.pack, wide=False)
-        return ExcerptRules(weigh_question(request.query, views), caps.tolist(), profile.pack.full)
 
     def fetch(
         self, identity: str, request: wire.PrincipalRequest | None = None, caller: Caller = OWNER

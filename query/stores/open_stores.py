@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Entry(Generic[T]):
+class _Sized(Generic[T]):
     thing: T
     size: int
 
@@ -31,7 +31,7 @@ class OpenStores(Generic[T]):
     def __init__(self, bound: int, close: Callable[[T], None]) -> None:
         self.bound = bound
         self._close = close
-        self._entries: OrderedDict[str, _Entry[T]] = OrderedDict()  # least recently used first
+        self._entries: OrderedDict[str, _Sized[T]] = OrderedDict()  # least recently used first
         self._opening: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self.size = 0
@@ -72,7 +72,7 @@ class OpenStores(Generic[T]):
 
     def _add(self, name: str, thing: T, size: int) -> None:
         with self._lock:
-            self._entries[name] = _Entry(thing, size)
+            self._entries[name] = _Sized(thing, size)
             self.size += size
             left = self._shrink(spared=name)
         for one in left:

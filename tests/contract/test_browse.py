@@ -21,6 +21,7 @@ from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.sql import run_statement
 from query.schema.answers import render_bundle
+from query.schema.decisions import DecisionList
 from tests.support.serving import serving
 from tests.support.tiny import BASE, make_store
 
@@ -311,7 +312,7 @@ def test_answers_match_their_schemas(client: httpx.Client, memory: Memory) -> No
         (f"/v1/items/{item}", answers.StoredItem),
         (f"/v1/items/{item}/graph", answers.Neighbourhood),
         ("/v1/timeline", answers.Timeline),
-        ("/v1/decisions", answers.DecisionList),
+        ("/v1/decisions", DecisionList),
         ("/v1/status", answers.StoreStatus),
     ):
         model.model_validate(client.get(path).json())

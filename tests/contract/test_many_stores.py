@@ -66,7 +66,7 @@ def fill_store(root: Path, turns: list[dict[str, Any]], settings: Settings) -> N
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+def company(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """The stores, to be copied."""
     folder = tmp_path_factory.mktemp("company") / "stores"
     folder.mkdir()
@@ -76,10 +76,10 @@ def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
+def folder(company: Path, tmp_path: Path) -> Path:
     """A copy of the stores, to change."""
     for name in TURNS:
-        copy_store(made / name, tmp_path / "stores" / name)
+        copy_store(company / name, tmp_path / "stores" / name)
     return tmp_path / "stores"
 
 
@@ -113,11 +113,11 @@ def serving_many(folder: Path, **changes: Any) -> Iterator[Callable[..., httpx.R
 
 
 @pytest.fixture(scope="module")
-def ask(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., httpx.Response]]:
+def ask(company: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., httpx.Response]]:
     """A running server of a copy of the stores, which no test changes."""
     folder = tmp_path_factory.mktemp("served") / "stores"
     for name in TURNS:
-        copy_store(made / name, folder / name)
+        copy_store(company / name, folder / name)
     with serving_many(folder) as asking:
         yield asking
 
@@ -385,11 +385,11 @@ def test_each_store_has_its_metrics(ask: Callable[..., httpx.Response]) -> None:
 
 
 def test_a_node_that_has_nothing_serves_stores_of_an_object_store(
-    made: Path, tmp_path: Path, server: str, bucket: Bucket
+    company: Path, tmp_path: Path, server: str, bucket: Bucket
 ) -> None:
     url = f"s3://memories/company?endpoint_override={server}&scheme=http"
     for name in ("team", "ana"):
-        push_store(made / name, locate_remote(url, name))
+        push_store(company / name, locate_remote(url, name))
     folder = tmp_path / "node"
     folder.mkdir()
     settings, keys = Settings(), make_keys(folder)

@@ -15,12 +15,12 @@ from helix.encoders.token_counter import EstimatedCounter
 from helix.ranking.mmr import jaccard, mmr
 from helix.recipes.annie import AnnieProfile, apply_decay, find_facts, fuse, is_evergreen, recall
 from helix.recipes.annie_formulas import HEADING, briefing, bullet, decay
+from helix.recipes.common import search_vectors
 from helix.recipes.load_profile import load
 from helix.sdk.memory import Memory
 from helix.settings import load as settings
 from helix.snapshot.reader.snapshot import Snapshot
 from helix.snapshot.segment.batch import hash_parts
-from helix.stages.dense import search_dense
 from helix.stages.pack import CLOSE, OPEN
 from helix.stages.route import route
 from helix.stages.trace import Trace, measure, why_not
@@ -348,10 +348,10 @@ def test_the_lists_are_searched_at_the_same_time(tmp_path: Path, monkeypatch: py
 
     def search(*args: Any) -> Leg:
         order.append("dense")
-        return search_dense(*args)
+        return search_vectors(*args)
 
     monkeypatch.setattr(type(snap), "start_work", property(lambda _: start))
-    monkeypatch.setattr("helix.recipes.annie.search_dense", search)
+    monkeypatch.setattr("helix.recipes.annie.search_vectors", search)
     assert ask(snap, "ferry").items
     assert order[:3] == ["start search_lexical", "start find_facts", "dense"]
 

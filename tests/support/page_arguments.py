@@ -71,7 +71,7 @@ def list_options(name: str, kind: str = "") -> frozenset[str]:
 KINDS = {
     "eval": ("changes", "facts", "types", "report", "fit", "relevance", "replay"),
     "train": ("changes", "ranker", "relevance"),
-    "bench": ("recall", "store", "ingest", "watch", "logs", "graph"),
+    "bench": ("recall", "store", "ingest", "watch", "logs", "graph", "shards"),
     "team": ("init", "join", "add", "remove", "publish", "withdraw", "pull", "show", "check", "diff"),
 }
 """Commands whose first argument decides the options."""
