@@ -3,7 +3,8 @@
 FOLDER gets the stores, each of so many items; they are made once. A few are built, the others are copies of these with
 files of their own: only the encoder's files are shared. The day is replayed in seconds. Recalls come as a Poisson
 process, most in a burst at nine o'clock, and choose a store by Zipf's law. Meanwhile a process of low priority ingests
-a turn into some store again and again. The server's own times count, and the client's on top.
+a turn into some store again and again. The server's own times count, and the client's on top;
+`alone_ms` is one store in a process that does nothing else, on this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from typing import Any, Final
 import httpx
 import numpy as np
 
+from helix.sdk.memory import Memory
 from helix.settings import load
+from helix.types import RecallOptions
 from query.discovery_read import read_address
 
 HOURS: Final = (0.3, 1.0, 2.6, 1.4, 1.0, 0.6, 0.9, 1.2, 1.1, 0.9)
@@ -161,6 +164,13 @@ def replay(url: str, pid: int, times: list[float], chosen: list[int], clients: i
     return measured
 
 
+def measure_alone(store: Path, count: int) -> list[float]:
+    """Return the milliseconds of recalls from one store in a process that does nothing else."""
+    memory, draw = Memory(store, load()), random.Random(5)
+    questions = [draw.choice(FORMS).format(" ".join(draw.sample(SUBJECTS, 3))) for _ in range(count)]
+    return [memory.answer(question, RecallOptions()).ms["total"] for question in questions][count // 5 :]
+
+
 def describe(values: list[float]) -> dict[str, float]:
     """Return number, median, 95th and 99th percentile and maximum."""
     if not values:
@@ -184,6 +194,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=8)
     options = parser.parse_args()
     make_stores(options.folder, options.stores, options.items, options.built)
+    alone = measure_alone(options.folder / "store-0000", 250)
     draw = np.random.default_rng(3)
     times = draw_times(options.recalls, options.seconds, draw)
     chosen = draw_stores(options.recalls, options.stores, options.zipf, draw)
@@ -214,6 +225,7 @@ def main() -> None:
     ingested = len(beside.stdout.read().split()) if beside and beside.stdout else 0
     result: dict[str, Any] = {
         **{name: vars(options)[name] for name in ("stores", "items", "recalls", "seconds", "zipf", "memory")},
+        "alone_ms": describe(alone),
         "warm_ms": describe(measured.warm),
         "cold_ms": describe(measured.cold),
         "client_ms": describe(measured.client),
