@@ -159,7 +159,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "texts = [record[",
             'texts = [record.update(text=record["text"].upper()) or record[',
         ),
-        ("workers/tasks.py", "@_register_task\ndef touch()", "def touch()"),
+        ("workers/tasks.py", "@_register_task\ndef touch(", "def touch("),
         ("workers/tasks.py", "@_register_task\ndef accept(", "def accept("),
     ):
         text = (folder / file).read_text()
