@@ -50,6 +50,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "mcp": "serve an agent over MCP, on stdio",
         "serve": "serve REST, MCP and the page",
         "keys": "manage API keys: who may ask, and what they see",
+        "stores": "list the stores of a server, let a member leave",
     },
     "look after the store": {
         "status": "show what is searchable, what waits, what is wrong",

@@ -113,10 +113,10 @@ def reindex(root: Path, settings: Settings, encoder: str = "", at_swap: str = ""
         reindex_jobs.swap = swap
 
 
-def pause(began: Path, go: Path, amid: str) -> Callable[[str], None]:
+def pause(began: Path, go: Path, amid: str) -> Callable[..., None]:
     """Return a failpoint that touches `began` and waits for `go`, once, at the step `amid`."""
 
-    def wait(here: str) -> None:
+    def wait(here: str, *_: object) -> None:
         if here == amid and not began.exists():
             began.touch()
             wait_until(30, go.exists)
