@@ -26,8 +26,8 @@ def keep_out(service: AnyService, caller: Caller, session: str, off: bool) -> di
         UsageError: the name is empty or too long, or the key sees no such session.
         StoreError: the switches are damaged, or cannot be written.
     """
-    service, caller = service.find_own(caller, "forget")
     caller.check_scope("forget")
+    service, caller = service.find_own(caller, "forget")
     name = session.strip()
     if not 0 < len(name) <= MAX_NAME:
         raise UsageError(f"the session has {len(name)} characters", f"give a name of 1 to {MAX_NAME}")
@@ -50,8 +50,8 @@ def list_kept_out(service: AnyService, caller: Caller) -> list[dict[str, str]]:
         AccessDenied: the key lacks the scope.
         StoreError: the switches are damaged.
     """
-    service, caller = service.find_own(caller, "forget")
     caller.check_scope("forget")
+    service, caller = service.find_own(caller, "forget")
     switches = state.list_off(service.root)
     if not caller.key:
         return switches

