@@ -14,6 +14,7 @@ import pytest
 from helix.encoders import bert_graph, int8, onnx_export, pack, reference, registry, written_export
 from helix.encoders.dense import Encoder
 from helix.encoders.dense_export import describe_encoder, export_encoder
+from helix.encoders.onnx_export import has_vnni
 from helix.encoders.onnx_file import GraphWriter
 from helix.encoders.packages import unpack_package
 from helix.encoders.reference import PROBES, compute_cosines
@@ -56,7 +57,7 @@ def test_the_written_graph_equals_that_of_the_libraries(tmp_path: Path) -> None:
         assert compute_cosines(alone, np.stack([theirs.query(text) for text in TEXTS])).min() >= 0.9999
         # In int8, as near to the float vectors as optimum's way of quantising them.
         int8_form = write(source, tmp_path / "int8", "int8").passages(TEXTS)
-        assert compute_cosines(int8_form, ours.passages(TEXTS)).mean() >= 0.985
+        assert compute_cosines(int8_form, ours.passages(TEXTS)).mean() >= (0.985 if has_vnni() else 0.98)
 
 
 def test_packed_weights_and_recorded_vectors_are_those_of_the_published_model(tmp_path: Path) -> None:

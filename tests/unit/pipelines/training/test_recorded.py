@@ -11,6 +11,7 @@ import pytest
 
 from helix.encoders.dense import Encoder
 from helix.encoders.dense_export import cache_encoder
+from helix.encoders.onnx_export import has_vnni
 from helix.encoders.registry import choose_encoder
 from helix.enrich.type_model import load_types
 from helix.settings import Settings
@@ -37,6 +38,7 @@ def test_every_packaged_encoder_has_its_classifiers() -> None:
     assert set(folder.iterdir()) == expected, "python -m pipelines.training.record"
 
 
+@pytest.mark.skipif(not has_vnni(), reason="fitted on vectors of eight bits; without AVX512-VNNI they have seven")
 def test_the_recorded_classifiers_are_those_of_todays_texts(encoder: Encoder) -> None:
     shipped = read_arrays(read_recorded(encoder.spec, "router", router.router_fingerprint()))
     trained = read_arrays(router.train_router(encoder))

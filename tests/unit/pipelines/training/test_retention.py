@@ -244,7 +244,7 @@ def test_the_maintenance_worker_trains_when_it_is_due(store: Path, monkeypatch: 
 
     requested: list[str] = []
     monkeypatch.setenv("HELIX_STORE", str(store))
-    monkeypatch.setattr(tasks, "request_task", lambda app, name: requested.append(name))
+    monkeypatch.setattr(tasks, "request_task", lambda app, name, store: requested.append(name))
     tasks.maintain()
     tasks.train()
     assert (requested, model_bytes(store)) == ([], None)  # nothing is folded yet

@@ -34,7 +34,7 @@ from tests.compat.history import current, publish
 from tests.conftest import copy_store
 from tests.oracle.test_sparse_naive import index_of
 from tests.support.tiny_sparse import read_export, term
-from workers import tasks
+from workers import models, tasks
 
 TURNS = [
     "Priya booked the flight in March.",
@@ -387,12 +387,12 @@ def test_a_worker_weighs_waiting_items(
     root: Path, settings: Settings, ready: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(tasks, "request_task", lambda app, name: sent.append(name))
+    monkeypatch.setattr(tasks, "request_task", lambda app, name, store: sent.append(name))
     monkeypatch.setattr(tasks, "EXPAND_ITEMS", 4)
     monkeypatch.setenv("HELIX_STORE", str(root))
     monkeypatch.setenv("HELIX_DOC2QUERY", "off")
     monkeypatch.setenv("HELIX_SPARSE_ENCODER", str(ready))
-    tasks._open_document_encoder.cache_clear()
+    models.open_document_encoder.cache_clear()
     assert (has_model(settings), has_waiting(root, settings)) == (True, True)
     tasks.expand()
     assert (count_waiting(root, settings), sent) == (2, ["helix.expand"])
@@ -402,8 +402,8 @@ def test_a_worker_weighs_waiting_items(
     off = replace(settings, sparse_encoder="")
     assert (has_model(off), has_waiting(root, off)) == (False, False)
     monkeypatch.setenv("HELIX_SPARSE_ENCODER", "not-there")
-    tasks._open_document_encoder.cache_clear()
+    models.open_document_encoder.cache_clear()
     tasks.expand()  # logs it, and runs the other pass, if it has a model
     assert "no sparse weights are computed: no sparse encoder 'not-there'" in caplog.text
-    tasks._open_document_encoder.cache_clear()
+    models.open_document_encoder.cache_clear()
     tasks._open_generator.cache_clear()

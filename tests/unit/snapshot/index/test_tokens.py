@@ -38,7 +38,7 @@ from tests.compat.history import current
 from tests.conftest import copy_store
 from tests.support import tiny_rerank
 from tests.support.caching import EXPORTING, cache_folder
-from workers import tasks
+from workers import models, tasks
 
 QUESTION = "who bakes walnut bread with salt?"
 TURNS = [
@@ -413,9 +413,9 @@ def test_the_command_and_a_worker_keep_vectors(
     assert main(["expand", "--limit", "1"]) == 0
     assert "1 item got token vectors of colbert" in capsys.readouterr().out
     sent: list[str] = []
-    monkeypatch.setattr(tasks, "request_task", lambda app, name: sent.append(name))
+    monkeypatch.setattr(tasks, "request_task", lambda app, name, store: sent.append(name))
     monkeypatch.setattr(tasks, "EXPAND_ITEMS", 3)
-    opened = (tasks._open_token_encoder, tasks._open_document_encoder, tasks._open_generator)
+    opened = (models._load_token_encoder, models.open_document_encoder, models.open_generator)
     for cached in opened:
         cached.cache_clear()
     assert (has_model(settings), has_waiting(root, settings)) == (True, True)
