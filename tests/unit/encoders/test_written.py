@@ -110,8 +110,8 @@ def test_a_processor_without_vnni_gets_seven_bits(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(
         written_export, "build_bert", lambda tensors, config: given.append(tensors) or build(tensors, config)
     )
-    for name, has_vnni in (("eight", True), ("seven", False)):
-        monkeypatch.setattr(written_export, "has_vnni", lambda has_vnni=has_vnni: has_vnni)
+    for name, is_there in (("eight", True), ("seven", False)):
+        monkeypatch.setattr(written_export, "has_vnni", lambda is_there=is_there: is_there)
         (tmp_path / name).mkdir()
         export_encoder(weights, tmp_path / name)
     eight, seven = (tensors["encoder.layer.0.output.dense.weight"] for tensors in given)

@@ -406,4 +406,4 @@ def test_a_worker_weighs_waiting_items(
     tasks.expand()  # logs it, and runs the other pass, if it has a model
     assert "no sparse weights are computed: no sparse encoder 'not-there'" in caplog.text
     models.open_document_encoder.cache_clear()
-    tasks._open_generator.cache_clear()
+    models.open_generator.cache_clear()

@@ -424,7 +424,7 @@ def test_the_command_and_a_worker_keep_vectors(
     tasks.expand()
     assert (count_waiting(root, settings), has_waiting(root, settings), sent) == (0, False, ["helix.expand"])
     monkeypatch.setenv("HELIX_LATE_ENCODER", "not-there")
-    tasks._open_token_encoder.cache_clear()
+    models._load_token_encoder.cache_clear()
     tasks.expand()
     assert "no token vectors are kept: no reranker 'not-there'" in caplog.text
     for cached in opened:
