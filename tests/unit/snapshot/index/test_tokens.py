@@ -416,6 +416,7 @@ def test_the_command_and_a_worker_keep_vectors(
     monkeypatch.setattr(tasks, "request_task", lambda app, name, store: sent.append(name))
     monkeypatch.setattr(tasks, "EXPAND_ITEMS", 3)
     opened = (models._load_token_encoder, models.open_document_encoder, models.open_generator)
+    models._late_encoders.clear()
     for cached in opened:
         cached.cache_clear()
     assert (has_model(settings), has_waiting(root, settings)) == (True, True)
@@ -425,7 +426,9 @@ def test_the_command_and_a_worker_keep_vectors(
     assert (count_waiting(root, settings), has_waiting(root, settings), sent) == (0, False, ["helix.expand"])
     monkeypatch.setenv("HELIX_LATE_ENCODER", "not-there")
     models._load_token_encoder.cache_clear()
+    models._late_encoders.clear()
     tasks.expand()
     assert "no token vectors are kept: no reranker 'not-there'" in caplog.text
+    models._late_encoders.clear()
     for cached in opened:
         cached.cache_clear()
