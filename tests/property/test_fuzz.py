@@ -36,6 +36,11 @@ NOTE = (
     '"project": "ledgerline", "ts": "2026-05-04T09:00:00Z", "type": "procedural", "pinned": true, "corrects": "s1#2"}'
 )
 
+ENTRIES = (
+    '{"entries": [{"id": "e1", "kind": "decision", "text": "We chose Buildkite because of the queue times.", '
+    '"author": "ana", "ts": "2026-05-04T09:00:00Z", "title": "CI", "project": "ledgerline", "replaces": ["3f9a#1"]}]}'
+)
+
 
 def _seeds() -> dict[str, list[str]]:
     """Return texts by format; of databases and exports those of their collectors."""
@@ -49,6 +54,7 @@ def _seeds() -> dict[str, list[str]]:
             with contextlib.suppress(InputRefused):  # what a database is made of
                 found[sources.detect(Document(str(path), text)).NAME].append(text)
     found["note"].append(NOTE)  # no file is one
+    found["team"].append(ENTRIES)  # nor of these
     return found
 
 

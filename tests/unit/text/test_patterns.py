@@ -40,8 +40,9 @@ import helix.redact.redact
 print("numpy" in sys.modules, "tomllib" in sys.modules, *(name for _, name in patterns.values() if "helix" in name))
 
 for module in pkgutil.walk_packages(helix.__path__, "helix."):
-    # The adapters import the patterns of the packages they adapt.
-    if not module.name.endswith(("__main__", "._kernels")) and not module.name.startswith("helix.adapters."):
+    # Adapters and engines import the patterns of the packages they use.
+    elsewhere = ("helix.adapters.", "helix.engines.")
+    if not module.name.endswith(("__main__", "._kernels")) and not module.name.startswith(elsewhere):
         importlib.import_module(module.name)
 from helix.redact import kinds
 from helix.redact.redact import redact

@@ -311,7 +311,7 @@ def test_float16_vectors_decide_ties_of_int8() -> None:
     wanted = select_best(points @ question, 10)
     block = SimpleNamespace(start=0, codes=codes, scale=scale, dense=None, exact=None, flat=None)
     vectors, columns = SimpleNamespace(blocks=[block]), SimpleNamespace(key=np.arange(400))
-    snap = SimpleNamespace(vectors=vectors, columns=columns, start_work=defer_work)
+    snap = SimpleNamespace(files=SimpleNamespace(engine=None), vectors=vectors, columns=columns, start_work=defer_work)
     assert search_dense(question, snap, Plan(None, 400), 10).rows.tolist() != wanted.tolist()
     block.exact = points.astype(np.float16)
     leg = search_dense(question, snap, Plan(None, 400), 10)

@@ -151,7 +151,10 @@ def hand_made(points: np.ndarray, exact: Any = None, device: Gpu | None = None) 
     block = VectorBlock(0, codes, scale, None, exact, build_flat(device, codes, scale) if device else None)
     keys = np.arange(len(points), dtype=np.uint64)[::-1]  # of equal scores the last row is first
     vectors, columns = SimpleNamespace(blocks=[block]), SimpleNamespace(key=keys)
-    return SimpleNamespace(vectors=vectors, columns=columns, start_work=defer_work, live=len(points), is_view=False)
+    files = SimpleNamespace(engine=None)
+    return SimpleNamespace(
+        files=files, vectors=vectors, columns=columns, start_work=defer_work, live=len(points), is_view=False
+    )
 
 
 def close_points(n: int, step: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -308,7 +311,8 @@ def test_a_full_or_failing_gpu_is_an_error_and_no_silent_scan() -> None:
     with pytest.raises(UsageError, match=r"3000 vectors do not fit the GPU \(0\.0 GB\): .*out of memory; end other"):
         build_flat(Gpu(lambda d: NoMemory()), codes, scale)
     block = VectorBlock(0, codes, scale, None, None, FlatIndex(NoMemory(), Gpu(lambda d: None), 1.0))
-    snap = SimpleNamespace(vectors=SimpleNamespace(blocks=[block]), columns=SimpleNamespace(key=np.arange(3_000)))
+    files, columns = SimpleNamespace(engine=None), SimpleNamespace(key=np.arange(3_000))
+    snap = SimpleNamespace(files=files, vectors=SimpleNamespace(blocks=[block]), columns=columns)
     with pytest.raises(StoreError, match=r"the GPU failed: .*out of memory; restart this process"):
         search_dense(np.ones(DIM, np.float32), snap, Plan(None, 3_000), 20)  # type: ignore[arg-type]
 
