@@ -131,8 +131,7 @@ def build_server(service: AnyService, caller: Caller = OWNER, here: Workspace | 
     return server
 
 
-FindCaller = Callable[[Context], Caller]
-FindProject = Callable[[Context, str | None], str | None]
+FindCaller, FindProject = Callable[[Context], Caller], Callable[[Context, str | None], str | None]
 
 
 def _add_recall(server: MCPServer, service: AnyService, find_caller: FindCaller, find_project: FindProject) -> None:

@@ -237,9 +237,8 @@ def main() -> None:
         },
         "turns_ingested": ingested,
         "server": counts,
-        "cores": len(os.sched_getaffinity(0)),
     }
-    print(json.dumps(result, indent=1))
+    print(json.dumps(result | {"cores": len(os.sched_getaffinity(0))}, indent=1))
 
 
 if __name__ == "__main__":
