@@ -36,14 +36,7 @@ from query.schema import requests as wire
 from query.schema.answers import StoreStatus, Timeline
 from query.schema.decisions import DecisionList
 from query.schema.nothing_relevant import explain_irrelevant
-from query.schema.tools import (
-    REFERENCE_FIELDS,
-    ItemDocument,
-    ItemReference,
-    RecallResult,
-    SearchHit,
-    SearchResult,
-)
+from query.schema.tools import REFERENCE_FIELDS, ItemDocument, ItemReference, RecallResult, SearchHit, SearchResult
 from query.stores.many import AnyService
 
 INSTRUCTIONS: Final = (
@@ -131,7 +124,8 @@ def build_server(service: AnyService, caller: Caller = OWNER, here: Workspace | 
     return server
 
 
-FindCaller, FindProject = Callable[[Context], Caller], Callable[[Context, str | None], str | None]
+FindCaller = Callable[[Context], Caller]
+FindProject = Callable[[Context, str | None], str | None]
 
 
 def _add_recall(server: MCPServer, service: AnyService, find_caller: FindCaller, find_project: FindProject) -> None:
