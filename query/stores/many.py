@@ -193,10 +193,11 @@ class ManyStores:
                 if not found.service.root.is_dir():
                     self._open.drop(name)
                     continue
+                before = found.service.memory.snapshot.name if found.service.is_ready else None
                 found.service.look()
                 if self._is_fetched:
                     wanted.want(self.folder, name)
-                if found.service.is_ready:
+                if found.service.is_ready and found.service.memory.snapshot.name != before:
                     self._open.resize(name, measure_memory(found.service.memory))
 
     @property
