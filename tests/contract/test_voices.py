@@ -41,19 +41,19 @@ def test_agents_are_named_by_their_log_and_people_by_their_name(heads: dict[str,
 
 
 def test_every_format_of_an_agent_is_listed() -> None:
-    others = {"note", "vault", "captions", "slack", "jsonl", "specstory", "meeting", "markdown"}
+    others = {"note", "team", "vault", "captions", "slack", "jsonl", "specstory", "meeting", "markdown"}
     assert {*AGENTS} == set(FORMATS) - others
 
 
 def test_the_text_says_it_and_the_json_is_unchanged(sample_store: Path, run_helix) -> None:
     call = ("recall", "database is locked", "--store", sample_store, "--k", "5")
     text = run_helix(*call).stdout
-    assert re.search(r"^ ?1 .* · claude-code · 2026-05-12 07:58 · ", text, re.M)
+    assert re.search(r"^ ?1 .* · claude-code · 2026-05-12 07:\d\d", text, re.M)
     assert re.search(r" · tool · 2026-05-12 ", text)
     items = json.loads(run_helix(*call, "--json").stdout)["items"]
     assert {item["speaker"] for item in items} == {None}
     shown = run_helix("show", items[0]["id"], "--store", sample_store).stdout
-    assert re.search(r"^claude-code · 2026-05-12 07:58 · semantic  ", shown, re.M)
+    assert re.search(r"^claude-code · 2026-05-12 07:\d\d", shown, re.M)
     assert re.search(r"^tool · ", shown, re.M)
     days = run_helix("timeline", "--store", sample_store).stdout
     assert " · ledgerline · claude-code · 43 items" in days

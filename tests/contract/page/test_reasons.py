@@ -86,7 +86,7 @@ def test_the_stages_and_the_context_of_an_answer(tab: Tab) -> None:
     page = tab.open(make_hash("ask", q=QUESTION, now=NOW))
     found = tab.recall(query=QUESTION, now=NOW)
     how = open_reasons(page)
-    expect(how.locator("summary").first).to_contain_text(f"{found['tokens']} tokens")
+    expect(how.locator("summary").first).to_contain_text(f"{found['tokens']:,} tokens")
     rows = page.locator(".waterfall tbody tr")
     stages = {stage["stage"]: stage for stage in found["trace"]["stages"]}
     assert {*rows.locator("th").all_inner_texts()} == {
