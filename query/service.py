@@ -90,10 +90,13 @@ class QueryService:
         self._thread = self._make_watcher()
         self._thread.start()
 
-    def look(self) -> None:
-        """Take the newest generation, for a caller that watches the store instead of `start`."""
-        if time.monotonic() >= self._due:
-            self._look()
+    def look(self) -> bool:
+        """Take the newest generation, for a caller that watches the store instead of `start`.
+
+        Returns:
+            whether it looked: not if the last look failed a moment ago, or another thread is looking.
+        """
+        return time.monotonic() >= self._due and self._look()
 
     def find_own(self, caller: Caller, scope: str, item: str | None = None) -> tuple[QueryService, Caller]:
         """Return the service of a caller's writes, and its rights there: this one."""
@@ -357,10 +360,14 @@ class QueryService:
                 self._thread = self._make_watcher()
                 self._thread.start()
 
-    def _look(self) -> None:
-        """Take the newest generation. After any failure, report it and keep the current one."""
+    def _look(self) -> bool:
+        """Take the newest generation. After any failure, report it and keep the current one.
+
+        Returns:
+            False if another thread is looking.
+        """
         if not self._looking.acquire(blocking=False):
-            return  # another thread is looking
+            return False
         began, wait = time.monotonic(), self.settings.reload_interval
         try:
             self._take_newest()
@@ -374,6 +381,7 @@ class QueryService:
         finally:
             self._due = time.monotonic() + wait
             self._looking.release()
+        return True
 
     def _take_newest(self) -> None:
         """Open the newest generation unless it answers already."""

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from helix.errors import StoreError
+from helix.snapshot.mapped_files import map_read_only
 from helix.types import AnyArray
 
 Axis = int | str
@@ -188,8 +189,7 @@ def map_file(path: Path) -> pa.Buffer:
     if not path.is_file():
         raise make_damage_error(path, "it is no regular file" if path.exists() else "the file is missing")
     try:
-        with pa.memory_map(str(path)) as file:
-            return file.read_buffer()
+        return map_read_only(path)
     except FileNotFoundError:
         raise make_damage_error(path, "the file is missing") from None
     except (pa.ArrowInvalid, OSError) as error:

@@ -34,7 +34,7 @@ from query.auth import OWNER, SCOPES, AccessDenied, Caller, make_unknown_store
 from query.schema import requests as wire
 from query.service import MAX_RUNNING, QueryService
 from query.stores.fuse import fuse_answers, shorten_as_one
-from query.stores.open_stores import OpenStores
+from query.stores.open_stores import OpenCounts, OpenSize, OpenStores, read_most_files
 from query.stores.opened import OpenStore, measure_memory
 
 log = logging.getLogger("helix.query")
@@ -77,7 +77,9 @@ class ManyStores:
         self._models: dict[str, LoadedModels] = {}
         self._rerankers = Rerankers(settings)
         self._pool = ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
-        self._open: OpenStores[OpenStore] = OpenStores(settings.stores_memory << 20, OpenStore.close)
+        self._open: OpenStores[OpenStore] = OpenStores(
+            settings.stores_memory << 20, OpenStore.close, OpenStore.release, read_most_files()
+        )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="helix-stores", daemon=True)
 
@@ -165,14 +167,13 @@ class ManyStores:
             found = self._open.get(name, partial(self._open_store, root, place))
         return found.service
 
-    def _open_store(self, root: Path, place: tuple[int, int]) -> tuple[OpenStore, int]:
+    def _open_store(self, root: Path, place: tuple[int, int]) -> tuple[OpenStore, OpenSize]:
         began = time.monotonic()
         service = QueryService(root, self.settings, self._count_failure, self._open_memory, self._pool)
         service.look()
         self.opened += 1
         self.open_seconds += time.monotonic() - began
-        size = measure_memory(service.memory) if service.is_ready else 1 << 16
-        return OpenStore(service, place), size
+        return OpenStore(service, place), measure_memory(service)
 
     def _open_memory(self, root: Path, settings: Settings) -> Memory:
         """Open a store with the models that others have loaded."""
@@ -190,24 +191,22 @@ class ManyStores:
         """Look for newer generations of the open stores, and for stores that are gone."""
         while not self._stop.wait(self.settings.reload_interval):
             for name, found in self._open.list_open():
-                if not found.service.root.is_dir():
+                if (taken := found.look()) is None:
                     self._open.drop(name)
                     continue
-                before = found.service.memory.snapshot.name if found.service.is_ready else None
-                found.service.look()
                 if self._is_fetched:
                     wanted.want(self.folder, name)
-                if found.service.is_ready and found.service.memory.snapshot.name != before:
-                    self._open.resize(name, measure_memory(found.service.memory))
+                if taken:
+                    self._open.resize(name, measure_memory(found.service))
 
     @property
     def memory_bound(self) -> int:
         """The most bytes of open stores."""
         return self._open.bound
 
-    def count_open(self) -> tuple[int, int, int]:
-        """Return the number of open stores, their bytes, and how many were closed for others."""
-        return len(self._open.list_open()), self._open.size, self._open.closed
+    def count_open(self) -> OpenCounts:
+        """Count the open stores."""
+        return self._open.count()
 
     # ------------------------------------------------------------ the methods of a service of one store
 
@@ -221,7 +220,7 @@ class ManyStores:
 
     def describe_ready(self) -> dict[str, Any]:
         """Return the part of /readyz about the stores."""
-        return {"stores": self.count_open()[0]}
+        return {"stores": self.count_open().stores}
 
     async def run_in_turn(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a recall in the pool of MAX_RUNNING threads."""

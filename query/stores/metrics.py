@@ -47,7 +47,7 @@ class StoresCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
-        count, size, closed = self.service.count_open()
+        count, size, released, closed = self.service.count_open()
         yield GaugeMetricFamily("helix_ready", "Whether recalls are answered", 1.0)
         yield GaugeMetricFamily("helix_trouble", "Whether a store cannot be opened", float(bool(self.service.trouble)))
         yield GaugeMetricFamily("helix_stores_open", "Open stores", count)
@@ -56,6 +56,8 @@ class StoresCollector(Collector):
         yield CounterMetricFamily("helix_stores_opened", "Stores opened, again after a close too", self.service.opened)
         about = "Seconds of opening stores"
         yield CounterMetricFamily("helix_stores_open_seconds", about, self.service.open_seconds)
+        about = "Open stores that gave back their mapped pages for others"
+        yield CounterMetricFamily("helix_stores_released", about, released)
         yield CounterMetricFamily("helix_stores_closed", "Stores closed for others", closed)
         refused = CounterMetricFamily(
             "helix_store_refused", "Requests above a store's limit", labels=["store", "limit"]

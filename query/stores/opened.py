@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from helix.sdk.memory import Memory
+from helix.snapshot.manifest import File, Manifest
+from helix.snapshot.mapped_files import release_pages
 from query.service import QueryService
+from query.stores.open_stores import OpenSize
 
 ROW_BYTES: Final = 256
 """Bytes of memory for each row of an open store, in addition to its mapped files (docs/explanation/stores.md)."""
 
+_UNOPENED: Final = OpenSize(1 << 16, 0)  # bytes of a store that cannot be opened
 
-def measure_memory(memory: Memory) -> int:
-    """Return the most bytes that an open store's generation can take: its mapped files, and the columns of its rows."""
-    manifest = memory.snapshot.manifest
+
+def measure_memory(service: QueryService) -> OpenSize:
+    """Return the most that an open store's generation can take: its mapped files, and the columns of its rows."""
+    manifest = service.memory.snapshot.manifest if service.is_ready else None
     if manifest is None:
-        return 1 << 16
+        return _UNOPENED
+    files = _list_mapped(manifest)
+    return OpenSize(ROW_BYTES * service.memory.snapshot.rows, sum(file.bytes for file in files), len(files))
+
+
+def _list_mapped(manifest: Manifest) -> list[File]:
     files = [file for segment in manifest.segments for file in segment.files]
     files += [file for index in manifest.indexes for file in index.files]
-    mapped = sum(file.bytes for file in files if not str(file.path).endswith(".parquet"))
-    return mapped + ROW_BYTES * memory.snapshot.rows
+    return [file for file in files if not str(file.path).endswith(".parquet")]
 
 
 class OpenStore:
@@ -28,7 +36,45 @@ class OpenStore:
     def __init__(self, service: QueryService, place: tuple[int, int]) -> None:
         self.service = service
         self.place = place
+        self._current = service.root / "CURRENT"
+        self._mark: tuple[int, ...] | None = None
+
+    def look(self) -> bool | None:
+        """Look for a newer generation where something has changed: one `stat` where nothing has.
+
+        Returns:
+            whether one was taken; None if the store is gone.
+        """
+        mark = self._read_mark()
+        if mark is None and not self.service.root.is_dir():
+            return None
+        is_settled = (
+            self.service.is_ready and not self.service.trouble and not self.service.memory.snapshot.files.absent
+        )
+        if is_settled and mark == self._mark:
+            return False
+        before = self._get_name()
+        if self.service.look():
+            self._mark = mark
+        return self._get_name() != before
+
+    def _read_mark(self) -> tuple[int, ...] | None:
+        """Return what changes with each publication: it replaces the file CURRENT."""
+        try:
+            stat = self._current.stat()
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+    def _get_name(self) -> str | None:
+        return self.service.memory.snapshot.name if self.service.is_ready else None
 
     def close(self) -> None:
         """End the service; a running request may still use it."""
         self.service.stop()
+
+    def release(self) -> None:
+        """Give back the memory of the mapped files; a request may read them at the same time."""
+        manifest = self.service.memory.snapshot.manifest if self.service.is_ready else None
+        if manifest is not None:
+            release_pages({(self.service.root / file.path).parent for file in _list_mapped(manifest)})

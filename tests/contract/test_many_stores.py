@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import shutil
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,7 +18,6 @@ import pytest
 
 import helix
 from helix.errors import UsageError
-from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot.replication.push import push_store
 from helix.snapshot.replication.wanted_replicas import locate_remote
@@ -28,7 +28,6 @@ from query.schema.requests import WideRecallRequest
 from query.serve import make_policy
 from query.service import QueryService
 from query.stores.many import ManyStores
-from query.stores.opened import measure_memory
 from tests.conftest import copy_store
 from tests.contract.test_sync import Bucket, bucket, server
 from tests.support.processes import wait_until
@@ -304,21 +303,48 @@ def test_a_new_generation_is_served_soon(folder: Path, cache: Path) -> None:
         )
 
 
+def test_the_least_recently_used_store_gives_back_its_pages(folder: Path) -> None:
+    many = ManyStores(folder, Settings())
+    request = WideRecallRequest(query=WALNUT)
+    asked = {name: many.recall(request, auth.OWNER.enter(name))["items"] for name in ("team", "ana")}
+    many._open.bound = many.count_open().bytes
+    segments = str(folder / "team" / "segments")
+    before = count_resident(segments)
+    try:
+        many.find(auth.OWNER.enter("bob"))
+        assert many.count_open()[2:] == (1, 0)
+        assert many.count_open().bytes <= many.memory_bound
+        assert count_resident(segments) == 0 < before
+        assert many.recall(request, auth.OWNER.enter("team"))["items"] == asked["team"]
+        assert {name for name, _ in many._open.list_open()} == {"ana", "bob", "team"}
+    finally:
+        many.stop()
+
+
+def count_resident(prefix: str) -> int:
+    """Count the KiB of memory that this process holds of mapped files below a folder."""
+    maps = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.M)
+    own = [one for one in maps if f" {prefix}/" in one]
+    return sum(int(size) for one in own for size in re.findall(r"^Rss: +(\d+) kB", one, re.M))
+
+
 def test_the_least_recently_used_store_is_closed_and_answers_again(folder: Path) -> None:
     many = ManyStores(folder, Settings())
     caller = auth.OWNER
-    size = {name: measure_memory(Memory(folder / name)) for name in TURNS}
-    many._open.bound = size["ana"] + size["team"]
     many.start()
     try:
         first = many.find(caller.enter("ana"))[0]
         many.find(caller.enter("team"))
         assert many.find(caller.enter("ana"))[0] is first
+        many._open.bound = sum(one.size.held for one in many._open._entries.values())
         many.find(caller.enter("bob"))
-        assert {name for name, _ in many._open.list_open()} == {"ana", "bob"}
-        assert many.count_open()[1] <= many.memory_bound
-        assert many.count_open()[2] == 1
-        assert many.find(caller.enter("team"))[0].memory.snapshot.live == len(TURNS["team"])
+        assert [name for name, _ in many._open.list_open()] == ["bob"], "the last one stays, whatever its size"
+        many._open.bound <<= 10
+        many._open._most_files = 2 * many._open._files
+        many.find(caller.enter("ana"))
+        many.find(caller.enter("team"))
+        assert {name for name, _ in many._open.list_open()} == {"ana", "team"}, "the system bounds a process's maps"
+        assert many.find(caller.enter("bob"))[0].memory.snapshot.live == len(TURNS["bob"])
     finally:
         many.stop()
 

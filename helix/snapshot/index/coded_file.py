@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 
 from helix.native.lists import CODES, GROUP
+from helix.snapshot.mapped_files import map_read_only
 from helix.types import F32, I64, U8, AnyArray
 
 KIND: Final = b"IwPf"
@@ -79,7 +80,7 @@ def read_coded(path: Path) -> CodedFile:
     Raises:
         ValueError: it is damaged, or no such file.
     """
-    cursor = _MappedBytes(np.memmap(path, np.uint8, "r"))
+    cursor = _MappedBytes(np.frombuffer(map_read_only(path), np.uint8))
     cursor.expect(KIND)
     d, n, *_ = _take_header(cursor)
     lists, _ = cursor.take("QQ")  # the second: lists to search by default

@@ -1,10 +1,10 @@
 """A working day of a company on one server: `python -m tests.support.bench.company_day FOLDER [--stores 1000]`.
 
 FOLDER gets the stores, each of so many items; they are made once. A few are built, the others are copies of these with
-files of their own: only the encoder's files are shared. The day is replayed in seconds. Recalls come as a Poisson
-process, most in a burst at nine o'clock, and choose a store by Zipf's law. Meanwhile a process of low priority ingests
-a turn into some store again and again. The server's own times count, and the client's on top;
-`alone_ms` is one store in a process that does nothing else, on this machine.
+files of their own: only the encoder's files are shared. A day of ten hours is replayed in minutes, at the rate of 200
+recalls a day from each of 1,000 stores: 5.6 a second on average, 13 at nine o'clock. They come as a Poisson process and
+choose a store by Zipf's law. Meanwhile a process of low priority ingests a turn into some store again and again. The
+server's own times count, and the client's on top; `alone_ms` is one store in a process that does nothing else.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class Measured:
 
     warm: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
-    client: list[float] = field(default_factory=list)
+    client_warm: list[float] = field(default_factory=list)
+    client_cold: list[float] = field(default_factory=list)
     failed: int = 0
     resident: list[tuple[int, int]] = field(default_factory=list)  # MiB: anonymous, mapped
 
@@ -151,7 +152,7 @@ def replay(url: str, pid: int, times: list[float], chosen: list[int], clients: i
             return
         ms = answer.json()["ms"]
         (measured.cold if "open" in ms else measured.warm).append(ms["total"])
-        measured.client.append(took)
+        (measured.client_cold if "open" in ms else measured.client_warm).append(took)
 
     threading.Thread(target=sample, daemon=True).start()
     with httpx.Client(base_url=url, timeout=60) as client, ThreadPoolExecutor(clients) as pool:
@@ -186,7 +187,7 @@ def main() -> None:
     parser.add_argument("--stores", type=int, default=1_000)
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--built", type=int, default=8, help="stores that are built; the others are copies")
-    parser.add_argument("--recalls", type=int, default=6_000)
+    parser.add_argument("--recalls", type=int, default=1_680, help="in these seconds")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--zipf", type=float, default=1.0)
     parser.add_argument("--memory", type=int, default=3_072, help="MiB of open stores")
@@ -228,7 +229,8 @@ def main() -> None:
         "alone_ms": describe(alone),
         "warm_ms": describe(measured.warm),
         "cold_ms": describe(measured.cold),
-        "client_ms": describe(measured.client),
+        "client_warm_ms": describe(measured.client_warm),
+        "client_cold_ms": describe(measured.client_cold),
         "failed": measured.failed,
         "resident_mib": {
             "anonymous": max(one for one, _ in measured.resident),
