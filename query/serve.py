@@ -217,7 +217,8 @@ def make_application(root: Path, settings: Settings, policy: Policy) -> ASGIApp:
     configure_logging(settings)
     keys = KeyRing(get_key_file(root, settings), many=policy.many)
     if policy.many:
-        stores = ManyStores(root, settings, fetched=policy.fetched)
+        own = replace(settings, stores_memory=max(1, settings.stores_memory // policy.processes))
+        stores = ManyStores(root, own, fetched=policy.fetched)
         gate = StoreGate(stores.limits, policy.processes, root if policy.fetched else None)
         app = create_app(stores, policy, keys, gate)
     else:

@@ -10,12 +10,14 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 _DONTNEED: Final = 4  # MADV_DONTNEED, the same number on Linux and macOS
+_CHUNK: Final = 1 << 20
 
 _mapped: dict[str, weakref.WeakValueDictionary[int, pa.Buffer]] = {}  # by folder and address
 _lock = threading.Lock()
@@ -53,5 +55,17 @@ def release_pages(folders: Iterable[Path]) -> int:
                 _mapped.pop(str(folder), None)
         for buffer in buffers:
             _libc.madvise(buffer.address, buffer.size, _DONTNEED)
-            released += 1
+        released += len(buffers)
     return released
+
+
+def read_ahead(paths: Iterable[Path]) -> None:
+    """Read files into the system's cache, so that no mapped page has to wait for the disk.
+
+    Other threads go on meanwhile, which they do not while Python waits for a page. A file that cannot be read is left.
+    """
+    buffer = memoryview(bytearray(_CHUNK))
+    for path in paths:
+        with suppress(OSError), path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass

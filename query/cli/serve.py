@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -40,6 +41,8 @@ def serve(argv: Sequence[str]) -> int:
     add("--wait", action="store_true", help="start without a store, and answer 503 until there is one")
     add_log_format(parser)
     options = parser.parse_args(argv)
+    # Threads of linear algebra wait for each other by spinning, which takes the core that another question needs.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from query.replica import keep_replica
     from query.serve import MAX_PROCESSES, make_policy, run
 

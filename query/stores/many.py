@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,6 @@ from helix.encoders.rerank import Rerankers
 from helix.errors import HelixError, UsageError
 from helix.question.build import choose_count
 from helix.recipes.load_profile import load as load_profile
-from helix.sdk.memory import Memory
 from helix.settings import Settings
 from helix.snapshot import wanted
 from helix.snapshot.reader.generation import LoadedModels
@@ -34,8 +34,9 @@ from query.auth import OWNER, SCOPES, AccessDenied, Caller, make_unknown_store
 from query.schema import requests as wire
 from query.service import MAX_RUNNING, QueryService
 from query.stores.fuse import fuse_answers, shorten_as_one
+from query.stores.needed import find_needed
 from query.stores.open_stores import OpenCounts, OpenSize, OpenStores, read_most_files
-from query.stores.opened import OpenStore, measure_memory
+from query.stores.opened import OpenStore, measure_memory, open_sharing, read_store_ahead
 
 log = logging.getLogger("helix.query")
 
@@ -75,8 +76,9 @@ class ManyStores:
         """Stores that were opened, again after they were closed."""
         self.open_seconds = 0.0
         self._models: dict[str, LoadedModels] = {}
-        self._rerankers = Rerankers(settings)
+        self._open_memory = partial(open_sharing, self._models, Rerankers(settings))
         self._pool = ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
+        self._openers = ThreadPoolExecutor(MAX_RUNNING, "helix-open")
         self._open: OpenStores[OpenStore] = OpenStores(
             settings.stores_memory << 20, OpenStore.close, OpenStore.release, read_most_files()
         )
@@ -90,7 +92,8 @@ class ManyStores:
     def stop(self) -> None:
         """Close every store."""
         self._stop.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._openers, self._pool):
+            pool.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         for name, _ in self._open.list_open():
@@ -151,6 +154,9 @@ class ManyStores:
         Raises:
             AccessDenied: there is no such store.
         """
+        return self._find_open(name).service
+
+    def _find_open(self, name: str) -> OpenStore:
         root = self.folder / name
         if self._is_fetched and not is_here(root) and STORE_NAME.fullmatch(name):
             wanted.want(self.folder, name)
@@ -165,24 +171,17 @@ class ManyStores:
         if found.place != place:  # deleted and made again
             self._open.drop(name)
             found = self._open.get(name, partial(self._open_store, root, place))
-        return found.service
+        return found
 
     def _open_store(self, root: Path, place: tuple[int, int]) -> tuple[OpenStore, OpenSize]:
-        began = time.monotonic()
+        began = time.perf_counter()
+        read_store_ahead(root)
         service = QueryService(root, self.settings, self._count_failure, self._open_memory, self._pool)
         service.look()
+        took = time.perf_counter() - began
         self.opened += 1
-        self.open_seconds += time.monotonic() - began
-        return OpenStore(service, place), measure_memory(service)
-
-    def _open_memory(self, root: Path, settings: Settings) -> Memory:
-        """Open a store with the models that others have loaded."""
-        memory = Memory(root, settings, warm=False, rerankers=self._rerankers)
-        memory.snapshot.files.share_models(self._models)
-        memory.snapshot.warm()
-        memory.prepare()
-        self._models.update(memory.snapshot.files.list_models())
-        return memory
+        self.open_seconds += took
+        return OpenStore(service, place, round(took * 1_000, 3)), measure_memory(service)
 
     def _count_failure(self) -> None:
         self.on_failure()
@@ -223,8 +222,13 @@ class ManyStores:
         return {"stores": self.count_open().stores}
 
     async def run_in_turn(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a recall in the pool of MAX_RUNNING threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args, **kwargs))
+        """Run a recall in the pool of MAX_RUNNING threads, once its stores are open: no other recall waits for that."""
+        loop = asyncio.get_running_loop()
+        caller, names = find_needed(args)
+        for name in (name for name in names if self._open.find(name) is None and name in self.list_names(caller)):
+            with suppress(HelixError):  # the work meets it, too
+                await loop.run_in_executor(self._openers, self.open, name)
+        return await loop.run_in_executor(self._pool, partial(work, *args, **kwargs))
 
     def recall(self, request: wire.RecallRequest, caller: Caller = OWNER) -> dict[str, Any]:
         """Return the answer of one store, or of all stores of a key or a request as one.
@@ -242,11 +246,10 @@ class ManyStores:
 
     def _recall_one(self, request: wire.RecallRequest, caller: Caller, name: str) -> dict[str, Any]:
         """Return the answer of one store; where it had to be opened, `ms` has that time too."""
-        began, is_open = time.perf_counter(), self._open.find(name) is not None
-        service = self.open(name)
-        opening = round((time.perf_counter() - began) * 1_000, 3)
-        answer = service.recall(request, caller.enter(name))
-        if not is_open:
+        found = self._find_open(name)
+        opening = found.take_opening()
+        answer = found.service.recall(request, caller.enter(name))
+        if opening is not None:
             answer["ms"] = {"open": opening, **answer["ms"], "total": round(opening + answer["ms"]["total"], 3)}
         return answer
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
+from helix.encoders.rerank import Rerankers
+from helix.errors import HelixError
+from helix.sdk.memory import Memory
+from helix.settings import Settings
+from helix.snapshot import manifest as manifests
 from helix.snapshot.manifest import File, Manifest
-from helix.snapshot.mapped_files import release_pages
+from helix.snapshot.mapped_files import read_ahead, release_pages
+from helix.snapshot.reader.generation import LoadedModels
 from query.service import QueryService
 from query.stores.open_stores import OpenSize
 
 ROW_BYTES: Final = 256
 """Bytes of memory for each row of an open store, in addition to its mapped files (docs/explanation/stores.md)."""
+
+READ_AHEAD: Final = 128 << 20
+"""Bytes of a store that is read ahead before it is opened."""
 
 _UNOPENED: Final = OpenSize(1 << 16, 0)  # bytes of a store that cannot be opened
 
@@ -30,14 +41,39 @@ def _list_mapped(manifest: Manifest) -> list[File]:
     return [file for file in files if not str(file.path).endswith(".parquet")]
 
 
-class OpenStore:
-    """An open store's service, and the device and inode of its folder."""
+def read_store_ahead(root: Path) -> None:
+    """Read the files of a closed store of usual size, so that neither opening nor the first answers wait for pages."""
+    with suppress(HelixError, OSError):  # opening it meets the error, too
+        name = manifests.read_current(root)
+        files = _list_mapped(manifests.load(root, name)) if name else []
+        if sum(file.bytes for file in files) <= READ_AHEAD:
+            read_ahead(root / file.path for file in files)
 
-    def __init__(self, service: QueryService, place: tuple[int, int]) -> None:
+
+def open_sharing(models: dict[str, LoadedModels], rerankers: Rerankers, root: Path, settings: Settings) -> Memory:
+    """Open a store with the models that others have loaded, and add its own to them."""
+    memory = Memory(root, settings, warm=False, rerankers=rerankers)
+    memory.snapshot.files.share_models(models)
+    memory.snapshot.warm()
+    memory.prepare()
+    models.update(memory.snapshot.files.list_models())
+    return memory
+
+
+class OpenStore:
+    """An open store's service, the device and inode of its folder, and the milliseconds that opening it took."""
+
+    def __init__(self, service: QueryService, place: tuple[int, int], opening: float) -> None:
         self.service = service
         self.place = place
+        self._opening: float | None = opening
         self._current = service.root / "CURRENT"
         self._mark: tuple[int, ...] | None = None
+
+    def take_opening(self) -> float | None:
+        """Return the milliseconds that opening took, to the first that asks: its answer had to wait; else None."""
+        opening, self._opening = self._opening, None
+        return opening
 
     def look(self) -> bool | None:
         """Look for a newer generation where something has changed: one `stat` where nothing has.
@@ -75,6 +111,8 @@ class OpenStore:
 
     def release(self) -> None:
         """Give back the memory of the mapped files; a request may read them at the same time."""
+        release_pages(self._list_folders())
+
+    def _list_folders(self) -> set[Path]:
         manifest = self.service.memory.snapshot.manifest if self.service.is_ready else None
-        if manifest is not None:
-            release_pages({(self.service.root / file.path).parent for file in _list_mapped(manifest)})
+        return {(self.service.root / file.path).parent for file in _list_mapped(manifest)} if manifest else set()

@@ -192,6 +192,7 @@ def main() -> None:
     parser.add_argument("--zipf", type=float, default=1.0)
     parser.add_argument("--memory", type=int, default=3_072, help="MiB of open stores")
     parser.add_argument("--pause", type=float, default=2.0, help="seconds between two ingested turns; 0: none")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the server")
     parser.add_argument("--clients", type=int, default=8)
     options = parser.parse_args()
     make_stores(options.folder, options.stores, options.items, options.built)
@@ -201,6 +202,7 @@ def main() -> None:
     chosen = draw_stores(options.recalls, options.stores, options.zipf, draw)
     environ = {**os.environ, "HELIX_STORES_MEMORY": str(options.memory)}
     command = [sys.executable, "-m", "helix.cli", "serve", "--stores", str(options.folder), "--port", "0"]
+    command += ["--workers", str(options.workers)]
     server = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL)
     beside = None
     try:
