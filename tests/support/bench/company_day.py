@@ -1,10 +1,12 @@
 """A working day of a company on one server: `python -m tests.support.bench.company_day FOLDER [--stores 1000]`.
 
 FOLDER gets the stores, each of so many items; they are made once. A few are built, the others are copies of these with
-files of their own: only the encoder's files are shared. A day of ten hours is replayed in minutes, at the rate of 200
-recalls a day from each of 1,000 stores: 5.6 a second on average, 13 at nine o'clock. They come as a Poisson process and
-choose a store by Zipf's law. Meanwhile a process of low priority ingests a turn into some store again and again. The
-server's own times count, and the client's on top; `alone_ms` is one store in a process that does nothing else.
+files of their own: only the encoder's files are shared. The day has ten hours and 200 recalls for each store. Recalls
+come as a Poisson process and choose a store by Zipf's law. Of those before nine o'clock only the last one of each store
+is made, as fast as they are answered: `cold_ms`. From nine on the day goes at its own rate, an hour in half a minute:
+13 recalls a second at nine, 5 on average. Meanwhile a process of low priority ingests a turn into some store again and
+again. Times are the server's own, those of `client` of an HTTP client; `alone_ms` is one store in a process that does
+nothing else, on the same machine. For a disk without cached pages, empty the system's cache before.
 """
 
 from __future__ import annotations
@@ -31,8 +33,14 @@ from helix.settings import load
 from helix.types import RecallOptions
 from query.discovery_read import read_address
 
-HOURS: Final = (0.3, 1.0, 2.6, 1.4, 1.0, 0.6, 0.9, 1.2, 1.1, 0.9)
-"""Recalls of each hour from seven to five, as a share of the mean."""
+EARLY: Final = (0.3, 1.0)
+"""Recalls of the hours before nine, as a share of the mean."""
+
+HOURS: Final = (2.6, 1.4, 1.0, 0.6, 0.9, 1.2, 1.1, 0.9)
+"""The same of the hours from nine to five."""
+
+DAILY: Final = 200
+"""Recalls of a day from each store."""
 
 SUBJECTS: Final = [
     "gateway",
@@ -79,14 +87,17 @@ for number in range(1_000_000):
 
 @dataclass
 class Measured:
-    """Milliseconds of the day's recalls: of the server by warm and cold stores, and of the client."""
+    """Milliseconds of recalls: of the server by warm and cold stores, and of the client."""
 
     warm: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
     client_warm: list[float] = field(default_factory=list)
     client_cold: list[float] = field(default_factory=list)
     failed: int = 0
-    resident: list[tuple[int, int]] = field(default_factory=list)  # MiB: anonymous, mapped
+
+    def describe(self) -> dict[str, Any]:
+        """Return each list's number, median, 95th and 99th percentile and maximum."""
+        return {f"{name}_ms": describe(times) for name, times in vars(self).items() if isinstance(times, list)}
 
 
 def make_stores(folder: Path, stores: int, items: int, built: int) -> None:
@@ -116,10 +127,18 @@ def make_stores(folder: Path, stores: int, items: int, built: int) -> None:
             target.with_name(f".{target.name}").rename(target)
 
 
-def draw_times(count: int, seconds: float, draw: np.random.Generator) -> list[float]:
-    """Draw the times of recalls over the replayed day, ascending."""
-    hours = draw.choice(len(HOURS), count, p=np.array(HOURS) / sum(HOURS))
-    return sorted(((hours + draw.random(count)) * seconds / len(HOURS)).tolist())
+def draw_times(stores: int, seconds: float, draw: np.random.Generator) -> list[float]:
+    """Draw the seconds of recalls from nine on, each hour in so many seconds, ascending."""
+    rate = stores * DAILY / 36_000 * 10 / sum((*EARLY, *HOURS))  # a second, in a mean hour
+    times = [(i + draw.random(draw.poisson(share * rate * seconds))) * 1.0 for i, share in enumerate(HOURS)]
+    return sorted((np.concatenate(times) * seconds).tolist())
+
+
+def draw_early(stores: int, exponent: float, draw: np.random.Generator) -> list[int]:
+    """Draw the stores that are asked before nine, by the time of their last recall, latest last."""
+    count = round(stores * DAILY * sum(EARLY) / sum((*EARLY, *HOURS)))
+    latest_first = dict.fromkeys(draw_stores(count, stores, exponent, draw))
+    return [*latest_first][::-1]
 
 
 def draw_stores(count: int, stores: int, exponent: float, draw: np.random.Generator) -> list[int]:
@@ -134,14 +153,23 @@ def read_resident(pid: int) -> tuple[int, int]:
     return int(fields["RssAnon"].split()[0]) >> 10, int(fields["RssFile"].split()[0]) >> 10
 
 
-def replay(url: str, pid: int, times: list[float], chosen: list[int], clients: int) -> Measured:
+class Watch(threading.Thread):
+    """Watches the most MiB that a process holds: anonymous, mapped, both."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.most, self.ended = pid, (0, 0, 0), threading.Event()
+
+    def run(self) -> None:
+        """Look twice a second."""
+        while not self.ended.wait(0.5):
+            anonymous, mapped = read_resident(self.pid)
+            self.most = tuple(map(max, self.most, (anonymous, mapped, anonymous + mapped)))
+
+
+def replay(url: str, times: list[float], chosen: list[int], clients: int) -> Measured:
     """Ask at each time; a client that is late asks at once."""
     measured, draw = Measured(), random.Random(7)
-    ended = threading.Event()
-
-    def sample() -> None:
-        while not ended.wait(0.5):
-            measured.resident.append(read_resident(pid))
 
     def ask(client: httpx.Client, store: int, question: str) -> None:
         began = time.perf_counter()
@@ -154,14 +182,12 @@ def replay(url: str, pid: int, times: list[float], chosen: list[int], clients: i
         (measured.cold if "open" in ms else measured.warm).append(ms["total"])
         (measured.client_cold if "open" in ms else measured.client_warm).append(took)
 
-    threading.Thread(target=sample, daemon=True).start()
     with httpx.Client(base_url=url, timeout=60) as client, ThreadPoolExecutor(clients) as pool:
         start = time.perf_counter()
         for at, store in zip(times, chosen, strict=True):
             time.sleep(max(0.0, start + at - time.perf_counter()))
             words = " ".join(draw.sample(SUBJECTS, 3))
             pool.submit(ask, client, store, draw.choice(FORMS).format(words))
-    ended.set()
     return measured
 
 
@@ -187,8 +213,7 @@ def main() -> None:
     parser.add_argument("--stores", type=int, default=1_000)
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--built", type=int, default=8, help="stores that are built; the others are copies")
-    parser.add_argument("--recalls", type=int, default=1_680, help="in these seconds")
-    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--seconds", type=float, default=30, help="of an hour")
     parser.add_argument("--zipf", type=float, default=1.0)
     parser.add_argument("--memory", type=int, default=3_072, help="MiB of open stores")
     parser.add_argument("--pause", type=float, default=2.0, help="seconds between two ingested turns; 0: none")
@@ -198,8 +223,9 @@ def main() -> None:
     make_stores(options.folder, options.stores, options.items, options.built)
     alone = measure_alone(options.folder / "store-0000", 250)
     draw = np.random.default_rng(3)
-    times = draw_times(options.recalls, options.seconds, draw)
-    chosen = draw_stores(options.recalls, options.stores, options.zipf, draw)
+    times = draw_times(options.stores, options.seconds, draw)
+    chosen = draw_stores(len(times), options.stores, options.zipf, draw)
+    early = draw_early(options.stores, options.zipf, draw)
     environ = {**os.environ, "HELIX_STORES_MEMORY": str(options.memory)}
     command = [sys.executable, "-m", "helix.cli", "serve", "--stores", str(options.folder), "--port", "0"]
     command += ["--workers", str(options.workers)]
@@ -214,8 +240,12 @@ def main() -> None:
             beside = subprocess.Popen([sys.executable, "-c", _INGEST, *arguments], stdout=subprocess.PIPE, text=True)
             assert beside.stdout
             beside.stdout.readline()  # its imports do not count
-        httpx.get(f"{url}/stores/store-{options.stores - 1:04}/v1/recall", params={"query": "the first"}, timeout=60)
-        measured = replay(url, server.pid, times, chosen, options.clients)
+        httpx.get(f"{url}/stores/store-0000/v1/recall", params={"query": "the first"}, timeout=60)
+        watch = Watch(server.pid)
+        watch.start()
+        before = replay(url, [0.0] * len(early), early, 1)
+        day = replay(url, times, chosen, options.clients)
+        watch.ended.set()
         state = httpx.get(f"{url}/metrics").text
     finally:
         server.terminate()
@@ -227,18 +257,12 @@ def main() -> None:
     }
     ingested = len(beside.stdout.read().split()) if beside and beside.stdout else 0
     result: dict[str, Any] = {
-        **{name: vars(options)[name] for name in ("stores", "items", "recalls", "seconds", "zipf", "memory")},
+        **{name: vars(options)[name] for name in ("stores", "items", "seconds", "zipf", "memory", "workers")},
         "alone_ms": describe(alone),
-        "warm_ms": describe(measured.warm),
-        "cold_ms": describe(measured.cold),
-        "client_warm_ms": describe(measured.client_warm),
-        "client_cold_ms": describe(measured.client_cold),
-        "failed": measured.failed,
-        "resident_mib": {
-            "anonymous": max(one for one, _ in measured.resident),
-            "mapped": max(one for _, one in measured.resident),
-            "both": max(map(sum, measured.resident)),
-        },
+        "before_nine": before.describe(),
+        "from_nine": day.describe(),
+        "failed": before.failed + day.failed,
+        "most_mib": dict(zip(("anonymous", "mapped", "both"), watch.most, strict=True)),
         "turns_ingested": ingested,
         "server": counts,
     }
