@@ -80,7 +80,7 @@ class ManyStores:
         self._pool = ThreadPoolExecutor(MAX_RUNNING, "helix-recall")
         self._openers = ThreadPoolExecutor(MAX_RUNNING, "helix-open")
         self._open: OpenStores[OpenStore] = OpenStores(
-            settings.stores_memory << 20, OpenStore.close, OpenStore.release, read_most_files()
+            settings.stores_memory << 20, OpenStore.close, self._release, read_most_files()
         )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="helix-stores", daemon=True)
@@ -182,6 +182,11 @@ class ManyStores:
         self.opened += 1
         self.open_seconds += took
         return OpenStore(service, place, round(took * 1_000, 3)), measure_memory(service)
+
+    def _release(self, store: OpenStore) -> None:
+        """Give back a store's pages, beside the request that needs their memory; at the end nobody needs it."""
+        with suppress(RuntimeError):
+            self._openers.submit(store.release)
 
     def _count_failure(self) -> None:
         self.on_failure()

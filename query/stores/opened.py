@@ -17,7 +17,7 @@ from helix.snapshot.reader.generation import LoadedModels
 from query.service import QueryService
 from query.stores.open_stores import OpenSize
 
-ROW_BYTES: Final = 256
+ROW_BYTES: Final = 200
 """Bytes of memory for each row of an open store, in addition to its mapped files (docs/explanation/stores.md)."""
 
 READ_AHEAD: Final = 128 << 20

@@ -37,9 +37,9 @@ def compare_vectors(counted: TermCounts, vector: F32 | None, snap: Snapshot, pla
         nothing = np.full(n, np.nan, np.float32)
         return nothing, nothing, 0.0
     rows = counted.rows[counted.ring[1:4]]
-    alone, leaned = score_neighbours(snap.vectors.table, rows, np.ascontiguousarray(vector, np.float32), _LEAN)
-    sampled, vectors = snap.vectors.sample
-    among: F32 = vectors @ vector
+    query = np.ascontiguousarray(vector, np.float32)
+    alone, leaned = score_neighbours(snap.vectors.table, rows, query, _LEAN)
+    sampled, among = snap.vectors.sample.rows, snap.vectors.sample.score(query)
     usable = np.ones(len(sampled), bool)
     if plan.allowed is not None and np.count_nonzero(within := plan.allowed[sampled]) >= _LEAST:
         usable = within
