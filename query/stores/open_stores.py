@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _USUAL_MAPS: Final = 65_530
-_SHARE: Final = 0.75
+_SHARE: Final = 0.9
 """Share of the maps that the system allows a process; the rest is for libraries, models and closing stores."""
 
 
