@@ -48,8 +48,8 @@ class Company:
         place = {"HELIX_STORES": str(self.stores), "HELIX_REDIS_URL": self.redis.url, MARK: str(os.getpid())}
         return {**FAST, **place}
 
-    def worker(self, name: str, queues: str, **environ: str) -> subprocess.Popen[bytes]:
-        words = ("worker", "--queues", queues)
+    def worker(self, name: str, queues: str, concurrency: int = 1, **environ: str) -> subprocess.Popen[bytes]:
+        words = ("worker", "--queues", queues, "--concurrency", str(concurrency))
         self.running[name] = start_helix(self.log, *words, **{**self.environ(), **environ})
         return self.running[name]
 
@@ -90,8 +90,8 @@ class Company:
 
 
 @contextmanager
-def company(folder: Path, workers: Sequence[str] = ()) -> Iterator[Company]:
-    """A folder of stores, a Redis, and a worker for each of `workers`, its queues."""
+def company(folder: Path, workers: Sequence[str] = (), concurrency: int = 1) -> Iterator[Company]:
+    """A folder of stores, a Redis, and a worker for each of `workers`, its queues; FRESH with so many processes."""
     folder.mkdir(exist_ok=True)
     made = Company(folder / "stores", Redis(folder / "redis"), folder / "log")
     made.stores.mkdir()
@@ -99,7 +99,7 @@ def company(folder: Path, workers: Sequence[str] = ()) -> Iterator[Company]:
     try:
         made.redis.start()
         for queues in workers:
-            made.worker(queues, queues)
+            made.worker(queues, queues, concurrency if queues == FRESH else 1)
         made.wait_for_workers(len(workers))
         yield made
     finally:
@@ -107,7 +107,7 @@ def company(folder: Path, workers: Sequence[str] = ()) -> Iterator[Company]:
 
 
 @contextmanager
-def temporary_company(*workers: str) -> Iterator[Company]:
+def temporary_company(*workers: str, concurrency: int = 1) -> Iterator[Company]:
     """A company in a temporary folder."""
-    with tempfile.TemporaryDirectory() as place, company(Path(place) / "company", workers) as made:
+    with tempfile.TemporaryDirectory() as place, company(Path(place) / "company", workers, concurrency) as made:
         yield made

@@ -119,9 +119,9 @@ def describe_load() -> str:
     return "load " + " ".join(f"{load:.1f}" for load in os.getloadavg()) + f" on {os.cpu_count()} cores"
 
 
-def fresh(stores: int, documents: int, pause: float, seconds: float) -> None:
+def fresh(stores: int, documents: int, pause: float, seconds: float, reserved: int) -> None:
     """Measure fresh turns at rest and during an import."""
-    with temporary_company(FRESH, IMPORTS) as made:
+    with temporary_company(FRESH, IMPORTS, concurrency=reserved) as made:
         measure_members(made, stores, "warm", pause, pause)
         print("at rest:         ", measure_phase(made, "rest", stores, pause, seconds), flush=True)
         made.enqueue("bulk", write_import(made, "bulk", documents))
@@ -154,9 +154,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     options.add_argument("--documents", type=int, default=1_000, help=f"of {TURNS} turns each, of an import")
     options.add_argument("--pause", type=float, default=5.0, help="seconds between two turns of a store")
     options.add_argument("--seconds", type=float, default=60.0)
+    options.add_argument("--reserved", type=int, default=2, help="processes for fresh turns only")
     chosen = options.parse_args(argv)
     if chosen.what == "fresh":
-        fresh(chosen.stores, chosen.documents, chosen.pause, chosen.seconds)
+        fresh(chosen.stores, chosen.documents, chosen.pause, chosen.seconds, chosen.reserved)
     else:
         even(chosen.documents, chosen.seconds)
 
