@@ -8,7 +8,7 @@ than its vector. An entry that replaces others corrects their items.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,13 +36,11 @@ from helix.switches.scope import make_scope, matches
 from helix.switches.state import is_open, read_switches
 from helix.util.failpoints import failpoint
 from helix.util.note_names import TEAM
-from pipelines.embedded.ingest import finish
-from pipelines.ingest.accept_all import IngestReport
-from pipelines.maintain.deletion_plan import Selection
-from pipelines.maintain.forget import Say, forget, resume
 from pipelines.team.entry import TeamEntry
 from pipelines.team.fold import TeamState
 from pipelines.team.place import TeamPlace
+
+Say = Callable[[str], None]
 
 MOST: Final = 500
 """Entries of one document."""
@@ -76,7 +74,7 @@ def learn_state(
     """
     refuse_switched_off(root, place)
     paths.create_folders(root)
-    resume(root, settings, say)  # of an earlier pull that was killed
+    _resume(root, settings, say)
     report = LearnReport()
     if list_pending(root):
         _publish(root, settings, report, say)
@@ -91,6 +89,9 @@ def learn_state(
     failpoint("team.learned")
     gone = sorted(key for key in learned if key not in state.known_entries)
     if gone and snap is not None:
+        from pipelines.maintain.deletion_plan import Selection
+        from pipelines.maintain.forget import forget
+
         items = tuple(item for key in gone for item in _list_items(snap, key))
         report.receipt = forget(root, Selection(items), settings, say)
         report.dropped, report.snapshot = gone, int(report.receipt.get("snapshot", 0))
@@ -102,8 +103,19 @@ def make_item(entry: str, piece: int = 0) -> str:
     return hash_parts(TEAM, entry, str(piece))
 
 
+def _resume(root: Path, settings: Settings, say: Say | None) -> None:
+    """Finish the deletion of an earlier pull that was killed."""
+    if any((root / "purges").glob("*.json")):
+        from pipelines.maintain.forget import resume
+
+        resume(root, settings, say)
+
+
 def _publish(root: Path, settings: Settings, report: LearnReport, say: Say | None) -> None:
-    """Enrich and publish the accepted documents."""
+    """Enrich and publish the accepted documents. Its imports take longer than a pull that finds nothing new."""
+    from pipelines.embedded.ingest import finish
+    from pipelines.ingest.accept_all import IngestReport
+
     ingest = IngestReport()
     finish(root, settings, ingest, say=say)
     report.refused += ingest.refused
