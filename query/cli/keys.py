@@ -93,13 +93,15 @@ def _print_key(key: str, record: auth.KeyRecord, as_json: bool) -> int:
         print_json({"key": key, **record.describe(datetime.now(UTC))})
         return 0
     print(key)
-    where = ", ".join(record.projects) if record.projects else "all projects"
+    rights = [(" and ".join(record.scopes), ", ".join(record.projects) if record.projects else "all projects")]
     if record.grants:
-        opened = "; ".join(f"{store} ({', '.join(scopes)})" for store, scopes in record.grants.items())
-        where = f"{where} of {opened}"
+        rights = [(", ".join(scopes), f"the store {store}") for store, scopes in record.grants.items()]
+    may = "; ".join(f"{scopes} in {place}" for scopes, place in rights)
+    if record.grants and record.projects:
+        may = f"{may}; of these only {', '.join(record.projects)}"
     end = f"until {record.expires}" if record.expires else "until it is revoked"
     print_note(
-        f"{record.id}: {record.principal} may {' and '.join(record.scopes)} in {where}, {end}. "
+        f"{record.id}: {record.principal} may {may}, {end}. "
         "It is not shown again; send it as 'Authorization: Bearer KEY'."
     )
     return 0
