@@ -91,11 +91,7 @@ class QueryService:
         self._thread.start()
 
     def look(self) -> bool:
-        """Take the newest generation, for a caller that watches the store instead of `start`.
-
-        Returns:
-            whether it looked: not if the last look failed a moment ago, or another thread is looking.
-        """
+        """Take the newest generation, for a caller that watches the store; return whether it was time to look."""
         return time.monotonic() >= self._due and self._look()
 
     def find_own(self, caller: Caller, scope: str, item: str | None = None) -> tuple[QueryService, Caller]:
@@ -361,11 +357,7 @@ class QueryService:
                 self._thread.start()
 
     def _look(self) -> bool:
-        """Take the newest generation. After any failure, report it and keep the current one.
-
-        Returns:
-            False if another thread is looking.
-        """
+        """Take the newest generation, or report why not and keep the current one; False if another thread looks."""
         if not self._looking.acquire(blocking=False):
             return False
         began, wait = time.monotonic(), self.settings.reload_interval

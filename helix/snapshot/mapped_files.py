@@ -1,7 +1,7 @@
 """Files that are mapped into memory, and how their pages are released.
 
 A released file stays mapped: the next read of a page takes it from the system's cache, in microseconds, or from the
-disk. So a store that nobody asks can stay open for little more than its Python objects.
+disk. So a store that no caller asks can stay open for little more than its Python objects.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class ManyStores:
         return OpenStore(service, place, round(took * 1_000, 3)), measure_memory(service)
 
     def _release(self, store: OpenStore) -> None:
-        """Give back a store's pages, beside the request that needs their memory; at the end nobody needs it."""
+        """Give back a store's pages, next to the request that needs their memory; at the end no request does."""
         with suppress(RuntimeError):
             self._openers.submit(store.release)
 

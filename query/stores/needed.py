@@ -1,4 +1,4 @@
-"""Which stores a request needs."""
+"""The stores that a request needs."""
 
 from __future__ import annotations
 

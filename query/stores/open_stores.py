@@ -22,7 +22,7 @@ _SHARE: Final = 0.9
 
 
 class OpenSize(NamedTuple):
-    """What an open thing takes."""
+    """The memory and the maps that an open thing takes."""
 
     held: int  # bytes, as long as it is open
     mapped: int  # bytes of mapped files at most, until they are released
@@ -58,7 +58,7 @@ class _Sized(Generic[T]):
 
 
 class _Left(NamedTuple, Generic[T]):
-    """What has to be done for others, outside the lock."""
+    """Things to release and to close, outside the lock."""
 
     released: list[T]
     closed: list[T]

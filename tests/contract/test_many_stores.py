@@ -250,15 +250,15 @@ def test_a_note_without_a_store_goes_to_the_keys_own(folder: Path) -> None:
 
 def test_a_store_at_its_limits_refuses_and_others_do_not(folder: Path) -> None:
     (folder / "stores.toml").write_text(
-        "[limits]\nrate = 1000\n[stores.team]\nrate = 1\n[stores.ana]\nitems = 1\n[stores.company]\nconcurrent = 1\n"
+        "[limits]\nrate = 1000\n[stores.team]\nrate = 0.01\n[stores.ana]\nitems = 1\n[stores.company]\nconcurrent = 1\n"
     )
     with serving_many(folder) as asking:
         team = [asking("ana", "/stores/team/v1/recall?query=walnut") for _ in range(4)]
-        assert [answer.status_code for answer in team] == [200, 200, 429, 429]
+        assert [answer.status_code for answer in team] == [200, 429, 429, 429]
         assert int(team[-1].headers["retry-after"]) >= 1
         assert asking("ana", "/stores/company/v1/recall?query=walnut").status_code == 200
         assert asking("ana", "/stores/ana/v1/notes", {"text": "one more"}).status_code == 507
-        assert 'helix_store_refused_total{limit="rate",store="team"} 2.0' in asking("root", "/metrics").text
+        assert 'helix_store_refused_total{limit="rate",store="team"} 3.0' in asking("root", "/metrics").text
 
 
 def test_a_full_store_accepts_no_document(folder: Path, run_helix: Any, tmp_path: Path) -> None:

@@ -252,9 +252,7 @@ def main() -> None:
         server.wait(30)
         if beside:
             beside.terminate()
-    counts = {
-        line.split()[0]: float(line.split()[1]) for line in state.splitlines() if line.startswith("helix_stores_")
-    }
+    lines = [line.split() for line in state.splitlines() if line.startswith("helix_stores_")]
     ingested = len(beside.stdout.read().split()) if beside and beside.stdout else 0
     result: dict[str, Any] = {
         **{name: vars(options)[name] for name in ("stores", "items", "seconds", "zipf", "memory", "workers")},
@@ -264,7 +262,7 @@ def main() -> None:
         "failed": before.failed + day.failed,
         "most_mib": dict(zip(("anonymous", "mapped", "both"), watch.most, strict=True)),
         "turns_ingested": ingested,
-        "server": counts,
+        "server": {name: float(value) for name, value in lines},
     }
     print(json.dumps(result | {"cores": len(os.sched_getaffinity(0))}, indent=1))
 
