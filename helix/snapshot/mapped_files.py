@@ -7,7 +7,6 @@ disk. So a store that no caller asks can stay open for little more than its Pyth
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,8 +18,7 @@ import pyarrow as pa
 _DONTNEED: Final = 4  # MADV_DONTNEED, the same number on Linux and macOS
 _CHUNK: Final = 1 << 20
 
-_mapped: dict[str, weakref.WeakValueDictionary[int, pa.Buffer]] = {}  # by folder and address
-_lock = threading.Lock()
+_mapped: weakref.WeakValueDictionary[str, pa.Buffer] = weakref.WeakValueDictionary()  # by path
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
@@ -37,26 +35,19 @@ def map_read_only(path: Path) -> pa.Buffer:
     """
     with pa.memory_map(str(path)) as file:
         buffer = file.read_buffer()
-    with _lock:
-        _mapped.setdefault(str(path.parent), weakref.WeakValueDictionary())[buffer.address] = buffer
+    _mapped[str(path)] = buffer
     return pa.py_buffer(memoryview(buffer)) if buffer.size else buffer
 
 
-def release_pages(folders: Iterable[Path]) -> int:
-    """Give the pages of the mapped files of some folders back to the system; return the number of files.
+def release_pages(paths: Iterable[Path]) -> None:
+    """Give the pages of files back to the system; one that is not mapped is left.
 
     Safe while others read: a page that is needed is read again. Nothing is written to such a page, so none is lost.
     """
-    released = 0
-    for folder in folders:
-        with _lock:
-            buffers = list(_mapped.get(str(folder), {}).values())  # each is kept alive, and mapped, until it is done
-            if not buffers:
-                _mapped.pop(str(folder), None)
-        for buffer in buffers:
+    for path in paths:
+        buffer = _mapped.get(str(path))  # keeps it alive, and mapped, until it is done
+        if buffer is not None:
             _libc.madvise(buffer.address, buffer.size, _DONTNEED)
-        released += len(buffers)
-    return released
 
 
 def read_ahead(paths: Iterable[Path]) -> None:

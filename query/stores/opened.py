@@ -111,8 +111,6 @@ class OpenStore:
 
     def release(self) -> None:
         """Give back the memory of the mapped files; a request may read them at the same time."""
-        release_pages(self._list_folders())
-
-    def _list_folders(self) -> set[Path]:
         manifest = self.service.memory.snapshot.manifest if self.service.is_ready else None
-        return {(self.service.root / file.path).parent for file in _list_mapped(manifest)} if manifest else set()
+        if manifest is not None:
+            release_pages(self.service.root / file.path for file in _list_mapped(manifest))
