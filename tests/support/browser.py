@@ -18,7 +18,7 @@ OPTIONS = [
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
 ]
-WAIT = 10_000
+WAIT = 60_000
 """Milliseconds for anything to appear: long, since other processes may need the machine."""
 
 expect.set_options(timeout=WAIT)
