@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from helix.util.wordlists import fill_pattern, read_groups, read_patterns
+from helix.util.wordlists import compile_lines, fill_pattern, read_groups, read_patterns
 
 WORDS: Final = read_groups("helix.enrich", "salience")
 _PIECES, _TABLES = read_patterns(
@@ -22,18 +22,17 @@ class Sign(NamedTuple):
 
     name: str  # a key of `WEIGHTS`
     words: frozenset[str]
-    pattern: re.Pattern[str] | None
+    pattern: str
 
     def is_in(self, words: frozenset[str], prose: str) -> bool:
         """Return whether lower-cased prose, with the set of its words, shows the sign."""
         if self.words and self.words.isdisjoint(words):
             return False
-        return self.pattern is None or self.pattern.search(prose) is not None
+        return not self.pattern or compile_lines(self.pattern).search(prose) is not None
 
 
 def _make_sign(name: str, words: str = "", pattern: str = "") -> Sign:
-    compiled = re.compile(fill_pattern(pattern, _PIECES), re.MULTILINE) if pattern else None
-    return Sign(name, frozenset(words.split()), compiled)
+    return Sign(name, frozenset(words.split()), fill_pattern(pattern, _PIECES))
 
 
 _ANSWERS: Final = {name: re.compile(fill_pattern(opening, _PIECES)) for name, opening in _TABLES.pop("answers").items()}

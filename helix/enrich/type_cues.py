@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from helix.util.wordlists import fill_pattern, read_patterns
+from helix.util.wordlists import compile_lines, fill_pattern, read_patterns
 
 _OPENING: Final = 200  # characters
 _ENDING: Final = 80
@@ -18,7 +17,7 @@ class TypeCue(NamedTuple):
     name: str  # one of helix.types.TYPES
     weight: float
     needs: tuple[str, ...]
-    pattern: re.Pattern[str]
+    pattern: str
     raw: bool = False
     origins: tuple[str, ...] = ()
     where: str = ""
@@ -28,12 +27,12 @@ class TypeCue(NamedTuple):
         """Return whether the cue is in `text`; `lower` is the same text, lower-cased."""
         searched = text if self.raw else lower
         if self.where == "opening":
-            return self.pattern.match(searched, 0, _OPENING) is not None
+            return compile_lines(self.pattern).match(searched, 0, _OPENING) is not None
         if self.where == "ending":
             searched = searched[-_ENDING:]
         if self.needs and not any(word in searched for word in self.needs):
             return False
-        return self.pattern.search(searched) is not None
+        return compile_lines(self.pattern).search(searched) is not None
 
 
 def _make_cue(
@@ -43,7 +42,7 @@ def _make_cue(
     if words:
         pattern = rf"[\s(\"'*_`-](?:{pattern})"
     fields |= {"needs": tuple(needs), "origins": tuple(origins), "words": frozenset(words.split())}
-    return TypeCue(name, pattern=re.compile(pattern, re.MULTILINE), **fields)
+    return TypeCue(name, pattern=pattern, **fields)
 
 
 _PIECES, _TABLES = read_patterns("helix.enrich", "type_cues")

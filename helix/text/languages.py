@@ -44,7 +44,9 @@ _DIALECTS: Final = {"wuu": "zh", "yue": "zh", "arz": "ar", "ary": "ar", "nn": "n
 # Words that only English has, or that no other language has so often.
 _MARK_TEXT: Final = (
     "the and that with this you what where which who how does they were your could would should there their because "
-    "it's i'm don't didn't doesn't can't let's i've that's you're we're what's"
+    "it's i'm don't didn't doesn't can't let's i've that's you're we're what's we've he she them our its some every "
+    "another these those each both from into about after before behind between without through against during until "
+    "since while when then than why because instead only always never already been make used"
 )
 _MARKS: Final = frozenset(_MARK_TEXT.split())
 _LEAST_MARKS: Final = 0.12  # of the words

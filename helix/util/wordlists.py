@@ -37,6 +37,23 @@ def read_patterns(
     return pieces, tables
 
 
+@cache
+def compile_lines(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern in which ^ and $ match at lines, once."""
+    return re.compile(pattern, re.MULTILINE)
+
+
+class Patterns(dict[str, re.Pattern[str]]):
+    """Patterns by name, each compiled when it is asked for first: compiling all of them delays every command."""
+
+    def __init__(self, templates: Mapping[str, str], pieces: Mapping[str, str]) -> None:
+        self._templates, self._pieces = templates, pieces
+
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        self[name] = pattern = re.compile(fill_pattern(self._templates[name], self._pieces))
+        return pattern
+
+
 def read_lines(package: str, name: str) -> tuple[str, ...]:
     """Return the lines of `data/<name>.txt` in a package, without comments and blank lines."""
     lines = _read_file(package, f"{name}.txt").splitlines()

@@ -215,7 +215,7 @@ def weigh_rows(rows: Sequence[Mapping[str, str]]) -> F32:
 
 def types_fingerprint() -> str:
     """Return sixteen hex digits of the classifier's texts, cues and constants."""
-    cues = [(*row[:3], row.pattern.pattern, *row[4:7], *sorted(row.words)) for row in CUES]
+    cues = [(*row[:3], row.pattern, *row[4:7], *sorted(row.words)) for row in CUES]
     constants = (STRENGTH, FOLDS, TEMPERATURES, LEAST_TEXTS, SHARES, _KINDS, _TEMPER, TERM_SCALE)
     return hash_parts(
         _hash_text(_read_types()), repr(cues), repr(PRIORS), repr(constants), repr(sorted(list_terms(_PROBE)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from helix.util.wordlists import fill_pattern, read_groups, read_patterns, read_toml
+from helix.util.wordlists import Patterns, fill_pattern, read_groups, read_patterns, read_toml
 
 WORDS: Final = read_groups("helix.enrich", "facts")
 """Word sets by heading; the file describes each."""
@@ -22,13 +21,11 @@ KIN: Final = {kin: fill_pattern(nouns, {}) for kin, nouns in read_toml("helix.en
 """Relation → nouns of its object: "my wife Eva" is a spouse."""
 
 PIECES, _TABLES = read_patterns("helix.enrich", "fact_patterns", {"ANY_KIN": "|".join(KIN.values())})
-PATTERNS: Final = {name: re.compile(fill_pattern(text, PIECES)) for name, text in _TABLES["patterns"].items()}
+PATTERNS: Final = Patterns(_TABLES["patterns"], PIECES)
 """Patterns by name; the file describes each."""
 
 _VALUE_PIECES, _VALUE_TABLES = read_patterns("helix.enrich", "fact_values", PIECES)
-VALUES: Final = {
-    name: re.compile(fill_pattern(text, _VALUE_PIECES)) for name, text in _VALUE_TABLES["patterns"].items()
-}
+VALUES: Final = Patterns(_VALUE_TABLES["patterns"], _VALUE_PIECES)
 """Patterns of values by name; the file describes each."""
 FOLDED: Final = {word: unit for unit, words in _VALUE_TABLES["folded"].items() for word in words.split()}
 """Spelling of a unit or number → the one of keys."""

@@ -10,6 +10,7 @@ import pytest
 from helix.enrich.salience import CHATTER, ORIGIN, WEIGHTS, Worth, apply_input, judge
 from helix.enrich.signs import BACK, GENERIC, HEDGE, NARRATION, PROPOSES, SIGNS
 from helix.enrich.utterance import SessionItem, read_utterance
+from helix.util.wordlists import compile_lines
 from tests.support.labelled import add_report, rate_pairs
 from tests.support.session_items import assistant, load_sessions, tool, user
 
@@ -134,8 +135,8 @@ def test_the_words_of_a_sign_are_in_every_text_its_pattern_matches() -> None:
     for items, _, _ in load_sessions():
         for utterance in map(read_utterance, items):
             for sign in (*SIGNS, NARRATION, GENERIC, HEDGE, BACK, PROPOSES):
-                if sign.pattern is not None and sign.words.isdisjoint(utterance.words):
-                    assert not sign.pattern.search(utterance.prose), sign
+                if sign.pattern and sign.words.isdisjoint(utterance.words):
+                    assert not compile_lines(sign.pattern).search(utterance.prose), sign
 
 
 # ---------------------------------------------------------------- the session
