@@ -13,6 +13,8 @@ from helix.enrich.facts.extract import MAX_CHARS, MAX_FACTS, extract_facts
 from helix.enrich.facts.relations import RELATIONS, Fact, is_functional
 from helix.enrich.facts.slots import make_key
 from helix.enrich.facts.values import fold_value
+from helix.enrich.facts.words import PATTERNS, VALUES
+from helix.util.wordlists import read_toml
 from tests.support.labelled import add_report, load_cases, load_labelled, rate
 from tests.support.turns import check_cpu_time
 
@@ -225,3 +227,11 @@ def test_precision_and_recall_on_the_labelled_set(split: str, precision: float, 
     add_report(f"facts, {split}", {"all": overall, **{name: row for name, row in rows.items() if min(row[:2]) < 0.8}})
     assert overall[0] >= precision
     assert overall[1] >= recall
+
+
+def test_every_pattern_of_the_tables_compiles() -> None:
+    """They are compiled when a text needs them first."""
+    for table, patterns in (("fact_patterns", PATTERNS), ("fact_values", VALUES)):
+        names = read_toml("helix.enrich", table)["patterns"]
+        assert names
+        assert all(patterns[name].pattern for name in names)
