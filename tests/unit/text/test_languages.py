@@ -44,7 +44,8 @@ def test_plain_english_needs_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("loaded")
 
     monkeypatch.setattr(languages, "_load", load)
-    for text in (SENTENCES["en"], "Where did they put the café's key?", "what's the plan", "Billing keeps its state behind a pool"):
+    english = (SENTENCES["en"], "Where did they put the café's key?", "what's the plan", "it doesn't work")
+    for text in (*english, "Billing keeps its state behind a pool"):
         assert identify(text) == ("en", 1.0)
     for text in ("", "ok", "42", "src/main.py", "`SELECT * FROM t`", "fooBarBaz()", "http://example.org/a/b/c"):
         assert identify(text) == ("", 0.0)
