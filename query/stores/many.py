@@ -37,6 +37,7 @@ from query.stores.fuse import fuse_answers, shorten_as_one
 from query.stores.needed import find_needed
 from query.stores.open_stores import OpenCounts, OpenSize, OpenStores, read_most_files
 from query.stores.opened import OpenStore, measure_memory, open_sharing, read_store_ahead
+from query.stores.watch import use_store, watch_stores
 
 log = logging.getLogger("helix.query")
 
@@ -83,7 +84,8 @@ class ManyStores:
             settings.stores_memory << 20, OpenStore.close, self._release, read_most_files()
         )
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="helix-stores", daemon=True)
+        watched = (self._open, self._stop, settings.reload_interval, self._say_used)
+        self._thread = threading.Thread(target=watch_stores, args=watched, name="helix-stores", daemon=True)
 
     def start(self) -> None:
         """Watch the open stores; none is open yet."""
@@ -171,10 +173,12 @@ class ManyStores:
         if found.place != place:  # deleted and made again
             self._open.drop(name)
             found = self._open.get(name, partial(self._open_store, root, place))
+        use_store(self._open, name, found, self.settings.reload_interval)
         return found
 
     def _open_store(self, root: Path, place: tuple[int, int]) -> tuple[OpenStore, OpenSize]:
         began = time.perf_counter()
+        self._say_used(root.name)
         read_store_ahead(root)
         service = QueryService(root, self.settings, self._count_failure, self._open_memory, self._pool)
         service.look()
@@ -191,17 +195,9 @@ class ManyStores:
     def _count_failure(self) -> None:
         self.on_failure()
 
-    def _watch(self) -> None:
-        """Look for newer generations of the open stores, and for stores that are gone."""
-        while not self._stop.wait(self.settings.reload_interval):
-            for name, found in self._open.list_open():
-                if (taken := found.look()) is None:
-                    self._open.drop(name)
-                    continue
-                if self._is_fetched:
-                    wanted.want(self.folder, name)
-                if taken:
-                    self._open.resize(name, measure_memory(found.service))
+    def _say_used(self, name: str) -> None:
+        if self._is_fetched:
+            wanted.want(self.folder, name)
 
     @property
     def memory_bound(self) -> int:

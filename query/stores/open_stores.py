@@ -50,11 +50,6 @@ def read_most_files() -> int:
 class _Sized(Generic[T]):
     thing: T
     size: OpenSize
-    is_resident: bool = True
-
-    @property
-    def bytes(self) -> int:
-        return self.size.held + (self.size.mapped if self.is_resident else 0)
 
 
 class _Left(NamedTuple, Generic[T]):
@@ -83,6 +78,7 @@ class OpenStores(Generic[T]):
         self.bound = bound
         self._close, self._release, self._most_files = close, release, most_files
         self._entries: OrderedDict[str, _Sized[T]] = OrderedDict()  # least recently used first
+        self._resident: OrderedDict[str, _Sized[T]] = OrderedDict()  # those of them that were not released since
         self._opening: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._files = 0
@@ -95,9 +91,10 @@ class OpenStores(Generic[T]):
             if entry is None:
                 return None
             self._entries.move_to_end(name)
-            if entry.is_resident:
+            if name in self._resident:
+                self._resident.move_to_end(name)
                 return entry.thing
-            entry.is_resident = True
+            self._resident[name] = entry
             self._size += entry.size.mapped
             left = self._shrink(spared=name)
         self._leave(left)
@@ -127,8 +124,8 @@ class OpenStores(Generic[T]):
 
     def _add(self, name: str, thing: T, size: OpenSize) -> None:
         with self._lock:
-            entry = self._entries[name] = _Sized(thing, size)
-            self._size += entry.bytes
+            self._entries[name] = self._resident[name] = _Sized(thing, size)
+            self._size += size.held + size.mapped
             self._files += size.files
             left = self._shrink(spared=name)
         self._leave(left)
@@ -138,22 +135,21 @@ class OpenStores(Generic[T]):
         with self._lock:
             if (entry := self._entries.get(name)) is None:
                 return
-            self._size -= entry.bytes
+            self._size += size.held + size.mapped - entry.size.held
+            self._size -= entry.size.mapped if name in self._resident else 0
             self._files += size.files - entry.size.files
-            entry.size, entry.is_resident = size, True
-            self._size += entry.bytes
+            entry.size = size
+            self._resident.setdefault(name, entry)
             left = self._shrink(spared=name)
         self._leave(left)
 
     def _shrink(self, spared: str) -> _Left[T]:
         """Release the least recently used things until the rest is within the bound, and close them if that fails."""
         left = _Left[T]([], [])
-        if self._size > self.bound:
-            for name, entry in self._entries.items():
-                if entry.is_resident and name != spared and self._size > self.bound:
-                    entry.is_resident = False
-                    self._size -= entry.size.mapped
-                    left.released.append(entry.thing)
+        while self._size > self.bound and (name := next((one for one in self._resident if one != spared), None)):
+            entry = self._resident.pop(name)
+            self._size -= entry.size.mapped
+            left.released.append(entry.thing)
         while (self._size > self.bound or self._files > self._most_files) and len(self._entries) > 1:
             left.closed.append(self._take_out(next(name for name in self._entries if name != spared)).thing)
         self._released += len(left.released)
@@ -162,7 +158,9 @@ class OpenStores(Generic[T]):
 
     def _take_out(self, name: str) -> _Sized[T]:
         entry = self._entries.pop(name)
-        self._size -= entry.bytes
+        self._size -= entry.size.held
+        if self._resident.pop(name, None) is not None:
+            self._size -= entry.size.mapped
         self._files -= entry.size.files
         return entry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -66,6 +67,7 @@ class OpenStore:
     def __init__(self, service: QueryService, place: tuple[int, int], opening: float) -> None:
         self.service = service
         self.place = place
+        self.used = self.looked = time.monotonic()  # the last request, and the last look for a newer generation
         self._opening: float | None = opening
         self._current = service.root / "CURRENT"
         self._mark: tuple[int, ...] | None = None
@@ -76,22 +78,23 @@ class OpenStore:
         return opening
 
     def look(self) -> bool | None:
-        """Look for a newer generation where something has changed: one `stat` where nothing has.
+        """Look for a newer generation where something has changed.
+
+        Where nothing has, this is one `stat`.
 
         Returns:
             whether one was taken; None if the store is gone.
         """
+        self.looked = time.monotonic()
         mark = self._read_mark()
+        if mark is not None and mark == self._mark and not self.service.trouble:
+            return False
         if mark is None and not self.service.root.is_dir():
             return None
-        is_settled = (
-            self.service.is_ready and not self.service.trouble and not self.service.memory.snapshot.files.absent
-        )
-        if is_settled and mark == self._mark:
-            return False
         before = self._get_name()
         if self.service.look():
-            self._mark = mark
+            is_settled = self.service.is_ready and not self.service.memory.snapshot.files.absent
+            self._mark = mark if is_settled else None
         return self._get_name() != before
 
     def _read_mark(self) -> tuple[int, ...] | None:
