@@ -20,7 +20,6 @@ from helix.snapshot.manifest import Manifest
 from helix.snapshot.partial import require_all_parts
 from helix.snapshot.pins import pin_generation, release_pin
 from helix.snapshot.sql_values import REFUSALS, convert_column, name_distinct, translate_error
-from helix.snapshot.sql_views import create_views
 
 
 def connect_duckdb() -> duckdb.DuckDBPyConnection:
@@ -74,6 +73,8 @@ def run_statement(
     """
     with pin_manifest(root) as manifest, connect_duckdb() as db:
         _check_statement(db, statement)
+        from helix.snapshot.sql_views import create_views  # slow to import, and a commit has no views
+
         create_views(db, root, manifest, statement.lower())
         _restrict(db)
         stopwatch = _Stopwatch(db, seconds, stuck)

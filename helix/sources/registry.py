@@ -1,47 +1,16 @@
-"""The register of source formats: detection, parsing and collection by their adapters, one file each."""
+"""The register of source formats: detection, parsing and collection by their adapters, one file each.
+
+An adapter is imported when it is asked for first, so that a note does not wait for thirty of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 from helix.errors import InputRefused, UsageError
-from helix.sources import (
-    aider,
-    amp,
-    antigravity,
-    captions,
-    chatgpt,
-    claude_ai,
-    claude_code,
-    cline,
-    codex,
-    copilot,
-    copilot_cli,
-    cursor,
-    droid,
-    exported_lines,
-    exported_parquet,
-    gemini,
-    generic_jsonl,
-    grok,
-    hermes,
-    kimi,
-    kiro,
-    markdown,
-    meeting,
-    note,
-    opencode,
-    pi,
-    qwen,
-    slack,
-    specstory,
-    swe_agent,
-    team,
-    vault,
-    zed,
-)
 from helix.sources.common.export import Export, ExportAdapter, split_export
 from helix.sources.common.exported import is_exported
 from helix.sources.common.json_text import looks_like_json
@@ -82,60 +51,83 @@ class Collector(Protocol):
         ...
 
 
-# In the order of detection; Markdown is the default.
-_ADAPTERS: Final[tuple[Adapter, ...]] = (
-    note,
-    team,
-    vault,
-    captions,
-    claude_code,
-    codex,
-    gemini,
-    opencode,
-    cursor,
-    copilot,
-    copilot_cli,
-    chatgpt,
-    claude_ai,
-    slack,
-    swe_agent,
-    kimi,
-    droid,
-    qwen,
-    pi,
-    grok,
-    hermes,
-    antigravity,
-    amp,
-    cline,
-    zed,
-    kiro,
-    generic_jsonl,
-    specstory,
-    aider,
-    meeting,
-    markdown,
+# In the order of detection; Markdown is the default. A format's module has its name.
+_NAMES: Final = (
+    "note",
+    "team",
+    "vault",
+    "captions",
+    "claude-code",
+    "codex",
+    "gemini",
+    "opencode",
+    "cursor",
+    "copilot",
+    "copilot-cli",
+    "chatgpt",
+    "claude-ai",
+    "slack",
+    "swe-agent",
+    "kimi",
+    "droid",
+    "qwen",
+    "pi",
+    "grok",
+    "hermes",
+    "antigravity",
+    "amp",
+    "cline",
+    "zed",
+    "kiro",
+    "jsonl",
+    "specstory",
+    "aider",
+    "meeting",
+    "markdown",
 )
+_MODULES: Final = {"jsonl": "generic_jsonl"}
 
-_COLLECTORS: Final[tuple[Collector, ...]] = (
-    exported_lines,
-    exported_parquet,
-    opencode,
-    cursor,
-    slack,
-    claude_code,
-    kimi,
-    grok,
-    antigravity,
-    cline,
-    zed,
-    kiro,
+_COLLECTORS: Final = (
+    "exported_lines",
+    "exported_parquet",
+    "opencode",
+    "cursor",
+    "slack",
+    "claude_code",
+    "kimi",
+    "grok",
+    "antigravity",
+    "cline",
+    "zed",
+    "kiro",
 )
-_EXPORTS: Final[tuple[ExportAdapter, ...]] = (chatgpt, claude_ai)
-FORMATS: Final[Mapping[str, Adapter]] = {adapter.NAME: adapter for adapter in _ADAPTERS}
+_EXPORTS: Final = ("chatgpt", "claude-ai")
 
-JSON_FORMATS: Final = frozenset(adapter.NAME for adapter in _ADAPTERS if adapter.JSON)
-"""Formats whose documents are JSON, or JSON lines."""
+
+class _Formats(Mapping[str, Adapter]):
+    """The adapters by their names, in the order of detection."""
+
+    def __getitem__(self, name: str) -> Adapter:
+        if name not in _NAMES:
+            raise KeyError(name)
+        adapter: Adapter = _load(_MODULES.get(name, name.replace("-", "_")))
+        return adapter
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+FORMATS: Final = _Formats()
+
+
+def _load(module: str) -> Any:
+    return import_module(f"helix.sources.{module}")
 
 
 def detect(document: Document) -> Adapter:
@@ -146,16 +138,16 @@ def detect(document: Document) -> Adapter:
     """
     sample = take_sample(document.text, document.path)
     if any(map(is_exported, sample.records[:1])):
-        return generic_jsonl
-    for adapter in _ADAPTERS:
-        if adapter is not markdown and adapter.detect(sample):
+        return FORMATS["jsonl"]
+    for adapter in map(FORMATS.__getitem__, _NAMES[:-1]):
+        if adapter.detect(sample):
             return adapter
     if looks_like_json(sample.head):
         raise InputRefused(
             "unknown format: JSON, but no agent's log or export that Helix knows",
             "convert it to JSON lines with one turn a line, or name its format with --format (docs/formats.md)",
         )
-    return markdown
+    return FORMATS["markdown"]
 
 
 def parse(document: Document, format: str = "auto", tool_chars: int = TOOL_CHARS) -> Parsed:
@@ -182,13 +174,17 @@ def collect(path: Path) -> Iterator[SessionText] | None:
     Raises:
         InputRefused: it is one, and cannot be read.
     """
-    sources = (collector.collect(path) for collector in _COLLECTORS)
+    sources = (collector.collect(path) for collector in _list_collectors())
     return next((texts for texts in sources if texts is not None), None)
 
 
 def is_companion(path: Path) -> bool:
     """Return whether a file is read together with another one, and is no input of its own."""
-    return any(collector.is_companion(path) for collector in _COLLECTORS)
+    return any(collector.is_companion(path) for collector in _list_collectors())
+
+
+def _list_collectors() -> Iterator[Collector]:
+    yield from map(_load, _COLLECTORS)
 
 
 def split(file: BinaryIO, path: str, format: str, longest: int) -> Export | None:
@@ -201,5 +197,5 @@ def split(file: BinaryIO, path: str, format: str, longest: int) -> Export | None
     Raises:
         InputRefused: it is not a whole export; a conversation is longer than `longest`.
     """
-    adapters = [adapter for adapter in _EXPORTS if format in ("auto", adapter.NAME)]
+    adapters: list[ExportAdapter] = [_load(name.replace("-", "_")) for name in _EXPORTS if format in ("auto", name)]
     return split_export(file, path, adapters, longest)

@@ -267,7 +267,7 @@ def make_whole(
     Args:
         older: the document it replaces, if that is another one; empty for none.
     """
-    if format in sources.JSON_FORMATS:  # \\u0067 must not hide a secret
+    if sources.FORMATS[format].JSON:  # \\u0067 must not hide a secret
         text, redacted = redact_log(unescape_ascii(text))
     else:
         text, redacted = redact(text)

@@ -1,9 +1,10 @@
 """Measures a team's memory: the time of `helix team pull` as a command, from its start to its end.
 
-    python -m tests.support.bench.team [--pulls N] [--entries N]
+    python -m tests.support.bench.team [--pulls N] [--entries N] [--store STORE]
 
 One member publishes entries, and the other pulls them into a store of their own. At the end of a pull, recall finds
-them. The shared repository is a folder of this machine: no time of a network is in the figures.
+them. That store is a copy of STORE, or a new one. The shared repository is a folder of this machine: no time of a
+network is in the figures.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from helix.sdk.notes import write_note
 from tests.support.teams import clone_hub, make_hub
 
 
@@ -27,12 +30,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pulls", type=int, default=5)
     parser.add_argument("--entries", type=int, default=1)
+    parser.add_argument("--store", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         hub = make_hub(folder)
         for member in ("ana", "ben"):
             clone_hub(hub, folder / member)
+        if options.store:
+            shutil.copytree(options.store, folder / "ben" / "store")
         call(folder / "ana", "team", "init", "--name", "core", "--as", "ana")
         call(folder / "ana", "team", "add", "ben", "--key", call(folder / "ben", "team", "join", "ben")["key"])
         new, nothing = [], []
@@ -50,7 +56,10 @@ def publish(member: Path, number: int, entries: int) -> None:
     """Remember and publish some decisions."""
     for entry in range(entries):
         text = f"We decided that service {number}-{entry} keeps its state in Postgres {10 + number} behind a pool."
-        call(member, "remember", text, "--project", "ledgerline", "--by", "user", "--pin")
+        if entry + 1 < entries:
+            write_note(member / "store", text, by="user", project="ledgerline", pinned=True)
+        else:  # the command publishes the others too
+            call(member, "remember", text, "--project", "ledgerline", "--by", "user", "--pin")
     call(member, "team", "publish", "--yes")
 
 
