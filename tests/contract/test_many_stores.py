@@ -303,6 +303,17 @@ def test_a_new_generation_is_served_soon(folder: Path, cache: Path) -> None:
         )
 
 
+def test_a_store_out_of_use_answers_from_its_newest_generation(folder: Path, cache: Path) -> None:
+    many = ManyStores(folder, Settings(reload_interval=0.01))  # without the thread that watches the stores in use
+    request, caller = WideRecallRequest(query="fresh walnut fact"), auth.OWNER.enter("team")
+    many.recall(request, caller)
+    fill_store(
+        folder / "team", [{"session": "t2", "id": "1", "text": "a fresh walnut fact"}], Settings(cache=str(cache))
+    )
+    assert "a fresh walnut fact" in [item["text"] for item in many.recall(request, caller)["items"]]
+    many.stop()
+
+
 def test_the_least_recently_used_store_gives_back_its_pages(folder: Path) -> None:
     many = ManyStores(folder, Settings())
     request = WideRecallRequest(query=WALNUT)
