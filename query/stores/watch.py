@@ -1,6 +1,6 @@
 """The watch over open stores: those in use are looked at often, and all of them now and then.
 
-A look costs 50 us of the processor among recalls. A thousand of them in a row every second delayed the recalls that
+A look costs 50 microseconds of the processor among recalls. A thousand in a row every second delayed the recalls that
 they met by as much as a recall takes.
 """
 
