@@ -51,12 +51,13 @@ def run_notebook(path: Path, timeout: int = 120) -> nbformat.NotebookNode:
         nbclient.exceptions.CellExecutionError: a cell failed; it holds the traceback.
     """
     notebook = read_notebook(path)
-    # The times of its cells would change the file at each run.
+    # Times of cells would change the file at each run, and so would a stream that a busy machine sends in parts.
     client = NotebookClient(
         notebook,
         timeout=timeout,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(path.parent)}},
     )
     client.execute()

@@ -159,6 +159,14 @@ def test_stored_output_is_current(path: Path, run: Run) -> None:
             assert read_output(stored) == read_output(ran), f"{stored.id} is stale: make notebooks"
 
 
+def test_output_that_comes_in_parts_is_stored_as_one(tmp_path: Path) -> None:
+    """As that of a cell on a busy machine does."""
+    source = "import sys\nprint('one')\nsys.stdout.flush()\nimport time\ntime.sleep(0.5)\nprint('two')"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), tmp_path / "slow.ipynb")
+    [cell] = refresh.run_notebook(tmp_path / "slow.ipynb").cells
+    assert [output.text for output in cell.outputs] == ["one\ntwo\n"]
+
+
 def test_code_and_data_of_another_kind_make_stored_pictures_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = refresh.read_notebook(PATHS[0])
     made = refresh.compute_digest(notebook)
