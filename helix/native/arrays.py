@@ -64,7 +64,7 @@ def allocate(dtype: np.dtype[Any], *shape: int) -> tuple[AnyArray, int]:
 
 def _find_address(array: AnyArray) -> int:
     if array.size and array.flags.writeable:
-        return addressof(c_char.from_buffer(array))  # a quarter of the time that the interface takes
+        return addressof(c_char.from_buffer(array.data))  # a third of the time that the interface takes
     address: int = array.__array_interface__["data"][0]
     return address
 

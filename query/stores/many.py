@@ -36,7 +36,7 @@ from query.service import MAX_RUNNING, QueryService
 from query.stores.fuse import fuse_answers, shorten_as_one
 from query.stores.needed import find_needed
 from query.stores.open_stores import OpenCounts, OpenSize, OpenStores, read_most_files
-from query.stores.opened import OpenStore, measure_memory, open_sharing, read_store_ahead
+from query.stores.opened import OpenStore, hide_from_collector, measure_memory, open_sharing, read_store_ahead
 from query.stores.watch import use_store, watch_stores
 
 log = logging.getLogger("helix.query")
@@ -182,6 +182,7 @@ class ManyStores:
         read_store_ahead(root)
         service = QueryService(root, self.settings, self._count_failure, self._open_memory, self._pool)
         service.look()
+        hide_from_collector()
         took = time.perf_counter() - began
         self.opened += 1
         self.open_seconds += took

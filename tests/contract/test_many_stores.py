@@ -375,6 +375,18 @@ def test_a_closed_store_leaves_memory_at_once(folder: Path) -> None:
         many.stop()
 
 
+def test_the_garbage_collector_does_not_look_through_open_stores(folder: Path) -> None:
+    """It stops every thread, a second for a thousand stores."""
+    many = ManyStores(folder, Settings())
+    try:
+        opened = {id(many.find(auth.OWNER.enter(name))[0].memory.snapshot.files) for name in TURNS}
+        assert len(opened) == len(TURNS)
+        assert not opened & {id(one) for one in gc.get_objects()}
+    finally:
+        gc.unfreeze()
+        many.stop()
+
+
 def test_open_stores_share_one_encoder(folder: Path) -> None:
     many = ManyStores(folder, Settings())
     many.start()

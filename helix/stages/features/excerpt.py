@@ -110,8 +110,8 @@ def score_units(text: str, ends: Sequence[int], weights: Mapping[str, float], la
 
 
 def _begin_term(term: str) -> str:
-    """Return what every English word of a term begins with, in lower case: its stem changes the end (dying, die)."""
-    return term[:3] if len(term) > 3 else term[:1]
+    """Return what every English word of a term begins with, in lower case: stems change the end (copy, copi)."""
+    return term[:1] if term[1:] == "ie" else term[: max(1, min(3, len(term) - 1))]  # dying, die
 
 
 def choose_units(scores: Sequence[float], ends: Sequence[int], size: int) -> list[int]:
