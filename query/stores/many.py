@@ -7,6 +7,7 @@ all stores of a key.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 import time
@@ -100,6 +101,7 @@ class ManyStores:
             self._thread.join(timeout=5)
         for name, _ in self._open.list_open():
             self._open.drop(name)
+        gc.unfreeze()
 
     # ------------------------------------------------------------ stores
 

@@ -383,7 +383,6 @@ def test_the_garbage_collector_does_not_look_through_open_stores(folder: Path) -
         assert len(opened) == len(TURNS)
         assert not opened & {id(one) for one in gc.get_objects()}
     finally:
-        gc.unfreeze()
         many.stop()
 
 
