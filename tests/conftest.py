@@ -232,7 +232,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         stdout=subprocess.DEVNULL,
     )
     try:
-        wait_until(10, lambda: can_connect(port))
+        wait_until(60, lambda: can_connect(port))
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.terminate()

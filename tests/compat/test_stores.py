@@ -394,7 +394,7 @@ def test_the_query_process_serves_reports_and_recovers(damage: Broken, serve: Se
     request = RecallRequest(query=QUESTIONS[1], now=NOW)
     good = manifests.load(damage.root, damage.good).generation
     damage.apply()
-    wait_until(20, lambda: service.trouble is not None)
+    wait_until(60, lambda: service.trouble is not None)
     assert damage.damaged in str(service.trouble)
     assert service.is_ready
     answer = service.recall(request)
@@ -412,7 +412,7 @@ def test_the_query_process_serves_reports_and_recovers(damage: Broken, serve: Se
     with pytest.raises(StoreError, match=re.escape(damage.damaged)):
         late.recall(request)
     damage.repair()
-    wait_until(20, lambda: service.trouble is None and late.is_ready)
+    wait_until(60, lambda: service.trouble is None and late.is_ready)
     assert late.recall(request)["items"]
     newest = manifests.load(damage.root, damage.newest).generation
     assert service.recall(request)["snapshot"] == newest

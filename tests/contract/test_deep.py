@@ -294,12 +294,12 @@ def test_the_text_of_a_memory_is_no_instruction(tmp_path: Path, cache: Path, cha
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_any_fault_leaves_the_answer_without_a_model(own_store: Path, chat: Chat, fault: str) -> None:
-    seconds = 2.0 if fault in ("slow", "drip") else 30.0  # the others end by themselves, on a busy machine later
+    seconds = 2.0 if fault in ("slow", "drip") else 120.0  # the others end by themselves, on a busy machine later
     memory = open_memory(own_store, settings(chat, deep_model=fault, deep_seconds=seconds, deep_key="sk-secret"))
     plain = memory.recall(QUESTION, now=NOW)
     began = time.monotonic()
     found = memory.recall(QUESTION, now=NOW, tier="deep")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert without_clock(found) == without_clock(plain)
     assert len(found.degraded) == 1
     assert re.match(r"deep: (hyde|synthesis|query2doc|rerank)", found.degraded[0])
@@ -318,7 +318,7 @@ def test_any_fault_leaves_the_answer_without_a_model(own_store: Path, chat: Chat
 def test_an_abandoned_request_is_closed(own_store: Path, chat: Chat) -> None:
     assert "in time" in recall_deep(own_store, chat, deep_model="drip", deep_seconds=2.0).degraded[0]
     assert len(chat.list_requests()) == 3
-    wait_until(10, lambda: chat.count_running() == 0)
+    wait_until(60, lambda: chat.count_running() == 0)
 
 
 def test_a_missing_server_is_reported(own_store: Path, chat: Chat) -> None:

@@ -155,13 +155,13 @@ def test_a_repeated_question_needs_no_request(own_store: Path, chat: Chat) -> No
 
 @pytest.mark.parametrize("fault", [*TRANSPORT_FAULTS, *RERANK_FAULTS])
 def test_any_fault_leaves_the_fast_answer(own_store: Path, chat: Chat, fault: str, caplog: Any) -> None:
-    seconds = 2.0 if fault in ("slow", "drip") else 30.0
+    seconds = 2.0 if fault in ("slow", "drip") else 120.0
     memory = open_memory(own_store, settings(chat, rerank_model=fault, deep_seconds=seconds))
     plain = memory.recall(QUESTION, now=NOW)
     began = time.monotonic()
     with caplog.at_level(logging.DEBUG):
         found = memory.recall(QUESTION, now=NOW, tier="deep")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert without_clock(found) == without_clock(plain)
     (reason,) = found.degraded
     assert reason.startswith("deep: rerank: the endpoint")

@@ -247,7 +247,7 @@ def test_the_job_of_a_killed_worker_is_done_by_the_next_one(
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
     # The children of the worker end after it.
-    wait_until(10, lambda: not jobs.is_claimed(own_store, job) and not jobs.has_worker(own_store))
+    wait_until(60, lambda: not jobs.is_claimed(own_store, job) and not jobs.has_worker(own_store))
     assert jobs.read_outcome(own_store, job) is None
     with at_work(own_store, redis_url, chat, tmp_path / "log"):
         assert jobs.wait_for_outcome(own_store, job).replies is not None

@@ -326,7 +326,7 @@ def test_the_least_recently_used_store_gives_back_its_pages(folder: Path) -> Non
         assert many.count_open()[2:] == (1, 0)
         assert many.count_open().bytes <= many.memory_bound
         assert before > 0
-        wait_until(10, lambda: count_resident(segments) == 0)
+        wait_until(60, lambda: count_resident(segments) == 0)
         assert many.recall(request, auth.OWNER.enter("team"))["items"] == asked["team"]
         assert {name for name, _ in many._open.list_open()} == {"ana", "bob", "team"}
     finally:

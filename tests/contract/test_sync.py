@@ -653,7 +653,7 @@ def test_an_unreachable_endpoint_fails_in_seconds(bucket: Bucket, tmp_path: Path
         for command, root in (("push", ours), ("pull", theirs)):
             started = time.monotonic()
             message = read_refusal(run_helix, command, url, "--store", root)
-            assert time.monotonic() - started < 15
+            assert time.monotonic() - started < 60
             assert url in message
             assert "endpoint_override" in message
     assert not theirs.exists()

@@ -142,7 +142,7 @@ def test_a_document_can_be_followed_by_its_name_from_order_to_generation(running
     running.settle()
     document = running.events("accepted")[before]["document"]
     for event in ("enriched", "committed"):
-        wait_until(10, lambda event=event: len(running.events(event, document=document)) == 1, running.log)
+        wait_until(60, lambda event=event: len(running.events(event, document=document)) == 1, running.log)
 
 
 @pytest.mark.soak  # test_a_pool_process_is_killed_and_its_document_is_tried_again
@@ -199,7 +199,7 @@ def test_redis_is_full_and_falls_silent(running: Fleet, tmp_path: Path) -> None:
     with running.redis.silent():
         began = time.monotonic()
         later = running.enqueue(running.write(tmp_path / "late", "rt", 2))
-        assert time.monotonic() - began < 25
+        assert time.monotonic() - began < 60
         assert "the broker cannot be reached" in later.stderr
         assert json.loads(later.stdout)["accepted"] == 2
         # A task that ends now cannot be acknowledged. Its worker takes the next one all the same.

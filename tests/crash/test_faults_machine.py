@@ -35,7 +35,7 @@ def no_orphans() -> Iterator[None]:
     mark = f"{MARK}={os.getpid()}"
     before = set(list_processes(mark))
     yield
-    wait_until(10, lambda: set(list_processes(mark)) <= before, lambda: str(list_processes(mark)))
+    wait_until(60, lambda: set(list_processes(mark)) <= before, lambda: str(list_processes(mark)))
 
 
 @pytest.mark.soak  # test_full_disk.py has both for each command

@@ -88,7 +88,7 @@ def test_up_runs_everything_and_leaves_no_process(tmp_path: Path, cache: Path, r
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/recall?query=parsley") as answer:
                 return [item["text"] for item in json.load(answer)["items"]]
 
-        wait_until(10, lambda: recall() == ["we chose parsley over dill"], log)
+        wait_until(60, lambda: recall() == ["we chose parsley over dill"], log)
         deep = helix.connect(f"http://127.0.0.1:{port}").recall("which herb did we choose", tier="deep")
         assert (deep.degraded, len(chat.list_requests())) == ((), 3)  # no project's memories may be sent
         # Other users cannot reach the socket.
@@ -115,7 +115,7 @@ def test_up_runs_everything_and_leaves_no_process(tmp_path: Path, cache: Path, r
         assert len(list_processes(mark)) > 10
         process.send_signal(signal.SIGINT)  # Ctrl-C
         assert process.wait(40) == 0
-        wait_until(10, lambda: list_processes(mark) == [], lambda: str(list_processes(mark)))
+        wait_until(60, lambda: list_processes(mark) == [], lambda: str(list_processes(mark)))
         assert "Traceback" not in log.read_text()
     assert items(root) == {"a#a:0": "we chose parsley over dill"}
 
@@ -194,7 +194,7 @@ def test_a_port_that_is_used_ends_up(tmp_path: Path, cache: Path, redis_is_insta
         port = str(server.getsockname()[1])
         with start_up(tmp_path / "store", log, "--port", port) as (process, mark):
             assert process.wait(120) == 2, log.read_text()
-            wait_until(10, lambda: list_processes(mark) == [], lambda: str(list_processes(mark)))
+            wait_until(60, lambda: list_processes(mark) == [], lambda: str(list_processes(mark)))
     assert "helix up: query ended 3 times in a row" in log.read_text().splitlines()[-1]
     assert f"cannot listen on 127.0.0.1:{port}" in log.read_text()
 

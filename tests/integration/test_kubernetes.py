@@ -238,7 +238,7 @@ def test_the_commands_run_and_their_probes_answer(
     for name in pods:
         cluster.start(name, pods[name])
         if name == "redis":
-            wait_until(20, lambda: can_connect(cluster.redis_port), cluster.log)
+            wait_until(60, lambda: can_connect(cluster.redis_port), cluster.log)
     for name, pod in pods.items():
         probe = read_container(pod).get("startupProbe", read_container(pod)["livenessProbe"])
         wait_until(90, lambda name=name, probe=probe: cluster.probe(name, probe), cluster.log)

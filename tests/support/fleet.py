@@ -104,7 +104,7 @@ class Redis:
         options = ("--bind", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "always", "--save", "")
         command = [binary, "--port", str(self.port), "--dir", str(self.folder), *options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        wait_until(10, lambda: can_connect(self.port))
+        wait_until(60, lambda: can_connect(self.port))
 
     def kill(self) -> None:
         self.process.kill()
@@ -243,7 +243,7 @@ class Fleet:
     def wait_for_newest(self) -> None:
         """Wait until the query process serves the newest generation."""
         generation = inbox.load_current(self.root)[1].generation
-        wait_until(10, lambda: self.get("/v1/status")["serving"] >= generation, self.read_log)
+        wait_until(60, lambda: self.get("/v1/status")["serving"] >= generation, self.read_log)
 
     def check_recall(self, place: str) -> None:
         """Check that a turn is found once by its unique word."""

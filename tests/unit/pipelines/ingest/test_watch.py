@@ -19,7 +19,7 @@ from pipelines.ingest.source import Accepted, Inbox
 from pipelines.ingest.watch import Watch, watch
 from tests.support.replay import Replay
 
-SOON = 10.0  # seconds: only a watch that does not see a change takes as long
+SOON = 60.0  # seconds: only a watch that does not see a change takes as long
 
 
 def make_line(text: str) -> str:

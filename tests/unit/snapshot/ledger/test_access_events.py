@@ -143,7 +143,7 @@ def test_events_are_synced_soon_and_at_close(tmp_path: Path, monkeypatch) -> Non
     for _ in range(3):
         appender.append([USED])
     [path] = files(tmp_path)
-    wait_until(10, lambda: path.stat().st_size in synced)  # it is synced without another append
+    wait_until(60, lambda: path.stat().st_size in synced)  # it is synced without another append
     appender.append([USED])
     appender.close()
     assert path.stat().st_size in synced
