@@ -236,7 +236,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(60)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

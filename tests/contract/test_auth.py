@@ -425,7 +425,7 @@ def test_a_timed_out_request_still_counts_as_running(
     store: Path, keys: dict[str, str], policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(QueryService, "recall", lambda *_: gate.wait(20) and {})
+    monkeypatch.setattr(QueryService, "recall", lambda *_: gate.wait(60) and {})
     with serving(store, Settings(), replace(policy, concurrent=1, seconds=0.3)) as client:
         bob = As(client, keys["bob"])
         assert "no answer within 0.3 s" in read_refusal(bob.get("/v1/recall?query=x"), 503)

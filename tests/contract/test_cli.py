@@ -330,7 +330,7 @@ def test_ctrl_c_is_one_line(sample_store: Path) -> None:
         assert process.stdout
         assert json.loads(process.stdout.readline())["items"] == 129
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=30)
+        _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (130, "helix status: stopped\n")
 
 

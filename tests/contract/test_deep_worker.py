@@ -245,7 +245,7 @@ def test_the_job_of_a_killed_worker_is_done_by_the_next_one(
         wait_until(60, lambda: bool(slow.list_requests()))
         assert jobs.is_claimed(own_store, job)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
     # The children of the worker end after it.
     wait_until(60, lambda: not jobs.is_claimed(own_store, job) and not jobs.has_worker(own_store))
     assert jobs.read_outcome(own_store, job) is None

@@ -491,7 +491,7 @@ def test_an_interrupted_hook_ends_well(store: Path, home: Path, how: signal.Sign
     process.stdin = None
     wait_until(60, lambda: fake.connections)
     process.send_signal(how)
-    assert process.communicate(timeout=20) == (b"", b"")
+    assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 0
     fake.stop()
 

@@ -245,7 +245,7 @@ def recall_over_rest(core: Path, environ: dict[str, str], question: str, **optio
             return [item.id for item in remote.recall(question, **options).items]
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
 
 
 def recall_over_mcp(core: Path, environ: dict[str, str], **question: Any) -> list[str]:

@@ -189,7 +189,7 @@ def test_a_server_with_nothing_serves_and_follows(tmp_path: Path, url: str, prox
         push_store(ours, url, prune=True)
         wait_until(60, lambda: "marmalade" in recall("marmalade"), log)
         serving.send_signal(signal.SIGTERM)
-        serving.wait(30)
+        serving.wait(60)
         looks = len(proxy.seen)
         wait_until(30, lambda: not find_followers(root), log)
         assert len(proxy.seen) < looks + 5

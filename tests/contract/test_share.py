@@ -647,7 +647,7 @@ def following(url: str, root: Path, log: Path) -> Iterator[subprocess.Popen[byte
     try:
         yield process
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0  # S3 or not, it ends
+        assert process.wait(60) == 0  # S3 or not, it ends
     finally:
         process.kill()
 
@@ -674,7 +674,7 @@ def test_a_fleet_works_over_an_s3_server(
             enqueue(documents, b, 6)
             wait_until(90, lambda: any((b / "parts").glob("[0-9a-f]*-*")) or count_done(a) > 0, b_log)
             os.killpg(victim.pid, signal.SIGKILL)
-            victim.wait(10)
+            victim.wait(60)
         assert count_done(a) < 6
         with worker(b, redis_url, "enrich,bulk", b_log, **environ), worker(a, redis_url, "enrich,bulk", log, **environ):
             # A log that grows where it is, and is offered whole elsewhere.

@@ -85,7 +85,7 @@ def server() -> Iterator[str]:
         yield f"{host}:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.fixture

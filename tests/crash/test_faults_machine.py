@@ -63,7 +63,7 @@ def test_a_full_and_then_a_read_only_disk(tmp_path: Path, cache: Path, forks: Fo
         assert not small.run(f"mount -o remount,ro '{small.inside}'")
         made.serve()
         refused = made.start("worker", "worker", "--queues", ALL)
-        assert refused.wait(30) == 4
+        assert refused.wait(60) == 4
         assert "cannot write the store" in made.read_log()
         assert "check its owner, its permissions and the free space" in made.read_log()
         made.running.pop("worker")

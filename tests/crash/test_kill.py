@@ -131,7 +131,7 @@ def test_ten_kills_at_random_moments_lose_nothing(own_store: Path, tmp_path: Pat
         )
         time.sleep(rng.uniform(0.2, 1.6))
         process.kill()
-        process.wait(10)
+        process.wait(60)
         assert verify_store(own_store).problems == (), f"seed {seed}, kill {i}"
     assert run_helix("ingest", log, "--store", own_store).returncode == 0
     assert items(own_store) == expected

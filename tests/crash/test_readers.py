@@ -107,7 +107,7 @@ def child() -> Iterator[Start]:
     yield start
     for process in started:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 def exchange(process: subprocess.Popen[str], text: str = "") -> str:
@@ -138,7 +138,7 @@ def read_generations(root: Path, count: int) -> None:
     assert memory.snapshot.live == len(TEXTS) + count // 10 * 8
     assert len(list_pins(root)) == 1
     assert pins.list_pinned(root) == {memory.snapshot.name}
-    writing.communicate(timeout=10)
+    writing.communicate(timeout=60)
     sys.stdout.write(json.dumps(usages) + "\n")
 
 
@@ -230,7 +230,7 @@ def test_an_open_generation_goes_when_its_process_ends_or_is_killed(root: Path, 
     answer = exchange(reading)
     assert exchange(ending) == answer
     assert len(list_pins(root)) == 2
-    ending.communicate(timeout=20)
+    ending.communicate(timeout=60)
     assert len(list_pins(root)) == 1
     assert answer.endswith(" 1")
     held = list_files(root, str(manifests.read_current(root)))
@@ -239,7 +239,7 @@ def test_an_open_generation_goes_when_its_process_ends_or_is_killed(root: Path, 
     assert exchange(reading) == answer
     assert len(list_pins(root)) == 1
     reading.send_signal(signal.SIGKILL)
-    reading.wait(10)
+    reading.wait(60)
     assert len(list_pins(root)) == 1  # the killed process cannot remove it
     collect_all(root)
     assert list_pins(root) == []

@@ -168,7 +168,7 @@ def test_a_dead_watching_thread_is_replaced_and_requests_look_meanwhile(
         gone = service._thread
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Memory, "stale", fail_in_watcher(SystemExit(1), Memory.stale))
-            gone.join(30)
+            gone.join(60)
             assert not gone.is_alive()
         delete(root, 0, [3])  # as `forget` does
         time.sleep(0.1)
@@ -194,7 +194,7 @@ def test_a_hung_look_delays_no_request_and_is_reported(root: Path, monkeypatch: 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Memory, "refresh", hang)
             grow(root, ["the parsley is in the blue bowl"], "p")
-            assert hung.wait(30)
+            assert hung.wait(60)
             wait_until(60, lambda: service.trouble)
             assert "has not ended" in (service.trouble or "")
             assert list_texts(service) == set(TEXTS)  # before the look ends

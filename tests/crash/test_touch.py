@@ -84,7 +84,7 @@ def test_a_killed_appender_loses_no_acknowledged_event(store: Path) -> None:
         touch(store, SETTINGS)  # in the middle of its writing
         process.kill()
         acknowledged += len(process.stdout.read())
-        process.wait(10)
+        process.wait(60)
         touch(store, SETTINGS)
         assert (
             acknowledged <= count_accesses(store)[first] <= acknowledged + turn + 1

@@ -44,7 +44,7 @@ def start_up(root: Path, log: Path, *options: str, **environ: str) -> Iterator[t
         for left in list_processes(f"UP_TEST={mark}"):
             with suppress(ProcessLookupError):
                 os.kill(left, signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
 
 
 def read_command(pid: int) -> bytes:

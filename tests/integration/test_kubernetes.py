@@ -212,7 +212,7 @@ class Cluster:
             process.terminate()
         for process in self.running.values():
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

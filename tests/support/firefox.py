@@ -156,7 +156,7 @@ def running_firefox(binary: str, *, dark: bool = False) -> Iterator[FirefoxTab]:
                 yield FirefoxTab(socket)
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(60)
 
 
 def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:

@@ -74,10 +74,10 @@ def worker(root: Path, url: str, queue: str, log: Path, **environ: str) -> Itera
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
             try:
-                process.wait(30)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait(10)
+                process.wait(60)
 
 
 @dataclass

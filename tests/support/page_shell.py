@@ -249,7 +249,7 @@ def find_reason(line: str) -> str | None:
 def interrupt(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """End a process by Ctrl-C; return (0 for a clean end, its output, "")."""
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=60)
     return (0 if process.returncode in (0, 130) else process.returncode), said, ""
 
 

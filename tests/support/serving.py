@@ -48,7 +48,7 @@ def serving(root: Path, settings: Settings, policy: Policy | None = None) -> Ite
             yield client
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(60)
 
 
 class ServerProcess:

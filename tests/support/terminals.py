@@ -33,7 +33,7 @@ def reading(handle: int) -> Iterator[bytearray]:
     try:
         yield written
     finally:
-        reader.join(10)
+        reader.join(60)
 
 
 def run_on_terminal(*arguments: object, columns: int = 100) -> str:

@@ -51,7 +51,7 @@ def test_a_recall_waits_while_all_slots_are_busy(client: TestClient, service: Qu
             assert client.get("/v1/choices").status_code == 200
         finally:
             release.set()
-        assert asked.result(30).status_code == 200
+        assert asked.result(60).status_code == 200
     assert all(one.result() for one in taken)
 
 
