@@ -191,7 +191,7 @@ def test_a_server_with_nothing_serves_and_follows(tmp_path: Path, url: str, prox
         serving.send_signal(signal.SIGTERM)
         serving.wait(60)
         looks = len(proxy.seen)
-        wait_until(30, lambda: not find_followers(root), log)
+        wait_until(60, lambda: not find_followers(root), log)
         assert len(proxy.seen) < looks + 5
     finally:
         serving.kill()

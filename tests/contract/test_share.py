@@ -691,7 +691,7 @@ def test_a_fleet_works_over_an_s3_server(
             own = write_log(tmp_path / "own.jsonl", "own", ["what home accepts and makes by itself"])
             enqueue(own, a, 1)
             wait_until(60, lambda: count_done(a) == 10, log)
-            wait_until(30, lambda: "trying again" in c_log.read_text(), c_log)
+            wait_until(60, lambda: "trying again" in c_log.read_text(), c_log)
             line.open()
             want |= {"late#late:0": "accepted while the server was away"}
             want |= {"own#own:0": "what home accepts and makes by itself"}

@@ -203,7 +203,7 @@ def test_redis_is_full_and_falls_silent(running: Fleet, tmp_path: Path) -> None:
         assert "the broker cannot be reached" in later.stderr
         assert json.loads(later.stdout)["accepted"] == 2
         # A task that ends now cannot be acknowledged. Its worker takes the next one all the same.
-        wait_until(30, lambda: "Couldn't ack" in running.read_log(), running.log)
+        wait_until(60, lambda: "Couldn't ack" in running.read_log(), running.log)
     report("Redis full, then silent", running.settle())
 
 

@@ -107,7 +107,7 @@ def child() -> Iterator[Start]:
     yield start
     for process in started:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
 
 
 def exchange(process: subprocess.Popen[str], text: str = "") -> str:
@@ -138,7 +138,7 @@ def read_generations(root: Path, count: int) -> None:
     assert memory.snapshot.live == len(TEXTS) + count // 10 * 8
     assert len(list_pins(root)) == 1
     assert pins.list_pinned(root) == {memory.snapshot.name}
-    writing.communicate(timeout=60)
+    writing.communicate(timeout=240)
     sys.stdout.write(json.dumps(usages) + "\n")
 
 
@@ -230,7 +230,7 @@ def test_an_open_generation_goes_when_its_process_ends_or_is_killed(root: Path, 
     answer = exchange(reading)
     assert exchange(ending) == answer
     assert len(list_pins(root)) == 2
-    ending.communicate(timeout=60)
+    ending.communicate(timeout=240)
     assert len(list_pins(root)) == 1
     assert answer.endswith(" 1")
     held = list_files(root, str(manifests.read_current(root)))

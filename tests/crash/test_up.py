@@ -126,7 +126,7 @@ def test_a_killed_up_leaves_no_orphan(tmp_path: Path, cache: Path, redis_is_inst
     with start_up(root, log, "--port", str(pick_port())) as (process, mark):
         wait_until(90, lambda: is_ready(log), log)
         os.kill(process.pid, signal.SIGKILL)
-        wait_until(30, lambda: list_processes(mark) == [], lambda: str(list_processes(mark)))
+        wait_until(60, lambda: list_processes(mark) == [], lambda: str(list_processes(mark)))
 
 
 class StopAtLines:

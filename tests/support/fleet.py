@@ -257,7 +257,7 @@ class Fleet:
         """Start the query process, and ask it all the time from now on."""
         self.port = pick_port()
         self.start("query", "serve", "--port", str(self.port))
-        wait_until(30, lambda: self._read_status() == "200", self.read_log)
+        wait_until(60, lambda: self._read_status() == "200", self.read_log)
         self.statuses = Counter()  # a pending answer still counts in the old one
         if self._asking is None:
             self._asking = threading.Thread(target=self._ask_always, daemon=True)

@@ -35,10 +35,10 @@ def test_a_store_in_use_is_looked_at_each_time_and_all_of_them_now_and_then(monk
     watching = threading.Thread(target=watch.watch_stores, args=(stores, stop, 0.001, lambda name: said.update([name])))
     watching.start()
     try:
-        wait_until(30, lambda: busy.looks > 5)
+        wait_until(60, lambda: busy.looks > 5)
         assert idle.looks == 0 == said.total()
         monkeypatch.setattr(watch, "SWEEP", 0.0)
-        wait_until(30, lambda: idle.looks > 5)
+        wait_until(60, lambda: idle.looks > 5)
         assert min(said["busy"], said["idle"]) > 4
     finally:
         stop.set()
