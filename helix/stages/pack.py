@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -314,7 +314,6 @@ def cite_turns(entry: Mapping[str, Any]) -> str:
     return place if len(place) <= LONGEST_PLACE else str(entry.get("id") or place)
 
 
-@lru_cache(maxsize=1 << 12)
 def _shorten_name(text: str) -> str:
     return sanitise_name(shorten_uuids(text))
 

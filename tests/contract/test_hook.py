@@ -613,7 +613,7 @@ def test_a_growing_transcript_is_ingested(submit: Submit, home: Path, log: Path,
             file.write(turn(number, f"Walnut bread takes {number} hours. {SECRET}"))
         submit(event)
         wait_for_items(new, number)
-    assert "1 handed to ingest" in read_log(new / "logs")  # the agent does not wait for the models
+    assert "1 handed to ingest" in read_log(new / "logs")
     assert SECRET not in read_log(new / "logs") + read_log(home)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from helix.text.languages import ENGLISH
-from helix.text.tokenize import find_rules, tokenise
+from helix.text.tokenize import tokenise
 
 GAP: Final = " … "
 """Replaces what is left out."""
@@ -98,20 +98,13 @@ def _split_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 def score_units(text: str, ends: Sequence[int], weights: Mapping[str, float], language: str = ENGLISH) -> list[float]:
     """Return the question's idf mass in each unit, with the prior of the first."""
-    wanted, spans = frozenset(weights), list(zip([0, *ends], ends, strict=False))
-    if text.isascii() and find_rules(language) == ENGLISH:
-        lower, starts = text.lower(), {_begin_term(term) for term in wanted}
-        spans = [(a, b) if any(start in lower[a:b] for start in starts) else (a, a) for a, b in spans]
-    found = [wanted.intersection(tokenise(text[start:end], language)) for start, end in spans]
+    wanted = frozenset(weights)
+    units = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    found = [wanted.intersection(tokenise(unit, language)) for unit in units]
     # Summed in the order of the mapping, so that results are reproducible.
     scores = [sum([weight for term, weight in weights.items() if term in terms]) if terms else 0.0 for terms in found]
     scores[0] += _FIRST * sum(weights.values())
     return scores
-
-
-def _begin_term(term: str) -> str:
-    """Return what every English word of a term begins with, in lower case: stems change the end (copy, copi)."""
-    return term[:1] if term[1:] == "ie" else term[: max(1, min(3, len(term) - 1))]  # dying, die
 
 
 def choose_units(scores: Sequence[float], ends: Sequence[int], size: int) -> list[int]:
