@@ -29,26 +29,37 @@ from query.write_routes import add_write_routes
 
 
 class DirectRoute(APIRoute):
-    """A route whose JSON body goes straight into its model; FastAPI explains a body that does not fit.
+    """A route whose query, or JSON body, goes straight into its model; FastAPI explains one that does not fit.
 
-    FastAPI's own way to the same call takes about 0.4 ms more after a recall has emptied the caches (measured).
+    FastAPI's own way to the same call takes 0.4 ms more for a body, 1.2 ms for a query (measured).
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         explain = super().get_route_handler()
-        model = cast(type[BaseModel], self.dependant.body_params[0].field_info.annotation)
+        (field,) = (*self.dependant.query_params, *self.dependant.body_params)
+        model = cast(type[BaseModel], field.field_info.annotation)
+        read = _read_body if self.dependant.body_params else _read_query
         endpoint = cast(Callable[[Caller, BaseModel], Awaitable[Response]], self.endpoint)
 
         async def handle(request: Request) -> Response:
-            if request.headers.get("content-type") != "application/json":
-                return await explain(request)
             try:
-                body = model.model_validate_json(await request.body())
+                found = await read(request, model)
             except ValidationError:
-                return await explain(request)
-            return await endpoint(request.scope[CALLER], body)
+                found = None
+            return await (explain(request) if found is None else endpoint(request.scope[CALLER], found))
 
         return handle
+
+
+async def _read_body(request: Request, model: type[BaseModel]) -> BaseModel | None:
+    """Read the model in a body; None for a body that is not JSON."""
+    is_json = request.headers.get("content-type") == "application/json"
+    return model.model_validate_json(await request.body()) if is_json else None
+
+
+async def _read_query(request: Request, model: type[BaseModel]) -> BaseModel:
+    """Read the model in query parameters, the last of each. A list is never read: a single text does not fit it."""
+    return model.model_validate(dict(request.query_params))
 
 
 _EVENT: Final = {"type": "object", "properties": {name: {"type": "string"} for name in ("data", "event", "id")}}
@@ -65,19 +76,20 @@ SessionId = Annotated[requests.SessionId, Path(alias="id")]
 def make_routers(service: AnyService, metrics: QueryMetrics) -> tuple[APIRouter, ...]:
     """Return the routers of the whole API."""
     v1 = APIRouter(prefix="/v1", responses=ALWAYS)
-    direct = APIRouter(prefix="/v1", responses=POSTED, route_class=DirectRoute)
-    _add_recall_routes(v1, direct, service, metrics)
-    _add_deep_routes(v1, direct, service, metrics)
+    asked = APIRouter(prefix="/v1", responses=ALWAYS, route_class=DirectRoute)
+    posted = APIRouter(prefix="/v1", responses=POSTED, route_class=DirectRoute)
+    _add_recall_routes(asked, posted, service, metrics)
+    _add_deep_routes(v1, posted, service, metrics)
     _add_browse_routes(v1, service)
     _add_entity_routes(v1, service)
-    _add_agent_routes(v1, direct, service)
+    _add_agent_routes(v1, posted, service)
     add_write_routes(v1, service)
     if isinstance(service, ManyStores):
         _add_store_routes(v1, service)
-    return direct, v1, _make_process_routes(service, metrics)
+    return asked, posted, v1, _make_process_routes(service, metrics)
 
 
-def _add_recall_routes(v1: APIRouter, direct: APIRouter, service: AnyService, metrics: QueryMetrics) -> None:
+def _add_recall_routes(asked: APIRouter, posted: APIRouter, service: AnyService, metrics: QueryMetrics) -> None:
     def run(request: requests.RecallRequest, caller: Caller) -> RawJson:
         try:
             answer = service.recall(request, caller)
@@ -89,23 +101,23 @@ def _add_recall_routes(v1: APIRouter, direct: APIRouter, service: AnyService, me
         metrics.count_answer(answer, caller.store)
         return RawJson(answer)
 
-    @v1.get("/recall", summary="Recall, by query parameters", response_model=answers.RecallAnswer, tags=["recall"])
+    @asked.get("/recall", summary="Recall, by query parameters", response_model=answers.RecallAnswer, tags=["recall"])
     async def recall_get(caller: Who, request: Annotated[requests.WideRecallRequest, Query()]) -> RawJson:
         return await service.run_in_turn(run, request, caller)
 
-    @direct.post("/recall", summary="Recall, by a JSON body", response_model=answers.RecallAnswer, tags=["recall"])
+    @posted.post("/recall", summary="Recall, by a JSON body", response_model=answers.RecallAnswer, tags=["recall"])
     async def recall_post(caller: Who, request: requests.WideRecallRequest) -> RawJson:
         return await service.run_in_turn(run, request, caller)
 
     about = "A context as text: for a question, or a briefing about the newest sessions"
 
-    @v1.get("/context", summary=about, response_class=PlainTextResponse, tags=["recall"])
+    @asked.get("/context", summary=about, response_class=PlainTextResponse, tags=["recall"])
     async def context(caller: Who, request: Annotated[requests.ContextRequest, Query()]) -> PlainTextResponse:
         return PlainTextResponse(await service.run_in_turn(service.context, request, caller))
 
 
-def _add_deep_routes(v1: APIRouter, direct: APIRouter, service: AnyService, metrics: QueryMetrics) -> None:
-    post = partial(direct.post, response_model=answers.DeepAnswer, tags=["recall"])
+def _add_deep_routes(v1: APIRouter, posted: APIRouter, service: AnyService, metrics: QueryMetrics) -> None:
+    post = partial(posted.post, response_model=answers.DeepAnswer, tags=["recall"])
     get = partial(v1.get, tags=["recall"])
 
     @post("/recall/deep", summary="Recall with a language model: a first answer, and a job", status_code=202)
@@ -195,7 +207,7 @@ def _add_entity_routes(v1: APIRouter, service: AnyService) -> None:
         return RawJson(service.browse("subject", request, caller))
 
 
-def _add_agent_routes(v1: APIRouter, direct: APIRouter, service: AnyService) -> None:
+def _add_agent_routes(v1: APIRouter, posted: APIRouter, service: AnyService) -> None:
     post = partial(v1.post, status_code=202, responses={**POSTED, **ONE}, tags=["tell"])
 
     @post("/feedback", summary="Give feedback on an item", response_model=answers.FeedbackReceipt)
@@ -204,7 +216,7 @@ def _add_agent_routes(v1: APIRouter, direct: APIRouter, service: AnyService) -> 
 
     about = "The context that an agent's hook adds"
 
-    @direct.post("/hook", summary=about, response_model=answers.HookAnswer, tags=["tell"])
+    @posted.post("/hook", summary=about, response_model=answers.HookAnswer, tags=["tell"])
     async def hook(caller: Who, request: requests.HookRequest) -> RawJson:
         return RawJson(await service.run_in_turn(service.hook, request, caller))
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 import helix
 from helix.errors import UsageError
 from helix.settings import Settings
 from query.rest import create_app
+from query.routes import DirectRoute
 from query.schema.answers import render_bundle
 from query.service import QueryService
 from tests.support.processes import pick_port, wait_until
@@ -222,6 +224,33 @@ def test_a_body_is_read_in_one_way(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                     wrong.append((body, kind, found.text))
     assert not wrong
     assert statuses == {200, 400}
+
+
+QUERIES = (
+    "query=why+sqlite", "query=why+sqlite&k=3&explain=true&min_relevance=.5&current_only=1&look_back=7", "query=", "",
+    "query=why%20sqlite%ff", "query=%ud800", "query=x&query=y", "query=x&entities=Priya", "query=x&quality=best",
+    "query=x&entities=Priya&entities=Ana&stores=a", "query=x&entities=", "query=x&stores", "query=x&project=&k=3",
+    *(f"query=why+sqlite&k={k}" for k in ("", "2.5", "NaN", "true", "+3", "%203", "3.0", "99999999999999999999")),
+    "query=x&kk=3", "query=x&explain=maybe", "query=x&quality=none", "query=x;k=3", "query=x&k=null", "=x&query=x",
+)  # fmt: skip
+
+
+def test_a_query_is_read_in_one_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The direct route and FastAPI's own read the same request, or refuse it with the same words."""
+
+    def echo(service: QueryService, request: Any, caller: Any) -> dict[str, Any]:
+        return {"request": repr(request), "skipped": False, "ms": {}, "degraded": []}
+
+    monkeypatch.setattr(QueryService, "recall", echo)
+    monkeypatch.setattr(QueryService, "context", lambda service, request, caller: repr(request))
+    answers = []
+    for handler in (DirectRoute.get_route_handler, APIRoute.get_route_handler):
+        monkeypatch.setattr(DirectRoute, "get_route_handler", handler)
+        with TestClient(create_app(QueryService(tmp_path, Settings())), "http://localhost") as client:
+            found = [client.get(f"/v1/{path}?{query}") for query in QUERIES for path in ("recall", "context")]
+        answers.append([(one.url.query, one.status_code, one.text) for one in found])
+    assert answers[0] == answers[1]
+    assert {status for _, status, _ in answers[0]} == {200, 400}
 
 
 def test_status_and_health(url: str) -> None:
