@@ -197,7 +197,8 @@ def test_a_fused_context_says_where_each_item_is_from(ask: Callable[..., httpx.R
 def test_the_same_text_in_two_stores_is_one_item(ask: Callable[..., httpx.Response]) -> None:
     items = ask("ana", "/v1/recall?query=when does the release train leave?").json()["items"]
     trains = [item for item in items if "release train" in item["text"]]
-    assert [(item["store"], item["also_in"]) for item in trains] == [("ana", ["company"])]
+    # Its relevance differs a little between the stores, and processors round the vectors in their own way.
+    assert [sorted([item["store"], *item["also_in"]]) for item in trains] == [["ana", "company"]]
 
 
 def test_a_recall_names_some_of_the_stores(ask: Callable[..., httpx.Response]) -> None:
