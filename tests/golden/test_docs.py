@@ -270,15 +270,20 @@ def test_the_weights_name_each_dependency() -> None:
 
 
 def test_the_picture_is_of_the_sample(sample_store: Path) -> None:
-    """Drawn now, it is well-formed and shows the same, but for the milliseconds."""
+    """Drawn now, it is well-formed and shows the best items; the stored one as many items of the same answer.
+
+    Processors round vectors in their own way, so that items of little relevance may change places.
+    """
     found = open_store(sample_store).recall(docs.QUESTION, now=docs.NOW, explain=True)
     drawn = docs.picture(docs.QUESTION, found)
     for svg in (drawn, (ROOT / "docs" / "recall.svg").read_text("utf-8")):
         said = [text.text or "" for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
         assert {"embed", "dense", "lexical", "fuse", "graph", "rank", "diversify", "pack"} <= set(said)
         assert [text for text in said if text in {item.text for item in found.items}]
-        for item in found.items[: docs.SHOWN]:
-            assert docs._shorten(item.text) in said
+        shown = [docs._shorten(item.text) in said for item in found.items]
+        assert shown[0]
+        assert sum(shown) == docs.SHOWN
+        assert all(shown[: docs.SHOWN]) or svg != drawn
 
 
 def test_the_parts_of_a_score_are_all_of_it(sample_store: Path) -> None:
