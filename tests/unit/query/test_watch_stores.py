@@ -28,7 +28,7 @@ class Store:
 
 def test_a_store_in_use_is_looked_at_each_time_and_all_of_them_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     stores: Any = OpenStores(1 << 30, lambda _: None, lambda _: None)
-    busy, idle = Store(time.monotonic()), Store(time.monotonic() - 2 * watch.RECENT)
+    busy, idle = Store(time.monotonic() + 3_600), Store(time.monotonic() - 2 * watch.RECENT)
     for name, store in (("busy", busy), ("idle", idle)):
         stores.get(name, lambda store=store: (store, OpenSize(1, 1)))
     said, stop = Counter[str](), threading.Event()
